@@ -14,6 +14,7 @@ from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_
 from console.configure.forms import FOLLOWS, FORMS, turned
 from console.configure.fresh import BEFORE_LAST, fresh
 from console.configure.kinds import followed, team_of
+from console.configure.moved import moved
 from console.configure.offered import declarations
 from console.configure.places import KEYED, REFERS
 from console.configure.shape import MISSING, place_of, shape_of
@@ -61,17 +62,26 @@ def changes_in(tree: JSON, data: Sent, button: str = "", since: JSON = None) -> 
     """
     edits: list[Edit] = []
     changed: list[str] = []
-    now = tree if since is None else since
+    now = since = tree if since is None else since
     for path in _paths(data):
-        for edit in (made := _field_edits(tree, now, path, data)):
+        for edit in (made := _field_edits(tree, since, now, path, data)):
             now = tree_edited(now, [edit])
         edits += made
         changed += [path] if made else []
     what = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
     if button:
-        pressed, said = pressed_in(now, button)
-        return Changes((*edits, *pressed), said if not what else f"{said}; {what}", paths=tuple(changed))
+        here = _button_there(tree, since, button)
+        pressed, said = pressed_in(now, here) if here else ([], "")
+        return Changes((*edits, *pressed), "; ".join(filter(None, (said, what))), paths=tuple(changed))
     return Changes(tuple(edits), what, changed[0] if len(changed) == 1 else "", tuple(changed))
+
+
+def _button_there(shown: JSON, since: JSON, button: str) -> str:
+    """A button for what its path stands for by now; empty: the page took that out before, and pressed twice it must not take the next one out too."""
+    word, _, rest = button.partition(" ")
+    path, sign, value = rest.partition("=")
+    place = moved(shown, since, path)
+    return "" if place is None else f"{word} {place}{sign}{value}"
 
 
 def _paths(data: Sent) -> list[str]:
@@ -85,7 +95,8 @@ def _is_name(path: str) -> bool:
     return shape is not None and shape.kind == "name"
 
 
-def _field_edits(shown: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
+def _field_edits(shown: JSON, since: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
+    """The edits of one field. None where the page took out what it is of: what was typed there before is sent along until another form is there."""
     try:
         one = field_at(shown, path)
     except KeyError:
@@ -104,9 +115,12 @@ def _field_edits(shown: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
         value = read(one.shape, sent)
     if not isinstance(value, list) and value is not MISSING and one.given is not MISSING and same(value, one.given):
         return []
-    renamed = list(_references(now, path, one.given, value)) if one.shape.kind == "name" else []
-    edits = [*put(now, path, value), *renamed]
-    around, _, field = path.rpartition(".")
+    place = moved(shown, since, path)
+    if place is None:
+        return []
+    renamed = list(_references(now, place, one.given, value)) if one.shape.kind == "name" else []
+    edits = [*put(now, place, value), *renamed]
+    around, _, field = place.rpartition(".")
     if field == "kind":
         return [*edits, *followed(tree_edited(now, edits), path_of(around))]
     follows = FOLLOWS.get(path)

@@ -117,7 +117,7 @@ def _stepped(request: HttpRequest, name: str, *, back: bool) -> HttpResponse:
     actor, act = actor_of(request.user), drafts.draft_undo if back else drafts.draft_redo
     seen = drafts.draft_own(actor=actor, name=name)
     try:
-        act(actor=actor, name=seen.name, step=number_in(request.POST, "step"))
+        act(actor=actor, name=seen.name, step=number_in(request.POST, "step"), page=request.POST.get("page", "")[:40])
     except Refused as refusal:
         if refusal.code != "conflict":
             raise

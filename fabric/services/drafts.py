@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
@@ -152,14 +153,14 @@ def draft_replace(
     return _save(actor, name, changed, what=what, page=page, place="text")
 
 
-def draft_undo(*, actor: Actor, name: str, step: int) -> DraftView:
-    """Goes back before the last change. Raises Refused conflict where there is none, or the draft has gone on since ``step``."""
-    return _moved(actor, name, step, back=True)
+def draft_undo(*, actor: Actor, name: str, step: int, page: str = "") -> DraftView:
+    """Goes back before the last change. Raises Refused conflict where there is none, or somebody else than the ``page`` has moved the draft on since ``step``."""
+    return _moved(actor, name, step, page, back=True)
 
 
-def draft_redo(*, actor: Actor, name: str, step: int) -> DraftView:
+def draft_redo(*, actor: Actor, name: str, step: int, page: str = "") -> DraftView:
     """Brings back what was undone last. Raises as ``draft_undo``."""
-    return _moved(actor, name, step, back=False)
+    return _moved(actor, name, step, page, back=False)
 
 
 def draft_rebase(*, actor: Actor, name: str, step: int, text: str, base_id: str, base_text: str) -> DraftView:
@@ -259,24 +260,33 @@ def _put(draft: Draft, text: str, *, what: str, page: str, place: str) -> None:
         steps.filter(number__lte=kept[0]).delete()
 
 
-def _moved(actor: Actor, name: str, step: int, *, back: bool) -> DraftView:
+def _moved(actor: Actor, name: str, step: int, page: str, *, back: bool) -> DraftView:
     right_wanted(actor, Right.EDIT, EDITING)
-    with transaction.atomic():
-        draft = _row(actor, name)
-        _unmoved(draft, step)
-        steps = DraftStep.objects.filter(draft_id=draft.id, folded=False)
-        found = (
-            steps.filter(number__lt=draft.at).order_by("-number")
-            if back
-            else steps.filter(number__gt=draft.at).order_by("number")
-        ).first()
-        if found is None:
-            raise Refused(f"there is nothing to {'undo' if back else 'redo'}", code="conflict", field="step")
-        rows = Draft.objects.filter(id=draft.id, at=draft.at, last=draft.last)
-        if not rows.update(text=found.text, at=found.number, changed_at=datetime.now(UTC)):
-            raise Refused(GONE_ON, code="conflict", field="step")
-        _void(actor, draft, _CHANGED)
+    for _ in range(ATTEMPTS):
+        with suppress(_Raced), transaction.atomic():
+            _move(actor, _row(actor, name), step, page, back=back)
+            break
+    else:
+        raise Refused(GONE_ON, code="conflict", field="step")
     return draft_get(actor, name)
+
+
+def _move(actor: Actor, draft: Draft, step: int, page: str, *, back: bool) -> None:
+    """Makes the step before the present one, or the one after it, the present one. Raises Refused conflict, _Raced."""
+    if not _own(draft, step, page):
+        _unmoved(draft, step)
+    steps = DraftStep.objects.filter(draft_id=draft.id, folded=False)
+    found = (
+        steps.filter(number__lt=draft.at).order_by("-number")
+        if back
+        else steps.filter(number__gt=draft.at).order_by("number")
+    ).first()
+    if found is None:
+        raise Refused(f"there is nothing to {'undo' if back else 'redo'}", code="conflict", field="step")
+    rows = Draft.objects.filter(id=draft.id, at=draft.at, last=draft.last)
+    if not rows.update(text=found.text, at=found.number, changed_at=datetime.now(UTC)):
+        raise _Raced
+    _void(actor, draft, _CHANGED)
 
 
 GONE_ON = "the draft has gone on since this page was loaded: load it again, and look at what changed"
@@ -289,11 +299,14 @@ def _unmoved(draft: Draft, step: int) -> None:
 
 def _shows(draft: Draft, step: int, page: str) -> bool:
     """Whether a page that showed ``step`` knows the present text: it is that step's, or all since is the page's own."""
-    if step == draft.at:
-        return True
+    return step == draft.at or (step < draft.at and _own(draft, step, page))
+
+
+def _own(draft: Draft, step: int, page: str) -> bool:
+    """Whether all between a step and the present one, before it or after, is a page's own."""
     since = DraftStep.objects.filter(draft_id=draft.id, number__gt=min(step, draft.at), number__lte=max(step, draft.at))
     pages = {made.partition("/")[0] for made in since.values_list("page", flat=True)}
-    return bool(page) and step < draft.at and pages == {page}
+    return bool(page) and pages == {page}
 
 
 def _shown(draft: Draft, step: int) -> str:

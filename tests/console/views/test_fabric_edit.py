@@ -78,6 +78,61 @@ def test_a_kind_chosen_again_before_the_answer_to_the_first_choice_is_the_one_th
     assert graph["transitions"][1]["when"] == {"kind": "from_speaker", "agent": "router"}
 
 
+@pytest.fixture
+def desk(browser: Client) -> dict[str, Any]:
+    """Its draft's page, before any answer to what it sends is there; the fabric has router, billing, shipping, technical, front-office, reviewer, critic."""
+    browser.post("/fabrics/+new", {"template": "routing", "name": "desk"})
+    return {"step": Draft.objects.get(name="desk").at, "page": "p", "part": "agents"}
+
+
+def agents(actor: Actor) -> list[str]:
+    return [one["name"] for one in read_yaml(draft_get(actor, "desk").text).value["agents"]]
+
+
+def test_a_button_that_is_pressed_twice_takes_one_thing_out(
+    browser: Client, actor: Actor, desk: dict[str, Any]
+) -> None:
+    before = agents(actor)
+    for _ in range(2):
+        assert browser.post("/fabrics/desk/draft", {**desk, "do": "remove agents.1"}, headers=WITH).status_code == 200
+    assert agents(actor) == [name for name in before if name != "billing"]
+    assert browser.post("/fabrics/desk/draft", {**desk, "do": "down agents.2"}, headers=WITH).status_code == 200
+    assert agents(actor).index("shipping") == 2
+
+
+def test_what_is_ticked_after_an_item_was_taken_out_is_ticked_where_it_was_seen(
+    browser: Client, actor: Actor, desk: dict[str, Any]
+) -> None:
+    browser.post("/fabrics/desk/draft", {**desk, "do": "remove agents.1"}, headers=WITH)
+    typed = {"f.agents.3.instructions": "Be technical.", "f.agents.1.instructions": "Nobody reads this."}
+    assert browser.post("/fabrics/desk/draft", {**desk, **typed}, headers=WITH).status_code == 200
+    said = {one["name"]: one["instructions"] for one in read_yaml(draft_get(actor, "desk").text).value["agents"]}
+    assert said["technical"] == "Be technical."
+    assert "billing" not in said
+    assert "Nobody reads this." not in said.values()
+
+
+@pytest.mark.parametrize("page", ["p", "another"])
+def test_a_page_undoes_what_it_sent_before_the_answer_is_there(
+    browser: Client, actor: Actor, desk: dict[str, Any], page: str
+) -> None:
+    """Twice at once, and brought back; what another page has done since it shows itself, a page undoes blindly never."""
+    before = draft_get(actor, "desk").text
+    for place in ("f.agents.0.instructions", "f.agents.1.instructions"):
+        browser.post("/fabrics/desk/draft", {**desk, place: "Typed."}, headers=WITH)
+    after = draft_get(actor, "desk").text
+    seen = {"step": desk["step"], "page": page, "part": "agents"}
+    answers = [browser.post("/fabrics/desk/draft/undo", seen, headers=WITH).status_code for _ in range(2)]
+    assert (answers, draft_get(actor, "desk").text) == (([200, 200], before) if page == "p" else ([409, 409], after))
+    if page == "p":
+        seen["step"] += 2
+        assert [browser.post("/fabrics/desk/draft/redo", seen, headers=WITH).status_code for _ in range(2)] == [
+            200,
+            200,
+        ]
+        assert draft_get(actor, "desk").text == after
+
+
 def test_what_is_no_number_is_kept_and_said_at_its_field(browser: Client, actor: Actor, address: str) -> None:
     page = sent(browser, address, True, **{"f.policy.limits.turns": "many"}).content.decode()
     assert tree(actor)["policy"]["limits"]["turns"] == "many"

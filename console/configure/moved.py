@@ -1,0 +1,49 @@
+"""Where what a page shows stands by now: by the page's own hand, since the answers to what it sent before are still on their way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+JSON = Any
+
+
+def moved(shown: JSON, since: JSON, path: str) -> str | None:
+    """The path in ``since`` of what stands at a path of ``shown``, of which it has become; None: it was taken out.
+
+    Fields stay where they are. An item of a list is known by its name, else by all that it says, else by its place in a list that is as long as it was.
+    """
+    before, after, parts = shown, since, []
+    for part in path.split("."):
+        if isinstance(before, list) and isinstance(after, list) and part.isdecimal() and int(part) < len(before):
+            place = _place(before, after, int(part))
+            if place is None:
+                return None
+            before, after = before[int(part)], after[place]
+            parts.append(str(place))
+        else:
+            before, after = (one.get(part) if isinstance(one, dict) else None for one in (before, after))
+            parts.append(part)
+    return ".".join(parts)
+
+
+def _place(before: list[JSON], after: list[JSON], number: int) -> int | None:
+    if before == after:
+        return number
+    one = before[number]
+    for said in (_name, _whole):
+        key = said(one)
+        if key is None:
+            continue
+        alike, places = ([n for n, other in enumerate(those) if said(other) == key] for those in (before, after))
+        if places:
+            # Of fewer alike than before nobody can tell which one was taken out.
+            return places[alike.index(number)] if len(places) >= len(alike) else None
+    return number if len(before) == len(after) else None
+
+
+def _name(item: JSON) -> JSON:
+    return item.get("name") or None if isinstance(item, dict) else None
+
+
+def _whole(item: JSON) -> JSON:
+    return item
