@@ -14,8 +14,8 @@ def moved(shown: JSON, since: JSON, path: str) -> str | None:
     """
     before, after, parts = shown, since, []
     for part in path.split("."):
-        if isinstance(before, list) and isinstance(after, list) and part.isdecimal() and int(part) < len(before):
-            place = _place(before, after, int(part))
+        if isinstance(before, list) and part.isdecimal() and int(part) < len(before):
+            place = _place(before, after, int(part)) if isinstance(after, list) else None
             if place is None:
                 return None
             before, after = before[int(part)], after[place]

@@ -243,13 +243,13 @@ class _Raced(Exception):
 
 
 def _put(draft: Draft, text: str, *, what: str, page: str, place: str) -> None:
-    """Makes a new step, the only one after the present. Raises _Raced."""
+    """Makes a new step, the only one after the present; what was undone stays for pages that show it. Raises _Raced."""
     now, number = datetime.now(UTC), draft.last + 1
     rows = Draft.objects.filter(id=draft.id, last=draft.last, at=draft.at)
     if not rows.update(text=text, at=number, last=number, changed_at=now):
         raise _Raced
     steps = DraftStep.objects.filter(draft_id=draft.id)
-    steps.filter(number__gt=draft.at).delete()
+    steps.filter(number__gt=draft.at).update(folded=True)
     here = f"{page}/{place}" if page and place else page
     fresh = {"draft_id": draft.id, "number": draft.at, "page": here, "at__gt": now - timedelta(seconds=FOLD_S)}
     if page and place:

@@ -33,7 +33,7 @@ R, S, T = ({"when": number} for number in (1, 2, 3))
         (["x", "y"], ["y"], "l.1", "l.0"),
         ([], [A], "l.0.name", "l.0.name"),
         (None, [A], "l.0.name", "l.0.name"),
-        ([A], None, "l.0.name", "l.0.name"),
+        ([A], None, "l.0.name", None),
     ],
 )
 def test_it_is_found_where_it_is_by_now(before: Any, after: Any, path: str, where: str | None) -> None:

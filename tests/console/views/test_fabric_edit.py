@@ -112,6 +112,20 @@ def test_what_is_ticked_after_an_item_was_taken_out_is_ticked_where_it_was_seen(
     assert "Nobody reads this." not in said.values()
 
 
+def test_what_is_typed_twice_after_an_undo_whose_answer_is_not_there_is_all_saved(
+    browser: Client, actor: Actor, desk: dict[str, Any]
+) -> None:
+    browser.post("/fabrics/desk/draft", {**desk, "f.agents.0.instructions": "Undone."}, headers=WITH)
+    shown = {**desk, "step": desk["step"] + 1, "f.agents.0.instructions": "Undone."}
+    browser.post("/fabrics/desk/draft/undo", shown, headers=WITH)
+    for number in (1, 2):
+        sent = {**shown, f"f.agents.{number}.instructions": "Typed."}
+        assert browser.post("/fabrics/desk/draft", sent, headers=WITH).status_code == 200
+    said = [one["instructions"] for one in read_yaml(draft_get(actor, "desk").text).value["agents"]]
+    assert (said[0] != "Undone.", said[1:3]) == (True, ["Typed.", "Typed."])
+    assert browser.post("/fabrics/desk/draft/redo", {**desk, "step": desk["step"] + 3}).status_code == 409
+
+
 @pytest.mark.parametrize("page", ["p", "another"])
 def test_a_page_undoes_what_it_sent_before_the_answer_is_there(
     browser: Client, actor: Actor, desk: dict[str, Any], page: str
