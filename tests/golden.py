@@ -5,7 +5,7 @@ every kind of event that they can lead to is in it. A file that has been committ
 
 A line is a run: what its row knows (``run_id``, ``tier``, ``seed``), its rows in order with their bytes in base64, the inputs it took, and what
 the version that wrote it said of it (``columns``: the run row after the last event). From format 3 on also the fabric it ran (``spec``; of a nested child
-with the topology that it runs), so that its decisions can be derived again; of the files before, ``tables.json`` has the tables by their digest.
+up to format 8 with the topology that it runs), so that its decisions can be derived again; of the files before, ``tables.json`` has the tables by their digest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,13 @@ PATIENCE = 1_000
 EACH = 3
 """Runs that hold a kind, at least."""
 BROUGHT = {
-    "attempt_failed": ("shut",),
+    "attempt_failed": ("shut", "partial"),
+    "call_edited": ("proposed_tool",),
+    "child_answered": ("released",),
+    "run_forked": ("topology",),
+    "speaker_chosen": ("transition", "level", "crossed", "close_reason"),
+    "step_failed": ("routed",),
+    "tool_answered": ("hands_to", "ends", "handled"),
     "escalation_opened": ("weighed", "approvals", "barred", "onward_to", "score", "item=ticket"),
     "escalation_decided": ("roles", "agreed", "proposed_by"),
 }
@@ -133,7 +139,7 @@ def _run(world: World, run: Any, rows: Any) -> JSON:
         "tier": run.tier,
         "seed": run.seed,
         "columns": {name: getattr(columns, name) for name in names},
-        "spec": world.watch.compiled(run.id).spec.model_dump(mode="json", by_alias=True),
+        "spec": world.setup.fabric.compiled.spec.model_dump(mode="json", by_alias=True),
         "inputs": [text(INBOX.dump_json(one)) for one in given],
         "rows": [
             {

@@ -14,6 +14,7 @@ from fabric.core.inputs import INBOX
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
+from fabric.core.teams import spec_within
 from fabric.runtime import projection
 from tests import golden
 
@@ -65,9 +66,24 @@ SHOWN = {
         *(f"escalation_decided.{field}" for field in ("roles", "agreed", "proposed_by")),
         *(f"escalation_opened.{field}" for field in ("approvals", "barred", "onward_to", "score", "item=ticket")),
     },
+    9: {
+        *(
+            "call_streamed",
+            "call_resolved",
+            "call_skipped",
+            "turn_opened",
+            "speaker_chosen",
+            "turn_overdue",
+            "person_said",
+        ),
+        *(f"speaker_chosen.{field}" for field in ("transition", "level", "crossed", "close_reason")),
+        *(f"tool_answered.{field}" for field in ("hands_to", "ends", "handled")),
+        *("attempt_failed.partial", "call_edited.proposed_tool", "child_answered.released"),
+        *("run_forked.topology", "step_failed.routed"),
+    },
 }
 """What a file of each format has to show at least."""
-UNDER_WAY: set[int] = {9}
+UNDER_WAY: set[int] = set()
 """Formats whose shapes may still change, and which have no file yet."""
 
 
@@ -85,6 +101,8 @@ def test_each_format_has_files_that_show_what_it_brought():
 
 FIRST_WITH_SPECS = 3
 """The format whose files hold the fabrics."""
+FIRST_WITH_WHOLE_SPECS = 9
+"""The format whose files hold of a team's run the whole fabric too, and not that with the team's topology."""
 
 
 def rules_of(run):
@@ -92,7 +110,7 @@ def rules_of(run):
     if "spec" in run:
         spec = FabricSpec.model_validate(run["spec"])
         prices = {model.name: model.price.price() for model in spec.models if model.price is not None}
-        return lambda topology, version: Rules.of_spec(spec, prices)
+        return lambda topology, version: Rules.of_spec(spec_within(spec, topology), prices)
     tables = golden.tables()
     return lambda topology, version: Rules.table_alone(tables[version]) if version in tables else None
 
@@ -131,8 +149,9 @@ def test_the_fabrics_that_are_kept_are_those_that_ran():
         for run in golden.read(path):
             facts = [from_row(row.seq, row.kind, row.version, row.header).fact for row in run["rows"]]
             started = next((fact for fact in facts if fact.kind == "run_started"), None)
+            alone = golden.format_of(path) < FIRST_WITH_WHOLE_SPECS
             nested = any(fact.kind == "lineage_pinned" and fact.topology for fact in facts)
-            if started is not None and not nested:
+            if started is not None and not (nested and alone):
                 assert FabricSpec.model_validate(run["spec"]).digest() == started.revision
                 compared += 1
     assert compared >= 10
