@@ -29,6 +29,8 @@ USED_S = 5.0
 US = 1_000_000
 IDLE_S = 60.0
 AWAY_S = 0.5
+LAST_MAX = 1_000
+"""Of what was asked for when it is told to end, and what follows from that."""
 
 Key = tuple[str, str]
 Post = Callable[[Callable[[], None]], None]
@@ -51,6 +53,7 @@ class Guards:
         self._rows: dict[Key, tuple[float, GuardRow]] = {}
         self._used_at: dict[Key, float] = {}
         self._jobs: deque[Callable[[], None]] = deque()
+        self._unsaid: deque[Callable[[], None]] = deque()
         self._flush_at = 0.0
         self._thread = TurnThread("fabric-guards", self.turn)
 
@@ -59,9 +62,27 @@ class Guards:
         self._thread.start()
 
     def stop(self) -> None:
-        """Tells what was counted and ends the thread."""
+        """Ends the thread, carries out what was asked for and what follows from that, and tells what was counted. For whoever ended the loop before."""
         self._thread.stop()
+        self._finish()
         self._flush()
+
+    def _finish(self) -> None:
+        """A breaker that is to open opens, though the loop on which its answers came is no more."""
+        self._post = _at_once
+        for _ in range(LAST_MAX):
+            with self._lock:
+                left = self._unsaid or self._jobs
+                do = left.popleft() if left else None
+            if do is None:
+                return
+            try:
+                do()
+            except StoreUnavailable as error:
+                log.warning("guard rows cannot be asked any more: %s", error)
+                return
+            except Exception:
+                log.exception("guard rows could not be asked")
 
     # -- the loop's side -----------------------------------------------------------------------------------------------
 
@@ -92,7 +113,7 @@ class Guards:
 
         def ask() -> None:
             self._read(wanted)
-            self._post(answered)
+            self._answer(answered)
 
         self._leave(ask)
 
@@ -129,7 +150,7 @@ class Guards:
             key, asked = (seen.scope, seen.kind), {"state": state, "holder": holder}
             done = self._store.change(*key, generation=seen.generation, keeps=keeps, **asked)
             self._forget((seen.scope, seen.kind))
-            self._post(lambda: answered(done))
+            self._answer(lambda: answered(done))
 
         self._forget((seen.scope, seen.kind))  # Whoever looks from now on sees it changed.
         self._leave(ask)
@@ -139,7 +160,7 @@ class Guards:
 
         def ask() -> None:
             found = [] if self._grants is None else self._grants.budgets([scope])
-            self._post(lambda: answered(found[0].left if found else None))
+            self._answer(lambda: answered(found[0].left if found else None))
 
         self._leave(ask)
 
@@ -152,7 +173,7 @@ class Guards:
             key = (seen.scope, seen.kind)
             done = self._store.permit(*key, generation=seen.generation, holder=holder, for_s=for_s, most=most)
             self._forget((seen.scope, seen.kind))
-            self._post(lambda: answered(done))
+            self._answer(lambda: answered(done))
 
         self._leave(ask)
 
@@ -163,6 +184,17 @@ class Guards:
             self._store.give_up(seen.scope, seen.kind, holder=holder)
 
         self._leave(ask)
+
+    def _answer(self, say: Callable[[], None]) -> None:
+        with self._lock:
+            self._unsaid.append(say)
+        self._post(self._say)
+
+    def _say(self) -> None:
+        with self._lock:
+            say = self._unsaid.popleft() if self._unsaid else None
+        if say is not None:
+            say()
 
     def _leave(self, job: Callable[[], None]) -> None:
         with self._lock:
@@ -246,6 +278,10 @@ class Guards:
                 coming.append(self._flush_at)
             coming += [self._rows[key][0] + REFRESH_S if key in self._rows else now for key in self._used_at]
         return max(0.0, min(coming) - now)
+
+
+def _at_once(do: Callable[[], None]) -> None:
+    do()
 
 
 def _us(now_s: float) -> int:

@@ -14,6 +14,7 @@ from fabric.core.breaker.policy import Breaker, endpoint
 from fabric.core.breaker.table import BreakerState, Standing, decoded, encoded
 from fabric.core.commands import CallTool
 from fabric.core.context import compile_spec
+from fabric.core.frozen import replace
 from fabric.core.grants import TokenWant
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.grant_ports import Count, TokenAsk
@@ -224,6 +225,47 @@ def test_on_a_thread_of_its_own(clock):
     guards.count(failed(2))
     guards.stop()
     assert store._real.guards([KEY])[0].counts == {"failed": 2}
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["asked for", "answered on a loop that is no more"])
+def test_what_is_asked_for_and_what_follows_is_carried_out_before_it_ends(clock, begun):
+    store, posted = Store(clock), threading.Semaphore(0)
+    guards = Guards(store, lambda _: posted.release())
+    guards.start()
+
+    def opens(_):
+        guards.look([KEY], lambda: guards.change(guards.row(*KEY), "open", told.append))
+
+    told = []
+    seen = store._real.guards([KEY])[0]
+    if begun:
+        guards.change(seen, "closed", opens)
+        assert posted.acquire(timeout=10)
+    else:
+        guards._thread.stop()
+        guards.change(seen, "closed", opens)
+    guards.count(replace(failed(2), generation=2))
+    guards.stop()
+    row = store._real.guards([KEY])[0]
+    assert (told, row.state, row.generation, row.counts) == ([True], "open", 2, {"failed": 2})
+
+
+def test_it_ends_though_the_database_is_away_or_no_end_is_in_sight(clock, caplog):
+    store = Store(clock)
+    guards = Guards(store, lambda _: None)
+    store.failures += [StoreUnavailable("away")]
+    guards.look([KEY], lambda: None)
+    guards.stop()
+    assert "away" in caplog.text
+
+    def again():
+        asked.append(1)
+        guards.look([KEY], again)
+
+    asked, guards = [], Guards(store, lambda _: None)
+    guards.look([KEY], again)
+    guards.stop()
+    assert 1 < len(asked) < 1_001
 
 
 # -- retry tokens ------------------------------------------------------------------------------------------------------
