@@ -279,7 +279,7 @@ def test_a_lost_lease_lets_everything_go_and_it_is_claimed_again_under_the_new_n
 def test_an_outage_longer_than_the_lease_loses_no_answer(site):
     agents = site.agents()
     agents.holds = lambda asked: asked.agent == "planner"
-    host = site.host(agents, beat_s=0.01, lease_s=0.02, sweep_s=0.01)
+    host = site.host(agents, beat_s=0.1, lease_s=0.2, sweep_s=0.01)
     run_id = site.create()
     host.offer(run_id)
     parked, name = agents.next(), host.lease.name
