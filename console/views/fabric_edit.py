@@ -210,10 +210,11 @@ def _save(actor: Actor, name: str, sent: QueryDict, *, page: str, answer: tuple[
             )
         return
     try:
-        tree = read_yaml(drafts.draft_shown(actor=actor, name=name, step=step)).value
+        shown = drafts.draft_shown(actor=actor, name=name, step=step)
+        tree = read_yaml(shown).value
         # Of what is chosen while an answer is on its way the page shows another form than there is by then.
         step, known = drafts.draft_known(actor=actor, name=name, step=step, page=page)
-        since = read_yaml(known).value
+        since = tree if known == shown else read_yaml(known).value
     except YamlProblem:
         message = "the draft's text is no YAML just now: mend it in the YAML part, or undo the last change"
         raise Refused(message, code="conflict", field="text") from None

@@ -116,24 +116,21 @@ def _free(actor: Actor, name: str) -> str:
 
 def _name_in(text: str, origin: str) -> str:
     """The name that a text says, or else that of its file. Raises Refused invalid where neither is one."""
-    said, unread = None, ""
-    try:
-        found = read_yaml(text).value
-        said = found.get("name") if isinstance(found, dict) else None
-    except YamlProblem as problem:
-        where = f"line {problem.mark.line}, column {problem.mark.column}: " if problem.mark else ""
-        unread = f" ({where}{problem})"
-    for one in (said, PurePath(origin.replace("\\", "/")).stem):
+    tree, problem = _read(text)
+    for one in (tree.get("name"), PurePath(origin.replace("\\", "/")).stem):
         if isinstance(one, str) and drafts.is_name(one):
             return one
-    whose = f"the text cannot be read{unread}, so it" if unread else "the text"
+    whose = "the text"
+    if problem is not None:
+        where = f"line {problem.mark.line}, column {problem.mark.column}: " if problem.mark else ""
+        whose = f"the text cannot be read ({where}{problem}), so it"
     message = f"{whose} says no name that a fabric can have, nor does its file: give one"
     raise Refused(message, code="invalid", field="name")
 
 
 def _named(text: str, name: str) -> str:
     """The text under that name, where it is one that has fields."""
-    if not isinstance(_tree(text), dict) or not _tree(text):
+    if not _read(text)[0]:
         return text
     try:
         return text_edited(text, [Put(("name",), name)])
@@ -141,9 +138,10 @@ def _named(text: str, name: str) -> str:
         return text
 
 
-def _tree(text: str) -> Mapping[str, JSON]:
+def _read(text: str) -> tuple[Mapping[str, JSON], YamlProblem | None]:
+    """The fields that a text has, none where it has no fields or cannot be read; and why it cannot."""
     try:
         found = read_yaml(text).value
-    except YamlProblem:
-        return {}
-    return found if isinstance(found, dict) else {}
+    except YamlProblem as problem:
+        return {}, problem
+    return (found if isinstance(found, dict) else {}), None

@@ -274,10 +274,10 @@ def _moved(actor: Actor, name: str, step: int, page: str, *, back: bool) -> Draf
 def _move(actor: Actor, draft: Draft, step: int, page: str, *, back: bool) -> None:
     """Makes the step before the present one, or the one after it, the present one. Raises Refused conflict, _Raced."""
     steps = DraftStep.objects.filter(draft_id=draft.id, folded=False)
+    known = step == draft.at or _own(draft, step, page)
     # Where all since has been going back, going back once more is what is meant, by whichever page.
-    undone = back and step > draft.at and steps.filter(number=step).exists()
-    if not (undone or _own(draft, step, page)):
-        _unmoved(draft, step)
+    if not known and not (back and step > draft.at and steps.filter(number=step).exists()):
+        raise Refused(GONE_ON, code="conflict", field="step")
     found = (
         steps.filter(number__lt=draft.at).order_by("-number")
         if back
