@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -45,7 +44,7 @@ def _asks(rule: str) -> Asks:
     reads_texts = "double" in program.functions()
 
     def asks(about: Mapping[str, JSON]) -> tuple[bool, str]:
-        odd = next(_no_numbers(about["args"], "args", texts=reads_texts), "")
+        odd = next(_no_numbers(about["args"], "args"), "") if reads_texts else ""
         if odd:
             return True, f"{odd} is not a number, and neither more nor less than one"
         try:
@@ -59,19 +58,13 @@ def _asks(rule: str) -> Asks:
     return asks
 
 
-def _no_numbers(node: JSON, at: str, *, texts: bool) -> Iterator[str]:
-    """Where something stands that compares with nothing: NaN or an infinity, or a text that would be read as one."""
+def _no_numbers(node: JSON, at: str) -> Iterator[str]:
+    """Where a text stands that would be read as NaN or an infinity, which compare with nothing. As numbers they are not in JSON."""
     if isinstance(node, dict):
         for key, held in node.items():
-            yield from _no_numbers(held, f"{at}.{key}", texts=texts)
+            yield from _no_numbers(held, f"{at}.{key}")
     elif isinstance(node, list):
         for n, held in enumerate(node):
-            yield from _no_numbers(held, f"{at}.{n}", texts=texts)
-    elif _is_none(node, texts=texts):
+            yield from _no_numbers(held, f"{at}.{n}")
+    elif isinstance(node, str) and node.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
         yield at
-
-
-def _is_none(node: JSON, *, texts: bool) -> bool:
-    if isinstance(node, float):
-        return not math.isfinite(node)
-    return texts and isinstance(node, str) and node.strip().lstrip("+-").lower() in ("nan", "inf", "infinity")

@@ -14,7 +14,7 @@ from fabric.core.graph.conversation import MAX_TURNS
 from fabric.core.graph.expectations import TTL, TURN_WITHIN
 from fabric.core.graph.spec import TransitionGraph
 from fabric.core.graph.state import Finish, Handoff, Logged, NodeOutcome, Packet, Round, State, ToolUse, Writes
-from fabric.core.run import CallRecord, Step
+from fabric.core.run import CallRecord, Run, Step
 from fabric.core.spec_conversation import WRITE
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_handoff import HandoffTopology
@@ -67,6 +67,14 @@ def state_of(work: Work, step: Step | None = None) -> State:
         close_reason=talk.closed,
         round=None if step is None else Round(speaker, tuple(Logged(True, one) for one in _writes(work, step))),
     )
+
+
+def hears_open(run: Run, step: Step) -> bool:
+    """Whether a turn that this one is given is under way again: a person let both be tried once more, and this one waits for what is said there."""
+    if step.turn is None or not step.turn.hears:
+        return False
+    turns = (other for other in run.steps.values() if other.stage is step.stage and other.branch in step.turn.hears)
+    return any(turn.status not in ("done", "failed") for turn in turns)
 
 
 def speaker_of(step: Step) -> str:

@@ -29,6 +29,7 @@ from fabric.core import (
 )
 from fabric.core.commands import AbortCall, Command
 from fabric.core.context import Context
+from fabric.core.conversations import hears_open
 from fabric.core.failure import Failure
 from fabric.core.flow import RunState
 from fabric.core.frozen import value
@@ -153,7 +154,7 @@ def _free(run: Run, steps: list[Step]) -> Step | None:
     waiting = {pending.issued.step_id for pending in run.pending.values()}
     waiting.update(check.step_id for check in run.saga.checks)
     free = (step for step in steps if step.status == "active" and step.id not in waiting and step.id not in run.timers)
-    return next(free, None)
+    return next((step for step in free if not hears_open(run, step)), None)
 
 
 def _more(work: Work, steps: list[Step]) -> Iterator[Step]:

@@ -90,6 +90,8 @@ class Part(_Payload):
     """Content reference of the branch's answer; empty when there is none."""
     gap: str = ""
     """Why there is no summary; empty when there is one."""
+    accepted: bool = False
+    """The fabric goes on without it: its retries are exhausted, and gaps are allowed."""
 
 
 class Aggregate(_Payload):

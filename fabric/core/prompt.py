@@ -69,12 +69,14 @@ def opening(run: Run, step: Step) -> tuple[Message, ...]:
 
 
 def _heard(run: Run, step: Step) -> Iterator[Message]:
-    """What a turn reads of those before it, and what it is told; nothing for a branch that is no turn."""
+    """What a turn reads of those before it, and what it is told; nothing for a branch that is no turn. Of one that has
+    failed since, nothing.
+    """
     if step.turn is None:
         return
     said = {other.branch: other for other in run.steps.values() if other.stage is Stage.FAN_OUT}
     for branch in step.turn.hears:
-        if said[branch].id in run.withheld:
+        if said[branch].id in run.withheld or said[branch].status != "done":
             continue
         yield Message(role="user", template="said@1", refs=(said[branch].output_ref,), speaker=said[branch].agent)
     if step.turn.told_ref:

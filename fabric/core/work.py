@@ -13,7 +13,7 @@ from fabric.core.commands import Command
 from fabric.core.context import Compiled, Context
 from fabric.core.envelope import Event
 from fabric.core.evolve import evolve
-from fabric.core.fingerprint import content_ref, encode
+from fabric.core.fingerprint import content_ref, decode, encode
 from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import View
 from fabric.core.outbox import Outgoing
@@ -65,7 +65,8 @@ class Work:
         raw = None if content is None else encode(content)
         ref = "" if raw is None else content_ref(raw)
         if raw is not None:
-            self.ctx.contents.put(ref, content, len(raw))
+            # What its bytes say, so that a decision goes by the same whether this process wrote them or read them back.
+            self.ctx.contents.put(ref, decode(raw), len(raw))
         size = 0 if raw is None else len(raw)
         event = Event(self.run.seq + 1, self.ctx.now, fact, self.input_id, ref, size)
         self.run = evolve(self.run, event)

@@ -109,6 +109,17 @@ def gaps_of_slices(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return "" if given <= set(fact.missing) else f"it goes on without {sorted(given)}, and is missing {fact.missing}"
 
 
+@on("content_kept")
+def gaps_of_forks(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A fork goes on without what its origin went on without, as far as its fan-out is kept."""
+    content = decode(seen.content)
+    if fact.what == Stage.FAN_OUT:
+        seen.done_without.update(part["branch"] for part in content["output"] if part.get("accepted"))
+    for part in content.get("parts", ()):
+        seen.done_without.update([part["brief"]] if part.get("accepted") else ())
+    return ""
+
+
 @on("run_ended")
 def partial_success_is_said(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A run that completed without branches says so, and no other does."""

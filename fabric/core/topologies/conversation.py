@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 from fabric.core import events as ev
@@ -98,9 +99,9 @@ def _open(work: Work, branch: int, turn: Turn) -> None:
     )
 
 
-def without(failed: list[Step], turns: int) -> Failure:
-    """What turns that failed, and whose results are needed, come to."""
+def without(failed: list[Step], turns: int, why: Callable[[Step], str] = attrgetter("message")) -> Failure:
+    """What turns that failed, and whose results are needed, come to. ``why`` says of each what is wrong with it."""
     evidence = Evidence(turns, turns - len(failed), "turns", "stage:fan_out", details={"turns": turns})
-    why = "; ".join(f"turn {step.branch + 1} ({step.agent}): {step.message}" for step in failed[:3])
-    message = f"{len(failed)} of {turns} turns ended without a result, all are needed; {why}"
+    told = "; ".join(f"turn {step.branch + 1} ({step.agent}): {why(step)}" for step in failed[:3])
+    message = f"{len(failed)} of {turns} turns ended without a result, all are needed; {told}"
     return Failure((Trip("fan_in", Cause.PARTIAL_FAN_IN, evidence, message),), Stage.FAN_OUT)

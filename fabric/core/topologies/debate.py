@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from fabric.core.failure import Failure
@@ -58,7 +59,7 @@ def concluded(work: Work, steps: list[Step]) -> Concluded | Failure | None:
     missed = _missed(work, steps)
     if missed:
         supervisor.cancel_rest(work, steps, "the debate cannot go on without whom it lost")
-        return conversation.without(missed, len(steps))
+        return conversation.without(missed, len(steps), partial(_why, work))
     return conversation.opened(work, steps, _following)
 
 
@@ -74,9 +75,25 @@ def _missed(work: Work, steps: list[Step]) -> list[Step]:
     if left < needed:
         return [step for step in failed if step.brief < sides]
     decides = [step for step in steps if step.brief >= voting]
-    if decides and all(step.status == "failed" for step in decides):
+    over = decides and all(step.status in ("done", "failed") for step in decides)
+    if over and not _given(work, steps):
         return decides
     return [step for step in failed if not step.partial] if policy.mode == "all" else []
+
+
+def _why(work: Work, step: Step) -> str:
+    """What is wrong with a turn that is missed."""
+    if step.status == "failed":
+        return step.message
+    return f"it is for {work.ctx.output(step.output_ref)['winner']}, whose proposal failed after it"
+
+
+def _given(work: Work, steps: list[Step]) -> list[JSON]:
+    """The verdict, or the votes, that came and count: what is for a side whose proposal failed is for nothing that could be passed on."""
+    topology = _of(work)
+    voting, left = len(topology.workers) + len(topology.critics), _left(topology, steps)
+    came = (work.ctx.output(step.output_ref) for step in steps if step.brief >= voting and step.status == "done")
+    return [one for one in came if one["winner"] in left]
 
 
 def _left(topology: DebateTopology, steps: list[Step]) -> list[str]:
@@ -160,8 +177,7 @@ def _choose(choices: Iterable[str]) -> str:
 def joined(work: Work) -> Concluded:
     """The judge's verdict, or the proposal that most votes are for with their count. A tie is for who stands first among the workers, and is told."""
     topology, steps = _of(work), steps_of(work, Stage.FAN_OUT)
-    voting = len(topology.workers) + len(topology.critics)
-    given = [work.ctx.output(step.output_ref) for step in steps if step.brief >= voting and step.status == "done"]
+    given = _given(work, steps)
     votes = Counter(str(one["winner"]) for one in given)
     tied = _tied(topology, votes)
     winner = tied[0]

@@ -69,5 +69,5 @@ def _part(work: Work, step: Step) -> JSON:
     if step.branch < work.run.talk.begun:
         return {**part, "ref": "", "gap": BEGAN_ANEW}
     if step.status != "done":
-        return {**part, "ref": "", "gap": step.message or "no result"}
+        return {**part, "ref": "", "gap": step.message or "no result", **slices.marked(step.partial)}
     return {**part, "ref": step.output_ref, "gap": ""}

@@ -137,25 +137,28 @@ def parts_of(work: Work, briefs: tuple[int, ...]) -> tuple[JSON, tuple[int, ...]
             found.append({"brief": number, "output": work.ctx.output(step.output_ref)})
         else:
             gap = {"brief": number, "gap": (step.message if step else "") or run.reason or "no result"}
-            found.append(gap | ({"accepted": True} if step is not None and step.partial else {}))
+            found.append(gap | marked(step is not None and step.partial))
     return {"parts": found}, tuple(part["brief"] for part in found if "gap" in part)
 
 
 def parts(work: Work, step: Step) -> list[JSON]:
     """A slice's places in its parent's fan-out: where each brief's summary stands, or the gap it left."""
     named = plan(work)["briefs"]
-    have = brought(work.run, step)
-    gaps = _gaps(work, step)
-    return [
-        {
-            "branch": n,
-            "agent": named[n]["agent"],
-            "title": named[n]["title"],
-            "ref": have.get(n, ""),
-            "gap": "" if n in have else gaps.get(n) or step.message or "no result",
-        }
-        for n in briefs_of(step)
-    ]
+    have, told = brought(work.run, step), _told(work, step)
+    found: list[JSON] = []
+    for n in briefs_of(step):
+        part = {"branch": n, "agent": named[n]["agent"], "title": named[n]["title"], "ref": have.get(n, ""), "gap": ""}
+        if n not in have:
+            said = told.get(n, {})
+            part |= {"gap": said.get("gap") or step.message or "no result"}
+            part |= marked(step.partial or bool(said.get("accepted")))
+        found.append(part)
+    return found
+
+
+def marked(accepted: bool) -> JSON:
+    """What a gap says beside its reason: that the fabric goes on with it. Of any other it says nothing."""
+    return {"accepted": True} if accepted else {}
 
 
 def _gaps(work: Work, step: Step) -> dict[int, str]:

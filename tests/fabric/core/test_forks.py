@@ -18,9 +18,11 @@ from fabric.core.taxonomy import Cause, Tier
 from fabric.core.topologies import slices
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.family_scenes import ASKED, household, once_bad
-from tests.fabric.core.harness import World
+from tests.fabric.core.harness import World, ran
 from tests.fabric.core.mechanisms.facts import at
 from tests.fabric.core.scripts import fails, planned, scored, summary
+from tests.fabric.core.test_retry_layers import DOWN
+from tests.fabric.core.test_retry_layers_out import partial
 
 SCRIPT: dict[str, Any] = {
     "planner": planned(3),
@@ -34,14 +36,14 @@ def origin() -> World:
 
 
 def forked(world: World, seq: int, script: dict[str, Any] = SCRIPT, **changes: Any) -> World:
-    """A run forked from an event of ``world``, not yet moved."""
+    """A run of the same fabric, forked from an event of ``world``, not yet moved."""
     run = fold(Run("run-1", tier=world.tier, seed=world.seed), world.events[:seq])
     contents = Contents()
     for event in world.events[:seq]:
         if event.content_ref:
             contents.put(event.content_ref, world.contents(event.content_ref), event.content_bytes)
     point = kept_at(run)
-    made = World(spec(), script)
+    made = World(world.spec, script)
     fields: dict[str, Any] = {
         "request": contents.read(run.request_ref),
         "stages": tuple((str(stage), ref) for stage, ref in point.stages),
@@ -108,6 +110,21 @@ def test_a_branch_that_is_kept_is_not_run_again_but_after_a_replan():
     failing = {"planner": planned(3), "worker": [fails(), fails(), summary()], "critic": scored(0.9)}
     again = forked(first, answered[1], failing).go()
     assert again.run.epoch == 0 or len(again.of(ev.OutputKept)) == 2
+
+
+@pytest.mark.parametrize(("stage", "asked"), [(Stage.FAN_IN, 0), (Stage.FINALIZE, 0), (Stage.FAN_OUT, 1)])
+def test_a_fork_of_a_partial_success_is_one_as_long_as_it_goes_on_without_the_same(stage, asked):
+    first = ran(partial(), {"worker": [DOWN, summary("Two."), DOWN, DOWN, DOWN]})
+    assert first.end.partial
+    world = forked(first, entered_at(first, stage), {"worker": summary("At last.")}).go()
+    assert world.end.state is RunState.COMPLETED
+    assert (world.asked("worker"), world.end.partial) == (2 * asked, not asked)
+    assert ("partial success, with 1 of" in world.end.reason) is not asked
+
+
+def entered_at(world: World, stage: Stage) -> int:
+    found = ((e.seq, e.fact) for e in world.events)
+    return next(seq for seq, fact in found if isinstance(fact, ev.StageEntered) and fact.stage is stage)
 
 
 def test_an_edited_request_is_what_the_fork_is_asked():

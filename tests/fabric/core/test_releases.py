@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from fabric.core import events as ev
@@ -11,7 +13,7 @@ from fabric.core.taxonomy import Tier
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.family_scenes import household, once_bad, whole
 from tests.fabric.core.harness import ran
-from tests.fabric.core.scripts import planned, summary
+from tests.fabric.core.scripts import planned, say, summary
 
 KEY = "ghp_" + "k7Qw9Zr2" * 4 + "Tt5m"
 LEAK = summary(f"The key is {KEY}.")
@@ -105,6 +107,16 @@ def test_a_process_that_dies_after_the_approval_changes_nothing():
     world = asked_about(guarded(), {"finalizer": LEAK})
     world.decide("approve").crash().go()
     assert world.end.state is RunState.COMPLETED
+
+
+def test_nor_does_one_that_dies_before_it_whatever_order_the_model_wrote_in():
+    """What was found stands in the order of what was looked at: that of the bytes, not of the answer."""
+    written = json.dumps({"text": f"The key is {KEY}.", "citations": [f"{KEY}.md"]})
+    world = asked_about(guarded("fan_in", roles=("planner", "aggregator")), {"aggregator": say(written)})
+    assert len(world.of(ev.EscalationOpened)[0].reason.split(";")) > 1, "there is an order"
+    world.crash().go()
+    world.decide("approve").go()
+    assert (world.end.state, len(world.of(ev.EscalationOpened))) == (RunState.COMPLETED, 1)
 
 
 # -- what a child's person let pass --------------------------------------------------------------------------------------
