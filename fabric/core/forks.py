@@ -1,7 +1,7 @@
 """Forks: what of a run up to one of its events a new run can go on from (semantics.md 3).
 
 Kept is what the current epoch had settled there: the output of every stage that was passed, and in the fan-out the branches that were done. Whatever was
-under way is done anew. What planners were told about earlier epochs stays behind, and so do money, clocks and counts: a fork has its own.
+under way is done anew; so is a conversation whose speakers were chosen by what was called in its turns, for of those the outputs alone are kept. What planners were told about earlier epochs stays behind, and so do money, clocks and counts: a fork has its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def kept_at(run: Run) -> ForkPoint:
         stages.append((stage, reached.output_ref))
     if Stage.FAN_OUT not in run.stages:
         return ForkPoint(following, tuple(stages), ())
-    done = sorted(filter(_done_branch, run.steps.values()), key=lambda step: step.branch)
+    passed = following is not Stage.FAN_OUT
+    done = sorted((s for s in run.steps.values() if _done_branch(s, passed)), key=lambda step: step.branch)
     branches = tuple((step.branch, step.agent, step.output_ref) for step in done)
     return ForkPoint(following, tuple(stages), branches, tuple(_parts(run, done)))
 
@@ -58,8 +59,9 @@ def _parts(run: Run, done: Sequence[Step]) -> Iterator[tuple[int, str, tuple[int
             yield branch, answer.ref, answer.briefs, answer.missing
 
 
-def _done_branch(step: Step) -> bool:
-    return step.stage is Stage.FAN_OUT and step.status == "done"
+def _done_branch(step: Step, passed: bool) -> bool:
+    chosen = step.turn is not None and step.turn.chooses
+    return step.stage is Stage.FAN_OUT and step.status == "done" and (passed or not chosen)
 
 
 def names(point: ForkPoint) -> tuple[str, ...]:

@@ -84,6 +84,8 @@ class Part(_Payload):
     """One branch's place in the fan-out's output: where its summary stands, or the gap it left."""
 
     branch: int
+    brief: int | None = None
+    """Of a turn: which brief of the plan it did, from 0. Several turns may do one; a branch that is none does the brief of its number."""
     agent: Line
     title: Line = "Untitled"
     ref: str = ""

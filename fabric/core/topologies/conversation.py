@@ -83,9 +83,10 @@ def _spoke(work: Work, agent: str) -> bool:
 
 
 def _open(work: Work, branch: int, turn: Turn) -> None:
+    key = step_id(Stage.FAN_OUT, branch, work.run.epoch, 0)
     work.emit(
         ev.TurnOpened(
-            step_id=step_id(Stage.FAN_OUT, branch, work.run.epoch, 0),
+            step_id=key,
             branch=branch,
             agent=turn.agent,
             brief=turn.brief,
@@ -97,6 +98,21 @@ def _open(work: Work, branch: int, turn: Turn) -> None:
         ),
         {"text": turn.told} if turn.told else None,
     )
+    if ref := _kept(work, branch, turn):
+        work.emit(ev.OutputKept(step_id=key, answer_ref=ref))
+
+
+def _kept(work: Work, branch: int, turn: Turn) -> str:
+    """Of a fork where the turn's output in its origin stands, if it is the same turn: its own agent's, with the same before it; empty: it speaks here."""
+    fork = work.run.control.forked
+    if fork is None or work.run.epoch or turn.chooses:
+        return ""
+    kept = {one.branch: one for one in fork.branches}
+    if branch not in kept or kept[branch].agent != turn.agent:
+        return ""
+    said = {step.branch: step.output_ref for step in work.run.steps.values() if step.stage is Stage.FAN_OUT}
+    same = all(other in kept and said[other] == kept[other].output_ref for other in turn.hears)
+    return kept[branch].output_ref if same else ""
 
 
 def without(failed: list[Step], turns: int, why: Callable[[Step], str] = attrgetter("message")) -> Failure:

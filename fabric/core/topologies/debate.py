@@ -12,11 +12,12 @@ from typing import Any
 
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
+from fabric.core.frozen import value
 from fabric.core.run import Step
 from fabric.core.spec_debate import NEEDED, DebateTopology
-from fabric.core.topologies import conversation, supervisor
+from fabric.core.topologies import conversation, slices, supervisor
 from fabric.core.topologies.conversation import Turn
-from fabric.core.topologies.shape import Concluded, steps_of
+from fabric.core.topologies.shape import Concluded
 from fabric.core.work import Work
 
 JSON = Any
@@ -70,13 +71,14 @@ def _missed(work: Work, steps: list[Step]) -> list[Step]:
         return []
     topology, policy = _of(work), work.compiled.spec.policy.fan_in
     sides, voting = len(topology.workers), len(topology.workers) + len(topology.critics)
-    left = len(_left(topology, steps))
+    said = _said(steps)
+    left = len(_left(topology, said))
     needed = max(NEEDED, min(policy.k or NEEDED, sides)) if policy.mode == "quorum" else NEEDED
     if left < needed:
         return [step for step in failed if step.brief < sides]
     decides = [step for step in steps if step.brief >= voting]
     over = decides and all(step.status in ("done", "failed") for step in decides)
-    if over and not _given(work, steps):
+    if over and not _given(work, said):
         return decides
     return [step for step in failed if not step.partial] if policy.mode == "all" else []
 
@@ -88,18 +90,41 @@ def _why(work: Work, step: Step) -> str:
     return f"it is for {work.ctx.output(step.output_ref)['winner']}, whose proposal failed after it"
 
 
-def _given(work: Work, steps: list[Step]) -> list[JSON]:
+@value()
+class Said:
+    """What a turn came to."""
+
+    brief: int
+    ref: str
+    """Where its output stands; empty: it has none."""
+    failed: bool
+
+
+def _said(steps: list[Step]) -> list[Said]:
+    return [Said(one.brief, one.output_ref if one.status == "done" else "", one.status == "failed") for one in steps]
+
+
+def _passed_on(work: Work) -> list[Said]:
+    """The same of a fan-out that is passed, out of its output: a fork has it, and no seats of its turns."""
+    named = [(brief["agent"], brief["title"]) for brief in slices.plan(work)["briefs"]]
+    parts = work.ctx.output(work.run.stages[Stage.FAN_OUT].output_ref)
+    # Before parts of turns said which brief they are, their titles did.
+    briefs = (part["brief"] if "brief" in part else named.index((part["agent"], part["title"])) for part in parts)
+    return [Said(brief, part["ref"], bool(part["gap"])) for brief, part in zip(briefs, parts, strict=True)]
+
+
+def _given(work: Work, said: list[Said]) -> list[JSON]:
     """The verdict, or the votes, that came and count: what is for a side whose proposal failed is for nothing that could be passed on."""
     topology = _of(work)
-    voting, left = len(topology.workers) + len(topology.critics), _left(topology, steps)
-    came = (work.ctx.output(step.output_ref) for step in steps if step.brief >= voting and step.status == "done")
+    voting, left = len(topology.workers) + len(topology.critics), _left(topology, said)
+    came = (work.ctx.output(one.ref) for one in said if one.brief >= voting and one.ref)
     return [one for one in came if one["winner"] in left]
 
 
-def _left(topology: DebateTopology, steps: list[Step]) -> list[str]:
+def _left(topology: DebateTopology, said: list[Said]) -> list[str]:
     """The sides of which no proposal failed, in their order."""
     sides = len(topology.workers)
-    lost = {step.brief for step in steps if step.status == "failed" and step.brief < sides}
+    lost = {one.brief for one in said if one.failed and one.brief < sides}
     return [name for n, name in enumerate(topology.workers) if n not in lost]
 
 
@@ -148,13 +173,13 @@ def _heard(topology: DebateTopology, steps: list[Step], round_: int) -> tuple[in
 
 
 def _round(topology: DebateTopology, steps: list[Step], round_: int) -> list[Turn]:
-    hears, left = _heard(topology, steps, round_ - 1), set(_left(topology, steps))
+    hears, left = _heard(topology, steps, round_ - 1), set(_left(topology, _said(steps)))
     told = f"Round {round_} of {topology.rounds}."
     return [Turn(name, n, hears, told) for n, name in enumerate(topology.workers) if name in left]
 
 
 def _verdicts(topology: DebateTopology, steps: list[Step], round_: int) -> list[Turn]:
-    voting, left = len(topology.workers) + len(topology.critics), _left(topology, steps)
+    voting, left = len(topology.workers) + len(topology.critics), _left(topology, _said(steps))
     if topology.judge is not None:
         hears = tuple(step.branch for step in steps if step.status == "done")
         return [Turn(topology.judge, voting, hears, _choose(left), choices=tuple(left))]
@@ -176,12 +201,12 @@ def _choose(choices: Iterable[str]) -> str:
 
 def joined(work: Work) -> Concluded:
     """The judge's verdict, or the proposal that most votes are for with their count. A tie is for who stands first among the workers, and is told."""
-    topology, steps = _of(work), steps_of(work, Stage.FAN_OUT)
-    given = _given(work, steps)
+    topology, said = _of(work), _passed_on(work)
+    given = _given(work, said)
     votes = Counter(str(one["winner"]) for one in given)
     tied = _tied(topology, votes)
     winner = tied[0]
-    won = _last_of(work, steps, topology.workers.index(winner))
+    won = _last_of(work, said, topology.workers.index(winner))
     if topology.judge is not None:
         verdict = given[0]
         text = f"The verdict is for {winner}.\n\n{verdict['text']}"
@@ -195,9 +220,9 @@ def _tied(topology: DebateTopology, votes: Mapping[str, int]) -> list[str]:
     return [name for name in topology.workers if votes.get(name, 0) == most]
 
 
-def _last_of(work: Work, steps: list[Step], side: int) -> JSON:
+def _last_of(work: Work, said: list[Said], side: int) -> JSON:
     """What a side proposed last."""
-    return work.ctx.output([step for step in steps if step.brief == side and step.status == "done"][-1].output_ref)
+    return work.ctx.output([one.ref for one in said if one.brief == side and one.ref][-1])
 
 
 def _counted(votes: Mapping[str, int], winner: str, tied: list[str]) -> str:

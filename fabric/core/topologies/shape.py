@@ -66,6 +66,7 @@ def _part(work: Work, step: Step) -> JSON:
     brief = slices.plan(work)["briefs"][step.brief]
     # Whoever did it in the end: the part is that worker's.
     part = {"branch": step.branch, "agent": brief["agent"], "title": brief["title"]}
+    part |= {} if step.turn is None else {"brief": step.brief}
     if step.branch < work.run.talk.begun:
         return {**part, "ref": "", "gap": BEGAN_ANEW}
     if step.status != "done":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -62,6 +63,13 @@ def forked(world: World, seq: int, script: dict[str, Any] = SCRIPT, **changes: A
     assert INBOX.validate_json(INBOX.dump_json(given)) == given
     made.put(given)
     return made
+
+
+def forks_at(world: World) -> Iterator[int]:
+    """The events that a fork of a run can begin with."""
+    for seq in range(1, len(world.events)):
+        if kept_at(fold(Run("run-1", tier=world.tier, seed=world.seed), world.events[:seq])).stage is not None:
+            yield seq
 
 
 def settled_at(seq: int) -> ForkPoint:

@@ -177,6 +177,15 @@ def test_what_a_person_writes_in_place_of_a_vote_is_a_vote():
     assert world.outcome["text"].startswith("The proposal of ann won with 1 of 2 votes")
 
 
+def test_a_proposal_whose_brief_a_person_calls_like_a_vote_is_a_proposal():
+    asks = {str(tier): {"rungs": [{"reaction": "escalate"}]} for tier in Tier}
+    said = iter([fails(Cause.AUTH), summary("Ann's."), verdict("ann")])
+    world = ran(debate(rounds=1, table={"provider_failure": asks}), {**TWO, "ann": lambda command: next(said)})
+    brief = {"agent": "ann", "title": "Vote of ann", "instructions": "Take your side."}
+    world.decide("edit", edited=brief).go()
+    assert world.outcome["text"] == "The proposal of ann won with 2 of 2 votes (ann 2).\n\nAnn's."
+
+
 # -- votes -------------------------------------------------------------------------------------------------------------
 
 
