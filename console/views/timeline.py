@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from console.views.time_axis import RIGHT, axis_of
 from console.views.timeline_shapes import BARS_MAX, LOW, MARKS_MAX, TALL, Pen
-from console.views.timeline_words import STATE_WORDS, lane_told, stage_told, trips_noted
+from console.views.timeline_words import KEPT, STATE_WORDS, lane_told, stage_told, trips_noted
 from fabric.core.flow import Stage
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy
@@ -131,7 +131,8 @@ def _stage_row(pen: Pen, story: RunStory, stage: Stage, lanes: list[Lane], creat
     queue = [pen.queue(created_at)] if stage is Stage.PLAN else []
     if not spans:
         empty = f'<line class="g-none" x1="1.2%" x2="98.8%" y1="{TALL // 2}" y2="{TALL // 2}"/>'
-        return Row(words(stage), "", "stage unreached", pen.row(queue or [empty]), "not reached", None, None)
+        note, told = ("kept", KEPT) if stage in story.kept else ("", "not reached")
+        return Row(words(stage), note, "stage unreached", pen.row(queue or [empty]), told, None, None)
     here = [] if stage is Stage.FAN_OUT else lanes
     trips = [*story.stage_trips.get(stage, []), *(trip for lane in here for trip in lane.trips)]
 
@@ -174,6 +175,7 @@ def _worker_row(pen: Pen, story: RunStory, lane: Lane) -> Row:
         yield from pen.knots(lane.trips, LOW)
 
     note = [f"e{lane.epoch + 1}"] * bool(lane.epoch) + [f"r{lane.round + 1}"] * bool(lane.round)
+    note += ["kept"] * bool(lane.kept)
     tally = lane.tally
     return Row(
         f"{lane.agent} {lane.branch + 1}",
@@ -183,7 +185,7 @@ def _worker_row(pen: Pen, story: RunStory, lane: Lane) -> Row:
         lane_told(story, lane),
         tally.tokens or None,
         tally.cost_usd_micros if tally.any else None,
-        lane.trips[-1].seq if lane.state == "failed" and lane.trips else lane.bars[-1].seq if lane.bars else 0,
+        lane.trips[-1].seq if lane.state == "failed" and lane.trips else lane.bars[-1].seq if lane.bars else lane.kept,
     )
 
 

@@ -11,6 +11,9 @@ from fabric.selectors.words import words
 
 STATE_WORDS = {"active": "running", "waiting": "waiting", "done": "done", "failed": "failed", "void": "superseded"}
 
+KEPT = "kept from the run that this one goes on from"
+"""Of a fork: why there is nothing to see of it here."""
+
 
 def trip_told(trip: Tripped) -> str:
     """Which mechanism fired, why, and what was done."""
@@ -55,6 +58,8 @@ def _wait_told(wait: Span) -> str:
 
 def lane_told(story: RunStory, lane: Lane) -> str:
     """A step: its calls, waits and trips, and where it stands."""
+    if lane.kept and lane.state == "done":
+        return f"done, {KEPT}"
     told = _calls_told(lane)
     told += [_wait_told(wait) for wait in lane.waits[-3:]]
     told += [trip_told(trip) for trip in lane.trips[-3:]]

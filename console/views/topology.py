@@ -41,6 +41,7 @@ NODE_STATES = {
     "waiting": ("waits for a person", "human", "human"),
     "done": ("done", "ok", "check"),
     "failed": ("failed", "danger", "x"),
+    "kept": ("kept", "neutral", "copy"),
     "void": ("superseded", "neutral", "never"),
 }
 """Word, tone and icon of a node's state."""
@@ -137,6 +138,8 @@ def _role(story: RunStory, stage: Stage, agent: str | None, alone: str) -> Node:
             state = "failed"
     if any(wait.end is None for wait in story.stage_waits.get(stage, ())):
         state = "waiting"
+    if state == "ahead" and stage in story.kept:
+        state = "kept"
     name = agent or ENGINE
     role = words(stage) if agent else f"{words(stage)}: {alone}"
     return Node(stage, name, role, state, *_calls(lanes))
@@ -151,7 +154,8 @@ def _workers(story: RunStory, named: TopologySpec) -> list[Node]:
     """A node for each branch of the newest epoch, and for each agent where they take turns; before the fan-out, for each worker that may be asked."""
     fan_out = [lane for lane in story.lanes.values() if lane.stage == Stage.FAN_OUT]
     if not fan_out:
-        return [Node(f"worker:{name}", name, "worker", "ahead") for name in named.workers]
+        state = "kept" if Stage.FAN_OUT in story.kept else "ahead"
+        return [Node(f"worker:{name}", name, "worker", state) for name in named.workers]
     newest = max(lane.epoch for lane in fan_out)
     branches: dict[int, list[Lane]] = {}
     for lane in fan_out:

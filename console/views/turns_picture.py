@@ -42,8 +42,10 @@ class TurnRow:
     reads: tuple[int, ...]
     """Numbers of the turns whose output it reads."""
     state: str
+    kept: bool
+    """Its output came with a fork from the run that this one goes on from."""
     seq: int
-    """The event that opened it."""
+    """The event that opened it, or with which it was kept."""
     circles: bool
     """Whether it belongs to a circle that was closed for the second time."""
     handed_to: str = ""
@@ -147,7 +149,8 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
             agent=lane.agent,
             reads=tuple(branch + 1 for branch in lane.hears or ()),
             state=lane.state,
-            seq=lane.opened,
+            kept=bool(lane.kept),
+            seq=lane.kept or lane.opened,
             circles=place in round_,
             handed_to=story.handed.get(lane.id, ""),
             refused_to=refused[place].cycle[-1] if place in refused else "",
@@ -290,7 +293,7 @@ def _dot(row: TurnRow, x: float, y: int, pitch: float) -> SafeString:
     radius = 8 if pitch >= 20 else 5
     tone = "danger" if row.circles else tone
     told = (
-        f"turn {row.number}, {row.agent}: {word}"
+        f"turn {row.number}, {row.agent}: {word}{', kept' if row.kept else ''}"
         + (f", handed over to {row.handed_to}" if row.handed_to else "")
         + (f", not let hand over to {row.refused_to}" if row.refused_to else "")
     )

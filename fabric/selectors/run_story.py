@@ -82,6 +82,12 @@ class RunStory:
         self.open_waits: dict[str, Span] = {}
         self.open_backoffs: dict[str, Span] = {}
 
+    @property
+    def kept(self) -> frozenset[str]:
+        """Of a fork: the stages that it took over from its origin and does not pass itself, as long as it has not planned anew."""
+        fork = None if self.run is None or self.epochs else self.run.control.forked
+        return frozenset() if fork is None else frozenset(one.stage for one in fork.stages)
+
     def add(self, event: Event) -> None:
         """Folds one event; the journal's next."""
         self.seq, self.at = event.seq, event.at

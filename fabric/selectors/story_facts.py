@@ -225,6 +225,13 @@ def _output_accepted(story: RunStory, event: Event, fact: Any) -> None:
     _done(story, fact.step_id)
 
 
+@_on("output_kept")
+def _output_kept(story: RunStory, event: Event, fact: Any) -> None:
+    _done(story, fact.step_id)
+    if lane := story.lanes.get(fact.step_id):
+        lane.kept = event.seq
+
+
 def _done(story: RunStory, step_id: str) -> None:
     lane = story.lanes.get(step_id)
     if lane is not None:

@@ -133,3 +133,5 @@ class Lane:
     """Of a turn: the turns whose output it reads; None: it is no turn."""
     opened: int = 0
     """Of a turn: the event that opened it."""
+    kept: int = 0
+    """Of a fork: the event with which it took its output over from its origin; 0: it did not."""

@@ -10,8 +10,11 @@ import pytest
 from console.views.time_axis import LEFT, PLEAT, RIGHT, US, Axis, axis_of, clock
 from console.views.timeline import GOES_ON, ROWS_MAX, timeline
 from console.views.timeline_shapes import BARS_MAX
+from console.views.timeline_words import KEPT
+from console.views.topology import topology
 from fabric.core import events as ev
 from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.spec_topology import SupervisorTopology
 from fabric.selectors.run_story import RunStory
 from tests.fabric.selectors.journals import REFUSED, T0, Teller
 
@@ -132,6 +135,33 @@ def test_a_row_for_each_branch_and_round_and_epoch():
     ]  # fmt: skip
     assert 'class="gate fail"' in row(picture, "fan-in").svg
     assert picture.head.count('class="g-epoch"') == 1
+
+
+def test_a_branch_that_a_fork_keeps_says_so_and_leads_to_where_it_is_told():
+    teller = Teller().start().planned().enter(Stage.FAN_OUT, "reader", "reader")
+    teller.tell(ev.OutputKept(step_id="fan_out.1.e0.r0", answer_ref="0" * 32))
+    picture = drawn(teller)
+    kept = row(picture, "reader 2")
+    assert (kept.note, kept.event) == ("kept", teller.events[-1].seq)
+    assert row(picture, "reader 1").note == ""
+
+
+def test_stages_that_a_fork_keeps_are_not_told_as_not_reached():
+    kept = tuple(ev.KeptStage(stage=stage, output_ref="0" * 32) for stage in (Stage.PLAN, Stage.FAN_OUT))
+    forked = ev.RunForked(origin_run_id="o", origin_seq=9, origin_hash="00", stages=kept)
+    teller = Teller().start().tell(forked).enter(Stage.FAN_IN)
+    picture = drawn(teller)
+    assert [(one.note, one.told) for one in picture.rows[:2]] == [("kept", KEPT)] * 2
+    assert row(picture, "validate").told == "not reached"
+    story = RunStory("r")
+    for event in teller.events:
+        story.add(event)
+    found = topology(story, SupervisorTopology(workers=("reader",), planner="planner", aggregator="aggregator"))
+    states = {node.name: node.word for node in found.nodes}
+    assert (states["planner"], states["reader"], states["aggregator"]) == ("kept", "kept", "not reached")
+    assert "kept" in found.svg
+    teller.tell(ev.Replanned(stage=Stage.FAN_IN, epoch=1, reason="no"))
+    assert row(drawn(teller), "plan").told == "not reached"
 
 
 def test_failures_back_offs_and_trips_are_seen_and_told():

@@ -8,6 +8,7 @@ import pytest
 
 from console.views.circles import circling, way_of
 from console.views.graph_words import WHY, why_said
+from console.views.timeline_words import lane_told
 from console.views.topology import topology
 from console.views.turns_picture import WAVES_MAX, turns
 from fabric.core import events as ev
@@ -54,6 +55,21 @@ def test_each_turn_is_a_row_with_what_it_reads_and_its_event():
     assert found.speaking == ("ana",)
     assert len({row.seq for row in found.rows}) == 3
     assert not found.circles
+
+
+def test_a_turn_that_a_fork_keeps_is_done_before_anybody_speaks():
+    teller = Teller().start().planned().enter(Stage.FAN_OUT)
+    for n, who in enumerate(("ana", "ben")):
+        teller.tell(ev.TurnOpened(step_id=f"fan_out.{n}.e0.r0", branch=n, agent=who, brief=0))
+    teller.tell(ev.OutputKept(step_id="fan_out.0.e0.r0", answer_ref="0" * 32))
+    story, found = seen(teller)
+    assert [(row.state, row.kept) for row in found.rows] == [("done", True), ("active", False)]
+    assert found.speaking == ("ben",)
+    assert found.rows[0].seq == teller.events[-1].seq
+    assert "turn 1, ana: done, kept" in found.svg
+    lane, other = (story.lanes[f"fan_out.{n}.e0.r0"] for n in (0, 1))
+    assert lane_told(story, lane) == "done, kept from the run that this one goes on from"
+    assert "kept" not in lane_told(story, other)
 
 
 def test_an_agent_is_one_node_of_the_runs_picture_however_many_turns_it_has():
