@@ -202,6 +202,8 @@ def test_a_slice_goes_on_without_what_may_be_missing_and_its_parent_says_so():
     assert all(fact.partial for one in family.children for fact in one.of(ev.StepFailed))
     assert sorted(fact.missing for fact in family.root.of(ev.ChildAnswered)) == [(), (1,), (8,)]
     assert ["503" in gap for gap in family.root.outcome["gaps"]] == [True, True]
+    [passed] = [one["output"] for one in family.root.content_of(ev.StageLeft) if isinstance(one["output"], list)]
+    assert [part["branch"] for part in passed if part.get("accepted")] == [1, 8]
 
 
 def test_what_failed_for_good_in_a_slice_is_missed_whatever_gap_is_accepted_beside_it():
