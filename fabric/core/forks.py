@@ -12,9 +12,11 @@ from typing import Any
 from fabric.core.command_ids import branch_of
 from fabric.core.context import Contents
 from fabric.core.flow import Stage
-from fabric.core.frozen import value
+from fabric.core.frozen import replace, value
+from fabric.core.judges import is_judge
+from fabric.core.kept_answers import answer_name
 from fabric.core.run import Run, Step
-from fabric.core.topologies.slices import is_slice
+from fabric.core.topologies.slices import from_child
 
 JSON = Any
 
@@ -30,11 +32,18 @@ class ForkPoint:
     branches: tuple[tuple[int, str, str], ...]
     """``(branch, agent, reference of its output)`` of the fan-out, in order."""
     parts: tuple[tuple[int, str, tuple[int, ...], tuple[int, ...]], ...] = ()
-    """``(branch, reference, briefs, briefs without anything)``, a round after the other, of those branches that are slices."""
+    """``(branch, reference, briefs, briefs without anything)``, a round after the other, of those branches that are runs of their own."""
+    answers: tuple[tuple[Stage, str, str], ...] = ()
+    """``(stage, tool, reference)`` of what tools answered on the way to what is kept: later answers may rest on it."""
 
 
-def kept_at(run: Run) -> ForkPoint:
-    """The fork point of a run folded to the event in question."""
+def kept_at(run: Run, *, sources: bool = False) -> ForkPoint:
+    """The fork point of a run folded to the event in question. ``sources``: with what tools answered, which its gates hold answers against."""
+    point = _kept_at(run)
+    return replace(point, answers=tuple(dict.fromkeys(_answers(run, point)))) if sources else point
+
+
+def _kept_at(run: Run) -> ForkPoint:
     stages: list[tuple[Stage, str]] = []
     following: Stage | None = None
     for stage in Stage:
@@ -51,9 +60,21 @@ def kept_at(run: Run) -> ForkPoint:
     return ForkPoint(following, tuple(stages), branches, tuple(_parts(run, done)))
 
 
+def _answers(run: Run, point: ForkPoint) -> Iterator[tuple[Stage, str, str]]:
+    """Of the stages that were passed, and in a fan-out under way of the branches that were done; a tool's error is nothing to rest on."""
+    yield from () if run.epoch else run.control.answers
+    passed, done = dict(point.stages), {branch for branch, _, _ in point.branches}
+    for step in run.steps.values():
+        if is_judge(step) or not (step.stage in passed or (step.stage is Stage.FAN_OUT and step.branch in done)):
+            continue
+        for call in (call for turn in step.history for call in turn.calls):
+            if call.state == "done" and not call.error and call.result_ref:
+                yield step.stage, call.tool, call.result_ref
+
+
 def _parts(run: Run, done: Sequence[Step]) -> Iterator[tuple[int, str, tuple[int, ...], tuple[int, ...]]]:
-    """What the rounds of slices brought: an output of theirs refers to each."""
-    kept = {step.branch for step in done if is_slice(step.agent)}
+    """What child runs brought: an output of a slice refers to each of its rounds, and a team's is known by it as one."""
+    kept = {step.branch for step in done if from_child(run, step)}
     for step_id, answer in run.family.answers.items():
         if (branch := branch_of(step_id)) in kept:
             yield branch, answer.ref, answer.briefs, answer.missing
@@ -65,7 +86,7 @@ def _done_branch(step: Step, passed: bool) -> bool:
 
 
 def names(point: ForkPoint) -> tuple[str, ...]:
-    """Whose contents the fork will read: stages, branches by their number from 1, and parts of slices that are not what their branch has last."""
+    """Whose contents the fork will read: stages, branches by their number from 1, parts of slices that are not what their branch has last, tools' answers."""
     return tuple(name for name, _ in _kept(point))
 
 
@@ -84,3 +105,4 @@ def _kept(point: ForkPoint) -> Iterator[tuple[str, str]]:
         for n, (branch, ref, _, _) in enumerate(point.parts)
         if ref not in last
     )
+    yield from ((answer_name(stage, tool, ref), ref) for stage, tool, ref in point.answers)

@@ -140,7 +140,7 @@ class ForkRequested:
     branches: tuple[tuple[int, str, str], ...] = ()
     """``(branch, agent, reference of its output)`` of the fan-out's branches that are done."""
     parts: tuple[tuple[int, str, tuple[int, ...], tuple[int, ...]], ...] = ()
-    """``(branch, reference, briefs, briefs without anything)`` of what the rounds of those brought that are slices."""
+    """``(branch, reference, briefs, briefs without anything)`` of what the rounds of those brought that are runs of their own."""
     contents: tuple[Kept, ...] = ()
     edited: str = ""
     topology: str = ""

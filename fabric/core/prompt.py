@@ -14,7 +14,7 @@ from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.judges import FIRST, ORACLE_FROM, is_judge
 from fabric.core.run import CallRecord, Run, Step, Turn
-from fabric.core.topologies.slices import is_slice, refs_of
+from fabric.core.topologies.slices import from_child, is_slice, refs_of
 from fabric.core.work import Work
 
 JSON = Any
@@ -95,12 +95,13 @@ def _judging(run: Run, step: Step) -> Message:
 
 
 def _results(run: Run) -> tuple[str, ...]:
-    """What tools answered in this epoch; of a slice what its branches said (``rests.py``)."""
+    """What tools answered in this epoch, of a fork in its origin too; of a child run what was said there (``rests.py``)."""
+    kept = () if run.epoch else (ref for _, _, ref in run.control.answers)
     authors = [step for step in run.steps.values() if not is_judge(step)]
     calls = (call for step in authors for turn in step.history for call in turn.calls)
     found = [call.result_ref for call in calls if call.state == "done" and not call.error and call.result_ref]
-    slices = (ref for step in authors if is_slice(step.agent) for ref in refs_of(run, step))
-    return tuple(dict.fromkeys((*found, *slices)))
+    slices = (ref for step in authors if from_child(run, step) for ref in refs_of(run, step))
+    return tuple(dict.fromkeys((*kept, *found, *slices)))
 
 
 def _summaries(run: Run) -> tuple[str, ...]:

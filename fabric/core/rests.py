@@ -21,21 +21,28 @@ def sources(work: Work) -> Sources:
         raise ValueError("the documents of the run were not read, and its gates ask for them")
     results: list[JSON] = []
     calculations: list[Calculation] = []
-    for step in work.run.steps.values():
-        if is_judge(step):
-            continue  # What a judge looked up was not there for the author to rest on.
-        for tool, result in _answers(work, step):
-            if _calculates(work, tool) and isinstance(result, dict):
-                calculations.append(Calculation(str(result.get("expression", "")), str(result.get("value", ""))))
-            else:
-                results.append(result)
-        if step.stage is Stage.FAN_OUT and slices.is_slice(step.agent):
-            # Its tools answered in the child run: what its branches said stands for that here.
+    authors = [step for step in work.run.steps.values() if not is_judge(step)]
+    # What a judge looked up was not there for the author to rest on.
+    answered = (*_kept(work), *(answer for step in authors for answer in _answers(work, step)))
+    for tool, result in answered:
+        if _calculates(work, tool) and isinstance(result, dict):
+            calculations.append(Calculation(str(result.get("expression", "")), str(result.get("value", ""))))
+        else:
+            results.append(result)
+    for step in authors:
+        if step.stage is Stage.FAN_OUT and slices.from_child(work.run, step):
+            # Its tools answered in the child run: what was said there, and judged there where it is a team's, stands for that here.
             results += slices.outputs_of(work, step)
     request = work.ctx.contents.read(work.run.request_ref).get("text", "")
     return Sources(
         request=request, documents=work.ctx.documents, results=tuple(results), calculations=tuple(calculations)
     )
+
+
+def _kept(work: Work) -> list[tuple[str, JSON]]:
+    """What tools had answered in a fork's origin, unless it planned anew since."""
+    kept = () if work.run.epoch else work.run.control.answers
+    return [(tool, work.ctx.contents.read(ref).get("result")) for _, tool, ref in kept]
 
 
 def _answers(work: Work, step: Step) -> list[tuple[str, JSON]]:

@@ -209,6 +209,8 @@ class Control:
 
     paused: ev.RunPaused | None = None
     forked: ev.RunForked | None = None
+    answers: tuple[tuple[Stage, str, str], ...] = ()
+    """Of a fork: ``(stage, tool, reference)`` of what tools had answered in its origin on the way to what it keeps."""
 
 
 UNTOUCHED = Control()

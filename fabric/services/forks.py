@@ -93,7 +93,7 @@ def fork_origin(*, store: JournalStore, actor: Actor, run_id: str, seq: int) -> 
     with store_answers():
         rows = store.journal(run.id, limit=seq)
     folded, contents = _folded(run, rows)
-    point = kept_at(folded)
+    point = kept_at(folded, sources=revision_spec(run.revision_id).gates.reads_sources)
     if point.stage is None:
         message = (
             f"at event {seq} every stage of run {run.id} is passed, so nothing is left to do: fork an earlier event"
@@ -213,7 +213,8 @@ def _up_to(point: ForkPoint, edited: Stage, ref: str) -> ForkPoint:
     before = tuple((stage, kept) for stage, kept in point.stages if order.index(stage) < order.index(edited))
     later = order.index(edited) > order.index(Stage.FAN_OUT)
     branches, parts = (point.branches, point.parts) if later else ((), ())
-    return ForkPoint(order[order.index(edited) + 1], (*before, (edited, ref)), branches, parts)
+    answers = tuple(one for one in point.answers if order.index(one[0]) <= order.index(edited))
+    return ForkPoint(order[order.index(edited) + 1], (*before, (edited, ref)), branches, parts, answers)
 
 
 def _edited(origin: Origin, edit: Edit) -> tuple[Stage, JSON]:

@@ -138,7 +138,7 @@ class Hands:
             run = evolve(run, event)
             if row.payload is not None:
                 contents.put(event.content_ref, json.loads(row.payload), event.content_bytes)
-        point = kept_at(run)
+        point = kept_at(run, sources=world.setup.fabric.compiled.spec.gates.reads_sources)
         if point.stage is None or run.state in TERMINAL or not run.request_ref:
             return
         given = ForkRequested(

@@ -88,7 +88,7 @@ class RunForked:
     stages: tuple[KeptStage, ...] = ()
     branches: tuple[KeptBranch, ...] = ()
     parts: tuple[KeptPart, ...] = ()
-    """Of branches that are slices; empty: none is, or a version before 2 wrote this."""
+    """Of branches that are runs of their own; empty: none is, or a version before 2 wrote this. Teams were left out at first."""
     edited: str = ""
     """What was changed by hand: ``request``, or a stage whose output was; empty: nothing."""
     topology: str = ""

@@ -11,6 +11,7 @@ from fabric.core.evolve.parts import Evolve, unchanged, with_step
 from fabric.core.family import Answer
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
+from fabric.core.kept_answers import answer_named
 from fabric.core.run import Run, StageRun, Step, step_id
 
 
@@ -33,6 +34,13 @@ def _run_forked(run: Run, event: Event, fact: ev.RunForked) -> Run:
     family = replace(run.family, answers=answers) if answers else run.family
     control = replace(run.control, forked=fact)
     return replace(run, stages=kept, stage=following, steps=steps, control=control, family=family)
+
+
+def _content_kept(run: Run, event: Event, fact: ev.ContentKept) -> Run:
+    found = answer_named(fact.what)
+    if found is None:
+        return run
+    return replace(run, control=replace(run.control, answers=(*run.control.answers, (*found, event.content_ref))))
 
 
 def _kept_step(kept: ev.KeptBranch) -> Step:
@@ -68,7 +76,7 @@ TABLE: Mapping[str, Evolve] = {
     "run_paused": _run_paused,
     "run_resumed": _run_resumed,
     "run_forked": _run_forked,
-    "content_kept": unchanged,
+    "content_kept": _content_kept,
     "output_kept": _output_kept,
     "output_edited": _output_edited,
     "guidance_given": _guidance_given,

@@ -32,6 +32,11 @@ def is_slice(agent: str) -> bool:
     return agent.startswith(SLICE)
 
 
+def from_child(run: Run, step: Step) -> bool:
+    """Whether what a step says was said in a child run, by a slice's branches or by a team: what its tools answered there is not here."""
+    return is_slice(step.agent) or any(step.output_ref == answer.ref for answer in run.family.answers.values())
+
+
 def briefs_of(step: Step) -> range:
     """The briefs that a step of a fan-out stands for, from 0."""
     if not is_slice(step.agent):

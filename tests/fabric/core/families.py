@@ -237,6 +237,7 @@ class Household:
             parent_run_id=member.parent[0] if member.parent else None,
             parent_command=member.parent[1] if member.parent else "",
             at=self.now,
+            documents=() if self.spec.gates.reads_sources else None,
         )
         member.fresh = set(member.inbox)
         member.taken |= member.fresh

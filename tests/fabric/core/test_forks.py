@@ -43,7 +43,7 @@ def forked(world: World, seq: int, script: dict[str, Any] = SCRIPT, **changes: A
     for event in world.events[:seq]:
         if event.content_ref:
             contents.put(event.content_ref, world.contents(event.content_ref), event.content_bytes)
-    point = kept_at(run)
+    point = kept_at(run, sources=world.spec.gates.reads_sources)
     made = World(world.spec, script)
     fields: dict[str, Any] = {
         "request": contents.read(run.request_ref),

@@ -1,15 +1,19 @@
 """Forking a run from one of its events."""
 
+import json
+
 import pytest
 
 from fabric.core.flow import RunState, Stage
+from fabric.core.kept_answers import answer_named
 from fabric.management.following import Following
 from fabric.models import Event, Run
 from fabric.selectors.replay import replay_run
 from fabric.selectors.runs import run_get, run_outcome
 from fabric.services.errors import Refused
+from fabric.services.fabrics import fabric_publish
 from fabric.services.forks import Edit, fork_origin, run_fork
-from tests.fabric.services.world import NOTES, ran
+from tests.fabric.services.world import NOTES, SMALL, ran
 
 
 @pytest.fixture
@@ -78,6 +82,30 @@ def test_an_edited_plan_is_what_the_fork_follows_and_what_came_after_it_is_done_
         "header"
     )
     assert bytes(header[0]).count(b'"reader"') == 1
+
+
+def taken_over(run_id):
+    """What answers of tools a fork took over, by stage and tool."""
+    rows = Event.objects.filter(run_id=run_id, kind="content_kept").order_by("seq").values_list("header", flat=True)
+    return [named for header in rows if (named := answer_named(json.loads(header)["d"]["what"]))]
+
+
+def test_what_tools_answered_goes_with_it_where_answers_are_held_against_that(ports, actor):
+    source = SMALL.replace("policy:", "gates: {grounding: quotes}\npolicy:")
+    origin = ran(actor, fabric_publish(actor=actor, source=source).name)
+    there = fork_origin(store=ports["store"], actor=actor, run_id=origin.id, seq=origin.last_seq - 2)
+    whole = Following(actor, run_fork(**ports, run_id=origin.id, seq=there.seq).run_id).to_rest()
+    assert whole.state is RunState.COMPLETED
+    assert set(taken_over(whole.id)) == {(Stage.FAN_OUT, "read_document")}
+    assert replay_run(actor, whole.id).differences == ()
+    told = Edit("fan_in", there.output("fan_in"))
+    joined = run_fork(**ports, run_id=origin.id, seq=there.seq, edit=told)
+    run = Following(actor, joined.run_id).to_rest()
+    assert taken_over(run.id) == taken_over(whole.id)
+    planned = run_fork(**ports, run_id=origin.id, seq=there.seq, edit=Edit("plan", there.output("plan")))
+    again = Following(actor, planned.run_id).to_rest()
+    assert again.state is RunState.COMPLETED
+    assert taken_over(again.id) == []
 
 
 def test_what_does_not_fit_is_refused_with_its_path_and_nothing_is_started(ports, origin):
