@@ -5,6 +5,8 @@ The wait is a timer of the run under the failed step's id: it lasts past the pro
 
 from __future__ import annotations
 
+from typing import Any
+
 from fabric.core import calls, judging, ladder
 from fabric.core import events as ev
 from fabric.core.failure import Failure
@@ -13,6 +15,8 @@ from fabric.core.ladder import Choice
 from fabric.core.mechanisms import retry_budget, state_of
 from fabric.core.run import Step
 from fabric.core.work import US, Work
+
+JSON = Any
 
 
 def schedule(work: Work, failure: Failure, choice: Choice) -> None:
@@ -44,7 +48,7 @@ def due(work: Work) -> Step | None:
 
 
 def begin(work: Work, old: Step) -> None:
-    """The node's next attempt: it begins as the one before did, and is told nothing of it."""
+    """The node's next attempt: it begins as the one before did, with what that was told (a person's words, a transcript), and is told nothing of it."""
     work.emit(
         ev.StepOpened(
             step_id=ladder.next_id(work, old),
@@ -53,8 +57,12 @@ def begin(work: Work, old: Step) -> None:
             agent=old.agent,
             round=old.round + 1,
         ),
-        judging.again(work, old, "") if is_judge(old) else None,
+        judging.again(work, old, "") if is_judge(old) else _told(work, old),
     )
+
+
+def _told(work: Work, step: Step) -> JSON:
+    return work.ctx.contents.read(step.note_ref) if step.note_ref else None
 
 
 def give_up(work: Work, failure: Failure, choice: Choice) -> None:

@@ -32,6 +32,7 @@ from fabric.core.ladder import Choice, Why
 from fabric.core.mechanisms import retry_budget, state_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.retry_layers import layer_of
+from fabric.core.run import Step
 from fabric.core.saga import Unwinding
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Trip
@@ -166,9 +167,11 @@ def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source,
     )
 
 
-def rerun(work: Work, step_ids: list[str], note: str, *, approved: bool = False, agent: str = "") -> None:
+def rerun(
+    work: Work, step_ids: list[str], note: str, *, approved: bool = False, agent: str = "", said: str = ""
+) -> None:
     """Opens those steps once more, each with a note about what was wrong. ``approved``: a person said so, the last rung is next. ``agent``: who does
-    them; empty: who did before.
+    them; empty: who did before. ``said``: the note is a person's words, which hold for what is tried after it too.
     """
     for key in step_ids:
         old = work.run.steps[key]
@@ -182,8 +185,16 @@ def rerun(work: Work, step_ids: list[str], note: str, *, approved: bool = False,
                 round=old.round + 1,
                 approved=approved,
             ),
-            judging.again(work, old, note) if is_judge(old) else {"text": note},
+            judging.again(work, old, note) if is_judge(old) else _note(work, old, note, said),
         )
+
+
+def _note(work: Work, old: Step, note: str, said: str) -> JSON:
+    """What a step is opened with once more. A person's words about an earlier try go on with it, until a person says something else."""
+    before = work.ctx.contents.read(old.note_ref).get("said", "") if old.note_ref else ""
+    if said or not before:
+        return {"text": note} | ({"said": said} if said else {})
+    return {"text": f"{note}\n\nA person had said about it: {before}", "said": before}
 
 
 def _inject(work: Work, failure: Failure, choice: Choice) -> None:

@@ -19,7 +19,6 @@ from fabric.core.context import Contents
 from fabric.core.evolve import EVOLVE
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
-from fabric.core.judges import is_judge
 from fabric.core.mechanisms import ORDER, deadlock_monitor, loop_detector, state_of
 from fabric.core.run import Run, Step
 from fabric.runtime.batch_parts import Snapshot
@@ -105,14 +104,15 @@ def _hash(seq: int, head: bytes, refs: tuple[int, ...], state: bytes) -> bytes:
 def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tuple[str, ...]:
     """The contents, of those ``known``, that a decision or a prompt may still read.
 
-    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. Of the mechanisms
+    Every reference that the state holds counts, but of a step that goes no further only its output does, and what it was opened with: a verdict holds for those
+    bytes alone, and a person's words go on with what is begun once more. Of the mechanisms
     only the deadlock monitor and the loop detector compare contents that no step holds. ``sources``: and what its tools
     answered, which its answers are held against.
     """
     steps = tuple(
         step
         if _goes_on(run, step)
-        else (step.output_ref, _judged(step), _told(step), *(_results(step) if sources else ()))
+        else (step.output_ref, step.note_ref, _told(step), *(_results(step) if sources else ()))
         for step in run.steps.values()
     )
     rest = replace(run, steps={}, guards={})
@@ -138,11 +138,6 @@ def unsent_refs(commands: Iterable[Command]) -> Iterator[str]:
             yield from (ref for message in command.messages for ref in message.refs)
         elif isinstance(command, CallTool):
             yield command.args_ref
-
-
-def _judged(step: Step) -> str:
-    """What a verdict is about: it holds for those bytes alone."""
-    return step.note_ref if is_judge(step) else ""
 
 
 def _told(step: Step) -> str:

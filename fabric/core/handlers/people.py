@@ -144,7 +144,7 @@ def _run_again(work: Work, fact: ev.EscalationOpened, step_ids: list[str], told:
     if trips:
         reactions.react(work, Failure(tuple(trips), fact.stage, fact.step_id))
     else:
-        reactions.rerun(work, step_ids, told, approved=given.verb == "approve")
+        reactions.rerun(work, step_ids, told, approved=given.verb == "approve", said=given.message)
         swap.approve(work, fact, given)
 
 
