@@ -102,7 +102,7 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
     lineage = run.family.lineage
     given = ChildRequested(
         input_id=f"start:{child_id}",
-        request=_request(work, purpose, briefs),
+        request=_request(work, step, purpose, briefs),
         deadline_at=min(run.stages[step.stage].deadline_at, run.deadline_at),
         parent_run_id=run.id,
         root_run_id=run.id if lineage is None else lineage.root_run_id,
@@ -195,13 +195,15 @@ def _supervised(work: Work, step: Step) -> bool:
     )
 
 
-def _request(work: Work, purpose: Purpose, briefs: tuple[int, ...]) -> JSON:
-    """What a child is asked: the same as its parent, or its one brief."""
+def _request(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> JSON:
+    """What a child is asked: the same as its parent, or its one brief; where it is tried once more, with what was wrong or what a person said of it."""
     asked = work.ctx.contents.read(work.run.request_ref)
-    if purpose == "slice":
-        return asked
-    brief = slices.plan(work)["briefs"][briefs[0]]
-    told = f"{asked['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}"
+    told = asked["text"]
+    if purpose != "slice":
+        brief = slices.plan(work)["briefs"][briefs[0]]
+        told = f"{told}\n\nYour part: {brief['title']}\n{brief['instructions']}"
+    if step.note_ref:
+        told = f"{told}\n\n{work.ctx.contents.read(step.note_ref)['text']}"
     return {**asked, "text": told}
 
 

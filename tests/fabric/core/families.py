@@ -119,10 +119,12 @@ class Household:
         self.crash(run_id)
         return self.go(until=at_a_person)
 
-    def decide(self, run_id: str, verb: str, until: Callable[[Household], bool] = lambda family: False) -> Household:
+    def decide(
+        self, run_id: str, verb: str, until: Callable[[Household], bool] = lambda family: False, message: str = ""
+    ) -> Household:
         """A person answers a run's first open question."""
         fact = next(iter(self.runs[run_id].run.questions.values())).fact
-        given: Any = {"escalation_id": fact.escalation_id, "verb": verb, "digest": fact.digest}
+        given: Any = {"escalation_id": fact.escalation_id, "verb": verb, "digest": fact.digest, "message": message}
         self.put(run_id, DecisionMade(input_id=f"decision:{fact.escalation_id}", actor="alice", **given))
         self.go(steps=1)
         return self.go(until=until)
