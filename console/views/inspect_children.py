@@ -81,6 +81,19 @@ SHOWN: Mapping[str, tuple[str, tuple[Row, ...], str]] = {
         "A person is asked here too: approve has the child try again, reject aborts it, and the decision table says what that means for its branch.",
     ),
     "child_freed": ("Quarantine of a child run is over", (_RUN,), ""),
+    "mutation_inherited": (
+        "Change of an earlier try",
+        (
+            _RUN,
+            ("tool", "tool", "text"),
+            ("it is", "effect", "words"),
+            ("undone by", "compensation", "text"),
+            ("it was", "status", "words"),
+            _WHY,
+            ("idempotency key", "key", "text"),
+        ),
+        "What is proposed again is answered from it. Whoever ends badly later undoes it: this run, or the one above that it hands it up to.",
+    ),
     "mutation_taken_over": (
         "Change of a child run",
         (
@@ -99,6 +112,7 @@ SHOWN: Mapping[str, tuple[str, tuple[Row, ...], str]] = {
 _BROUGHT: Mapping[str, str] = {
     "lineage_pinned": "Its part of the plan",
     "child_answered": "What it brought",
+    "mutation_inherited": "What it was called with and answered",
     "mutation_taken_over": "What it was called with and answered",
 }
 

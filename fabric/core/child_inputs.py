@@ -14,6 +14,25 @@ JSON = Any
 
 
 @value(kw_only=True)
+class HandedDown:
+    """A change to the world that an earlier try of a child made (``events.MutationInherited``)."""
+
+    key: str
+    child_id: str
+    step_id: str
+    command_id: str
+    tool: str
+    effect: Effect
+    compensation: str
+    status: Status
+    deadline_at: int
+    args: JSON
+    result: JSON = None
+    reason: str = ""
+    answered: bool = True
+
+
+@value(kw_only=True)
 class ChildRequested:
     """Start as a child. The first input of a run that another one spawned; everything it pins for good."""
 
@@ -42,8 +61,12 @@ class ChildRequested:
     """How many may be started in it and below it, in all; None likewise."""
     requested_by: str = ""
     """Who started its root."""
+    keys: str = ""
+    """What the keys of its changes begin with (``mutation_keys``)."""
+    mutations: tuple[HandedDown, ...] = ()
+    """What earlier tries changed, the oldest first."""
     kind: Literal["child_requested"] = "child_requested"
-    version: Literal[3] = 3
+    version: Literal[4] = 4
 
 
 @value(kw_only=True)

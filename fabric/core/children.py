@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core import handing_up, teams
+from fabric.core import handing_up, mutation_keys, teams
 from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildWaits
 from fabric.core.command_ids import child_of
 from fabric.core.events.children import Purpose, Stop
@@ -99,7 +99,8 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
     child_id = id_of(run.id, command_id)
     cap, tokens = _share(work, step, len(briefs))
     alive, spawned = _agents(work, step, len(briefs), purpose)
-    lineage = run.family.lineage
+    lineage, keys = run.family.lineage, mutation_keys.of_child(run, step, purpose)
+    down = handing_up.down(work, step, purpose, briefs)
     given = ChildRequested(
         input_id=f"start:{child_id}",
         request=_request(work, step, purpose, briefs),
@@ -117,6 +118,8 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
         agents_alive=alive,
         agents_spawned=spawned,
         requested_by=run.requested_by,
+        keys=keys,
+        mutations=down,
     )
     work.emit(
         ev.ChildSpawned(
@@ -131,6 +134,8 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
             reserved_tokens=tokens or 0,
             agents_alive=alive,
             agents_spawned=spawned,
+            keys=keys,
+            handed_down=tuple(one.key for one in down),
         )
     )
     seed = int(digest(work.ctx.seed, "child", command_id)[:15], 16)

@@ -40,6 +40,8 @@ class Family:
     """By command id, whatever the epoch."""
     answers: Mapping[str, Answer] = field(default_factory=dict)
     """The current epoch's, by step id."""
+    tries: Mapping[str, str] = field(default_factory=dict)
+    """Of branches whose last child ended well, what its keys began with: whoever does the same once more meets what it did. By ``saga.scope_of``."""
     trouble: Cause | None = None
     """Of a child: the cause of its last decision, which its parent is told when it fails."""
 

@@ -11,9 +11,12 @@ from collections.abc import Iterable
 
 from fabric.core import events as ev
 from fabric.core import mutations
-from fabric.core.child_inputs import HandedUp
-from fabric.core.events.children import ChildSpawned
-from fabric.core.saga import MUTATES, STAYS, Effect
+from fabric.core.child_inputs import HandedDown, HandedUp
+from fabric.core.command_ids import CHILD
+from fabric.core.events.children import ChildSpawned, Purpose
+from fabric.core.run import Step
+from fabric.core.saga import BEFORE, MUTATES, STANDING, STAYS, Effect, scope_of
+from fabric.core.topologies import slices
 from fabric.core.work import Work
 
 
@@ -37,6 +40,51 @@ def kept(work: Work) -> tuple[HandedUp, ...]:
     )
 
 
+def down(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> tuple[HandedDown, ...]:
+    """What earlier tries of this step's child changed and left here, the oldest first, as changes of the child that tries it once more; of a slice what
+    belongs to the briefs that it does again.
+    """
+    scope, found = scope_of(step.id, carry_over=False), []
+    for one in work.run.saga.mutations:
+        spawn, _, command = one.command_id.removeprefix(BEFORE).partition("/")
+        if not command or one.status not in STANDING or scope_of(one.step_id, carry_over=False) != scope:
+            continue
+        command = command.removeprefix(BEFORE)
+        if purpose == "slice" and not (command := _renumbered(work, step, spawn, command, briefs)):
+            continue
+        found.append(
+            HandedDown(
+                key=one.key,
+                child_id=one.child_id,
+                step_id=".".join(command.split("/")[0].split(".")[:STEP_PARTS]),
+                command_id=command,
+                tool=one.tool,
+                effect=one.effect,
+                compensation=one.compensation,
+                status=one.status,
+                deadline_at=one.deadline_at,
+                args=mutations.args_of(work, one),
+                result=mutations.result_of(work, one),
+                reason=one.reason,
+                answered=bool(one.result_ref),
+            )
+        )
+    return tuple(found)
+
+
+STEP_PARTS = 4
+"""Of a command id, stage, branch, epoch and round: its step's id."""
+
+
+def _renumbered(work: Work, step: Step, spawn: str, command: str, briefs: tuple[int, ...]) -> str:
+    """A command of an earlier slice as one of the next, whose branches are the briefs that are still open; empty: it is of none of them."""
+    stage, branch, _, _, *rest = command.split(".")
+    earlier = work.run.family.answers.get(spawn.removesuffix(CHILD))
+    held = tuple(slices.briefs_of(step)) if earlier is None else earlier.briefs
+    brief = held[int(branch)] if int(branch) < len(held) else None
+    return ".".join((stage, str(briefs.index(brief)), "e0", "r0", *rest)) if brief in briefs else ""
+
+
 def take_over(work: Work, spawned: ChildSpawned, given: Iterable[HandedUp]) -> None:
     """Puts what a child hands up where it is undone from."""
     for one in given:
@@ -52,6 +100,25 @@ def take_over(work: Work, spawned: ChildSpawned, given: Iterable[HandedUp]) -> N
             status=one.status,
             reason=one.reason,
             deadline_at=one.deadline_at,
+        )
+        work.emit(fact, {"args": one.args, "result": one.result})
+
+
+def inherit(work: Work, given: Iterable[HandedDown]) -> None:
+    """Takes what earlier tries of this run changed."""
+    for one in given:
+        fact = ev.MutationInherited(
+            child_id=one.child_id,
+            step_id=one.step_id,
+            of_command=one.command_id,
+            key=one.key,
+            tool=one.tool,
+            effect=one.effect,
+            compensation=one.compensation,
+            status=one.status,
+            reason=one.reason,
+            deadline_at=one.deadline_at,
+            answered=one.answered,
         )
         work.emit(fact, {"args": one.args, "result": one.result})
 

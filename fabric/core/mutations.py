@@ -14,6 +14,7 @@ from fabric.core.failure import Failure
 from fabric.core.fingerprint import digest
 from fabric.core.flow import Stage
 from fabric.core.inputs import CallFailed, ModelReplied, ToolFinished
+from fabric.core.mutation_keys import mutation_key
 from fabric.core.run import Pending, Step
 from fabric.core.saga import (
     DOUBTFUL,
@@ -28,8 +29,6 @@ from fabric.core.saga import (
     by_command,
     by_key,
     check_of,
-    key_of,
-    scope_of,
 )
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
@@ -71,8 +70,7 @@ def key(work: Work, step: Step, tool: ToolSpec, call_id: str, args_hash: str) ->
 
 
 def _key(work: Work, step: Step, tool: ToolSpec, args_hash: str, ordinal: int) -> str:
-    scope = scope_of(step.id, carry_over=tool.carry_over)
-    return key_of(work.run.id, scope, tool.name, args_hash, ordinal)
+    return mutation_key(work.run, step, tool.name, args_hash, ordinal, carry_over=tool.carry_over)
 
 
 def known(work: Work, mutation_key: str) -> Mutation | None:

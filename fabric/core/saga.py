@@ -143,6 +143,10 @@ STAYS = STANDING | {Status.SKIPPED, Status.ABANDONED}
 """It has, or may have, changed the world, and is not undone: what a child hands up (``handing_up``)."""
 
 
+BEFORE = "before:"
+"""What the command id of a mutation begins with that an earlier try made: no call of this run has such an id."""
+
+
 @value(kw_only=True)
 class Mutation:
     """One call that changes the world, under its key."""

@@ -77,6 +77,8 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("output_accepted", 1): same,
     ("call_edited", 1): same,
     ("call_deduplicated", 1): same,
+    ("lineage_pinned", 2): same,
+    ("child_spawned", 2): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -90,6 +92,7 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("fork_requested", 1): same,
     ("fork_requested", 2): same,
     ("child_ended", 2): same,
+    ("child_requested", 3): same,
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
@@ -132,8 +135,9 @@ SINCE: Mapping[str, int] = {
     "compensation_abandoned": 2,
     "unwinding_finished": 2,
     "unwinding_omitted": 2,
-    "lineage_pinned": 3,
-    "child_spawned": 3,
+    "lineage_pinned": 10,
+    "child_spawned": 10,
+    "mutation_inherited": 10,
     "child_waiting": 2,
     "child_quarantined": 2,
     "child_freed": 2,
@@ -169,7 +173,7 @@ SINCE_INPUT: Mapping[str, int] = {
     "pause_requested": 2,
     "resume_requested": 2,
     "person_spoke": 9,
-    "child_requested": 8,
+    "child_requested": 10,
     "child_waits": 2,
     "child_stuck": 2,
     "child_ended": 9,

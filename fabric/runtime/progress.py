@@ -70,6 +70,7 @@ _STEPS = (
     "child_quarantined",
     "child_freed",
     "mutation_taken_over",
+    "mutation_inherited",
 )
 _NONE = (
     "child_let_go",

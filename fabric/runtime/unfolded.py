@@ -91,8 +91,11 @@ def _change(done: dict[str, str], fact: ev.Fact) -> None:
         done[fact.key] = fact.tool
     elif isinstance(fact, ev.MutationSettled) and fact.status not in STANDING:
         done.pop(fact.key, None)
-    elif isinstance(fact, ev.MutationTakenOver) and fact.status in STANDING:
+    elif isinstance(fact, ev.MutationTakenOver | ev.MutationInherited) and fact.status in STANDING:
         done[fact.key] = fact.tool
+    elif isinstance(fact, ev.ChildSpawned):
+        for key in fact.handed_down:
+            done.pop(key, None)
     elif fact.kind in DEALT_WITH:
         done.pop(getattr(fact, "of_key", ""), None)
     elif isinstance(fact, ev.UnwindingOmitted):

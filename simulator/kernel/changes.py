@@ -20,6 +20,10 @@ class Change:
     """What came of that: a verb, or ``expired``."""
     doubted: bool = False
     """An attempt before the last one may have been executed."""
+    child: str = ""
+    """The child that left it; empty: it is the run's own."""
+    branch: str = ""
+    """The branch, with its epoch, whose child that was."""
 
     @property
     def doubtful(self) -> bool:

@@ -130,9 +130,55 @@ def handed_up_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     status = _STATUS.get(change.status, change.status)
     if status != fact.status:
         return f"it says {fact.status}, and the child's journal says {change.status}"
-    seen.changes.by_key[fact.key] = Change(fact.tool, fact.effect, carry_over=False, status=change.status)
+    taken = Change(fact.tool, fact.effect, carry_over=False, status=change.status)
+    taken.child, taken.branch = fact.child_id, _branch(fact.step_id)
+    seen.changes.by_key.pop(fact.key, None)  # One that was handed down comes back as the newest.
+    seen.changes.by_key[fact.key] = taken
     change.status = "handed_up"
     return ""
+
+
+@on("child_spawned")
+def handed_down_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What goes with a child is what a child of that very branch left standing here, all of it but for briefs that it does not do; it stands here no more."""
+    branch, _, round_ = fact.step_id.rpartition(".r")
+    seen.tries_begun[fact.child_id] = seen.tried.get(branch, int(round_))
+    for key in fact.handed_down:
+        change = seen.changes.by_key.get(key)
+        if change is None or not change.standing or not change.child:
+            return f"{key} stands here of no child"
+        if change.branch != _branch(fact.step_id):
+            return f"{change.tool} was changed on {change.branch}"
+        seen.handed_down[key] = change.status
+        change.status = "handed_down"
+    return ""
+
+
+@on("child_answered")
+def tried_well_or_not(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Whether the next try of a branch meets what this one did, or this one has undone it."""
+    if not fact.late:
+        seen.tried.pop(_branch(fact.step_id), None)
+        if fact.state == "completed":
+            seen.tried[_branch(fact.step_id)] = seen.tries_begun[fact.child_id]
+    return ""
+
+
+@on("mutation_inherited")
+def inherited_as_it_stood(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A child begins with what its parent handed down to it, as it stood there."""
+    lineage = seen.run.family.lineage
+    above = {} if lineage is None else seen.family[lineage.parent_run_id].handed_down
+    if above.pop(fact.key, None) != fact.status:
+        return f"its parent did not hand {fact.tool} down as {fact.status}"
+    seen.changes.by_key[fact.key] = Change(fact.tool, fact.effect, carry_over=False, status=fact.status)
+    if "/" in fact.of_command:
+        seen.changes.by_key[fact.key].child, seen.changes.by_key[fact.key].branch = fact.child_id, _branch(fact.step_id)
+    return ""
+
+
+def _branch(step_id: str) -> str:
+    return step_id.rpartition(".r")[0]
 
 
 _STATUS = {"compensation_skipped": "skipped", "compensation_abandoned": "abandoned", "stays": "abandoned"}

@@ -49,8 +49,8 @@ def way_back_before_effect(seen: Seen, event: Event, fact: Any, after: Run) -> s
 
 def _key(seen: Seen, step: Step, fact: Any) -> str:
     """The key by semantics.md 10, worked out anew."""
-    place = f"{step.stage}.{step.branch}"
-    scope = place if seen.compiled.spec.tool(fact.target).carry_over else f"{place}.e{step.epoch}"
+    carried = seen.compiled.spec.tool(fact.target).carry_over
+    begins, scope = _place(seen, step.stage, step.branch, step.epoch, carried=carried)
     records = [record for turn in step.history for record in turn.calls]
     last = next(n for n in range(len(records) - 1, -1, -1) if records[n].call_id == fact.call_id)
     same = {
@@ -58,7 +58,25 @@ def _key(seen: Seen, step: Step, fact: Any) -> str:
         for r in records[:last]
         if (r.tool, r.args_hash) == (fact.target, fact.args_hash) and r.state != "refused"
     }
-    return digest(seen.run_id, "mutation", scope, fact.target, fact.args_hash, len(same))
+    return digest(begins, "mutation", scope, fact.target, fact.args_hash, len(same))
+
+
+def _place(seen: Seen, stage: str, branch: int, epoch: int, *, carried: bool) -> tuple[str, str]:
+    """What keys begin with in a run, and the place of a branch: the way down from its root, without rounds. A slice's branches are its parent's. ``carried``:
+    what a replan of this very run leaves standing.
+    """
+    lineage = seen.run.family.lineage
+    own = f"{stage}.{branch}" if carried else f"{stage}.{branch}.e{epoch}"
+    if lineage is None:
+        return seen.run_id, own
+    parent = seen.family[lineage.parent_run_id]
+    _, over, at, _ = parent.children[seen.run_id].step_id.split(".")
+    again = parent.tries_begun[seen.run_id]
+    tag = f"~{again}" if again else ""
+    if lineage.purpose == "slice":
+        begins, place = _place(parent, stage, lineage.briefs[branch], int(at[1:]), carried=False)
+        return begins + tag, place
+    return "/".join(_place(parent, "fan_out", int(over), int(at[1:]), carried=False)) + tag, own
 
 
 @on("mutation_settled")

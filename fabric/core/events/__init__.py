@@ -36,6 +36,7 @@ from fabric.core.events.children import (
     ChildSpawned,
     ChildWaiting,
     LineagePinned,
+    MutationInherited,
     MutationTakenOver,
 )
 from fabric.core.events.control import (
@@ -198,6 +199,7 @@ Fact = (
     | ChildFreed
     | ChildAnswered
     | ChildLetGo
+    | MutationInherited
     | MutationTakenOver
 )
 """The closed union."""
@@ -257,6 +259,7 @@ __all__ = [
     "MessageInjected",
     "ModelAnswered",
     "ModelChanged",
+    "MutationInherited",
     "MutationIntended",
     "MutationSettled",
     "MutationTakenOver",

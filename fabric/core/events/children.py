@@ -35,8 +35,10 @@ class LineagePinned:
     """How many agents may be at work at once in it and below it; None: as many as its policy says."""
     agents_spawned: int | None = None
     """How many may be started in it and below it, in all; None likewise."""
+    keys: str = ""
+    """What the keys of its changes begin with (``mutation_keys``); empty: its own id, or a version before 3 wrote this."""
     kind: ClassVar[str] = "lineage_pinned"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)
@@ -56,8 +58,12 @@ class ChildSpawned:
     """Of the family's agents at work at once, how many are its; 0: as many as it has briefs, and what it does with them was not counted."""
     agents_spawned: int = 0
     """Of the family's agents in all, how many it may start; 0 likewise."""
+    keys: str = ""
+    """What the keys of the child's changes begin with (``mutation_keys``); empty: its id, or a version before 3 wrote this."""
+    handed_down: tuple[str, ...] = ()
+    """Keys of changes that earlier tries made and left to this run: they are the child's from here on. Empty: none are, or a version before 3 wrote this."""
     kind: ClassVar[str] = "child_spawned"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)
@@ -154,4 +160,29 @@ class MutationTakenOver:
     reason: str
     deadline_at: int
     kind: ClassVar[str] = "mutation_taken_over"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class MutationInherited:
+    """A change to the world that an earlier try of this child run made is this run's from its start on: what is proposed again is answered from it, and it is
+    undone or handed up with the run's own. Content: ``{"args": ..., "result": ...}``, what it was called with and what it answered.
+    """
+
+    child_id: str
+    """The run that made it."""
+    step_id: str
+    """The step of this run that does again what made it."""
+    of_command: str
+    """The call, as a call of this run."""
+    key: str
+    tool: str
+    effect: Effect
+    compensation: str
+    status: Status
+    reason: str
+    deadline_at: int
+    answered: bool = True
+    """Whether it is known what it answered."""
+    kind: ClassVar[str] = "mutation_inherited"
     version: ClassVar[int] = 1

@@ -12,7 +12,7 @@ from fabric.core.family import Answer, Child
 from fabric.core.flow import RunState, Stage
 from fabric.core.frozen import replace
 from fabric.core.run import Run, StageRun
-from fabric.core.saga import STANDING, Mutation
+from fabric.core.saga import BEFORE, STANDING, Mutation, scope_of
 
 
 def _lineage_pinned(run: Run, event: Event, fact: ev.LineagePinned) -> Run:
@@ -25,19 +25,27 @@ def _lineage_pinned(run: Run, event: Event, fact: ev.LineagePinned) -> Run:
 
 def _child_spawned(run: Run, event: Event, fact: ev.ChildSpawned) -> Run:
     family = replace(run.family, alive={**run.family.alive, fact.command_id: Child(fact)})
+    if fact.handed_down:
+        left = tuple(one for one in run.saga.mutations if one.key not in fact.handed_down)
+        run = replace(run, saga=replace(run.saga, mutations=left))
     return with_step(run, replace(run.steps[fact.step_id], status="delegated"), family=family)
 
 
 def _child_answered(run: Run, event: Event, fact: ev.ChildAnswered) -> Run:
-    briefs = run.family.alive[fact.command_id].fact.briefs
+    spawned = run.family.alive[fact.command_id].fact
     family = replace(run.family, alive=without(run.family.alive, fact.command_id))
     if fact.late:
         return replace(run, family=family)
     if fact.released:  # What was let pass below is asked about no second time.
         run = replace(run, released=tuple(dict.fromkeys((*run.released, *fact.released))))
     if event.content_ref:
-        brought = Answer(event.content_ref, briefs, fact.missing)
+        brought = Answer(event.content_ref, spawned.briefs, fact.missing)
         family = replace(family, answers={**family.answers, fact.step_id: brought})
+    if spawned.keys:
+        tries = without(family.tries, scope_of(fact.step_id, carry_over=False))
+        if fact.state is RunState.COMPLETED:
+            tries = {**tries, scope_of(fact.step_id, carry_over=False): spawned.keys}
+        family = replace(family, tries=tries)
     step = run.steps[fact.step_id]
     if fact.state is not RunState.COMPLETED or step.status != "delegated":
         return replace(run, family=family)
@@ -91,7 +99,30 @@ def _mutation_taken_over(run: Run, event: Event, fact: ev.MutationTakenOver) -> 
     return replace(run, saga=taken)
 
 
+def _mutation_inherited(run: Run, event: Event, fact: ev.MutationInherited) -> Run:
+    mutation = Mutation(
+        key=fact.key,
+        command_id=f"{BEFORE}{fact.of_command}",
+        attempt=1,
+        step_id=fact.step_id,
+        call_id="",
+        tool=fact.tool,
+        effect=fact.effect,
+        compensation=fact.compensation,
+        carry_over=False,
+        epoch=run.epoch,
+        args_ref=event.content_ref,
+        deadline_at=fact.deadline_at,
+        status=fact.status,
+        reason=fact.reason,
+        result_ref=event.content_ref if fact.answered else "",
+        child_id=fact.child_id,
+    )
+    return replace(run, saga=replace(run.saga, mutations=(*run.saga.mutations, mutation)))
+
+
 TABLE: Mapping[str, Evolve] = {
+    "mutation_inherited": _mutation_inherited,
     "lineage_pinned": _lineage_pinned,
     "child_spawned": _child_spawned,
     "child_waiting": _child_waiting,

@@ -31,8 +31,10 @@ def requested(work: Work, given: ChildRequested) -> None:
         topology=given.topology,
         agents_alive=given.agents_alive,
         agents_spawned=given.agents_spawned,
+        keys=given.keys,
     )
     work.emit(fact, {"output": given.plan} if given.plan is not None else None)
+    handing_up.inherit(work, given.mutations)
 
 
 KEPT = ("delegated", "failed", "parked")

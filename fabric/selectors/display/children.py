@@ -50,6 +50,10 @@ def _mutation_taken_over(fact: Fact) -> str:
     return f"what {fact['tool']} changed for child run {fact['child_id']} is this run's now{stays or ', to be undone with its own'}"
 
 
+def _mutation_inherited(fact: Fact) -> str:
+    return f"what {fact['tool']} changed in an earlier try, child run {fact['child_id']}, is this run's now: proposed again, it is answered from that"
+
+
 ROWS: Mapping[str, Display] = {
     "lineage_pinned": Display("Child run", "info", "branch", 2, _lineage_pinned),
     "child_spawned": Display("Child run began", "info", "branch", 2, _child_spawned),
@@ -58,5 +62,6 @@ ROWS: Mapping[str, Display] = {
     "child_let_go": Display("Child run stopped", "neutral", "cut", 1, _child_let_go),
     "child_quarantined": Display("Child run quarantined", "danger", "alert", 3, _child_quarantined),
     "child_freed": Display("Child run freed", "info", "branch", 2, _child_freed),
+    "mutation_inherited": Display("Change of an earlier try", "neutral", "undo", 2, _mutation_inherited),
     "mutation_taken_over": Display("Change taken over", "neutral", "undo", 2, _mutation_taken_over),
 }

@@ -1,0 +1,41 @@
+"""What the idempotency keys of a run's changes begin with: its place in its family's tree, so that whoever does the same once more meets what was done.
+
+A root's begin with its id. A slice does its parent's branches, so that its keys are those that the parent itself would use for them; a team's begin with the place
+of the branch that it does. A try after one that ended well has that one's keys. One that ended badly has undone what it did, and what was undone is never
+asked for again under its key, which whoever was asked may answer with what is not there any more: the next try has keys of its own (semantics.md 10 "Child runs").
+"""
+
+from __future__ import annotations
+
+from fabric.core.events.children import Purpose
+from fabric.core.run import Run, Step
+from fabric.core.saga import key_of, scope_of
+
+
+def mutation_key(run: Run, step: Step, tool: str, args_hash: str, ordinal: int, *, carry_over: bool) -> str:
+    """A mutation's key. ``carry_over``: it is the same after a replan of this run. One above undoes what its children did."""
+    return key_of(_begins(run), _place(run, step.id, carry_over=carry_over), tool, args_hash, ordinal)
+
+
+def of_child(run: Run, step: Step, purpose: Purpose) -> str:
+    """What the keys of a child begin with that does this step."""
+    before = run.family.tries.get(scope_of(step.id, carry_over=False))
+    if before is not None:
+        return before
+    begins = _begins(run) if purpose == "slice" else f"{_begins(run)}/{_place(run, step.id)}"
+    return f"{begins}~{step.round}" if step.round else begins
+
+
+def _begins(run: Run) -> str:
+    lineage = run.family.lineage
+    return run.id if lineage is None or not lineage.keys else lineage.keys
+
+
+def _place(run: Run, step_id: str, *, carry_over: bool = False) -> str:
+    """``stage.branch.eEPOCH``, of a slice's branch as its parent counts them."""
+    lineage = run.family.lineage
+    if lineage is None or not lineage.keys or lineage.purpose != "slice":
+        return scope_of(step_id, carry_over=carry_over)
+    stage, branch, *_ = step_id.split(".")
+    _, _, epoch, *_ = lineage.parent_command.split(".")
+    return f"{stage}.{lineage.briefs[int(branch)]}.{epoch}"
