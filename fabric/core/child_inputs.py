@@ -29,7 +29,7 @@ class HandedDown:
     args: JSON
     result: JSON = None
     reason: str = ""
-    answered: bool = True
+    unanswered: bool = False
 
 
 @value(kw_only=True)

@@ -201,15 +201,18 @@ def _supervised(work: Work, step: Step) -> bool:
 
 
 def _request(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> JSON:
-    """What a child is asked: the same as its parent, or its one brief; where it is tried once more, with what was wrong or what a person said of it."""
+    """What a child is asked: the same as its parent, or its one brief; where it is tried once more, with a note of what was wrong or what a person said of it.
+
+    The note is no part of the text: answers may rest on that, and a note quotes what they may not rest on.
+    """
     asked = work.ctx.contents.read(work.run.request_ref)
-    told = asked["text"]
+    told, note = asked["text"], asked.get("note", "")
     if purpose != "slice":
         brief = slices.plan(work)["briefs"][briefs[0]]
         told = f"{told}\n\nYour part: {brief['title']}\n{brief['instructions']}"
     if step.note_ref:
-        told = f"{told}\n\n{work.ctx.contents.read(step.note_ref)['text']}"
-    return {**asked, "text": told}
+        note = "\n\n".join(filter(None, (note, work.ctx.contents.read(step.note_ref)["text"])))
+    return {**asked, "text": told} | ({"note": note} if note else {})
 
 
 def _title(work: Work, purpose: Purpose, briefs: tuple[int, ...]) -> str:

@@ -66,7 +66,7 @@ def down(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> t
                 args=mutations.args_of(work, one),
                 result=mutations.result_of(work, one),
                 reason=one.reason,
-                answered=bool(one.result_ref),
+                unanswered=not one.result_ref,
             )
         )
     return tuple(found)
@@ -118,7 +118,7 @@ def inherit(work: Work, given: Iterable[HandedDown]) -> None:
             status=one.status,
             reason=one.reason,
             deadline_at=one.deadline_at,
-            answered=one.answered,
+            unanswered=one.unanswered,
         )
         work.emit(fact, {"args": one.args, "result": one.result})
 

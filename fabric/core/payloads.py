@@ -84,8 +84,8 @@ class Part(_Payload):
     """One branch's place in the fan-out's output: where its summary stands, or the gap it left."""
 
     branch: int
-    brief: int | None = None
-    """Of a turn: which brief of the plan it did, from 0. Several turns may do one; a branch that is none does the brief of its number."""
+    brief: int = -1
+    """Which brief of the plan a turn did, from 0: several turns may do one. -1: it is no turn, and does the brief of its branch's number."""
     agent: Line
     title: Line = "Untitled"
     ref: str = ""
@@ -151,6 +151,8 @@ class Request(_Payload):
     """Names of the attached documents, in the order they were attached."""
     document_bytes: tuple[int, ...] = ()
     """Their sizes, in the same order."""
+    note: str = ""
+    """Of a child run that is tried once more: what was wrong, or what a person said of it. Agents read it behind the text; it is nothing that an answer may rest on."""
 
 
 AGENT_OUTPUT: dict[str, type[BaseModel]] = {

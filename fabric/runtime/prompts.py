@@ -223,15 +223,21 @@ def _plan(fill: _Fill, message: Message) -> str:
     limit = fill.spec.policy.limits.plan_branches
     turns = " They take turns: brief each of them once." if is_conversation(topology) else ""
     return (
-        f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
+        f"Request:\n{_asked(fill, message)}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
         f"Divide the request into at most {limit} briefs, each for one of these workers by name.{turns}"
     )
+
+
+def _asked(fill: _Fill, message: Message) -> str:
+    """What a run was asked; of a child that is tried once more, with the note on that."""
+    request = fill.read(message, 0)
+    return f"{request['text']}\n\n{request['note']}" if "note" in request else str(request["text"])
 
 
 def _brief(fill: _Fill, message: Message) -> str:
     plan = fill.output_of(message, 1)
     brief = plan["briefs"][message.part or 0]
-    return f"Request:\n{fill.read(message, 0)['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached(fill.read(message, 0))}"
+    return f"Request:\n{_asked(fill, message)}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached(fill.read(message, 0))}"
 
 
 def _said(fill: _Fill, message: Message) -> str:

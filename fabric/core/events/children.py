@@ -182,7 +182,7 @@ class MutationInherited:
     status: Status
     reason: str
     deadline_at: int
-    answered: bool = True
-    """Whether it is known what it answered."""
+    unanswered: bool = False
+    """Nobody knows what it answered."""
     kind: ClassVar[str] = "mutation_inherited"
     version: ClassVar[int] = 1

@@ -115,7 +115,7 @@ def _mutation_inherited(run: Run, event: Event, fact: ev.MutationInherited) -> R
         deadline_at=fact.deadline_at,
         status=fact.status,
         reason=fact.reason,
-        result_ref=event.content_ref if fact.answered else "",
+        result_ref="" if fact.unanswered else event.content_ref,
         child_id=fact.child_id,
     )
     return replace(run, saga=replace(run.saga, mutations=(*run.saga.mutations, mutation)))

@@ -57,6 +57,16 @@ def test_a_team_whose_result_a_gate_took_back_is_told_why():
     assert "grudge" in told(family, second, "ann")
 
 
+def test_what_a_note_quotes_is_nothing_to_rest_on():
+    """It says which number stands in no source: said once more, it stands in none still."""
+    fabric = hierarchy(under("lead", "solo"), {"lead": under("ann")}, gates={"grounding": "numbers"})
+    family = Household(fabric, {"ann": summary("It was 4712."), "solo": summary("Nothing.")}).start().go()
+    assert family.end.state is RunState.FAILED
+    first, second = (fact.child_id for fact in family.root.of(ev.ChildSpawned))
+    assert "4712 is in no source" in told(family, second, "ann")
+    assert "4712 is in no source" in family.runs[second].of(ev.RunEnded)[0].reason
+
+
 def test_the_branches_of_a_slice_that_are_still_open_are_told():
     bad = fails(Cause.BAD_REQUEST, "no").after(5.0)
     table = {"schema_grounding_fail": ASKED, "provider_failure": SURFACES}

@@ -11,7 +11,7 @@ import pytest
 from fabric.core import demands, envelope, evolve, flow, handlers, ladder, prompt, reactions, taxonomy, tracing
 from fabric.core import events as ev
 from fabric.core.budget_caps import NamedCap
-from fabric.core.child_inputs import HandedUp
+from fabric.core.child_inputs import ChildRequested, HandedDown, HandedUp
 from fabric.core.decision_table import DIRECT, GRAVITY, Reaction
 from fabric.core.flow import End, RunState, Stage, StageOutcome
 from fabric.core.inputs import INBOX, InboxInput, Input, Kept
@@ -128,21 +128,14 @@ def test_every_input_from_outside_survives_the_inbox():
         "state": "failed",
     }
     samples |= {"cost_usd_micros": 1, "tokens": 1, "cause": "timeout", "missing": (0,), "content": {}, "stuck": True}
-    handed_up = HandedUp(
-        key="k",
-        command_id="c",
-        tool="t",
-        effect=Effect.MUTATING,
-        compensation="u",
-        status=Status.EXECUTED,
-        deadline_at=1,
-        args={},
-    )
-    samples |= {"mutations": (handed_up,), "agents_alive": 3, "agents_spawned": 9}
+    change = {"key": "k", "command_id": "c", "tool": "t", "effect": Effect.MUTATING, "compensation": "u"}
+    change |= {"status": Status.EXECUTED, "deadline_at": 1, "args": {}}
+    down = HandedDown(child_id="d", step_id="s", **change)
+    samples |= {"mutations": (HandedUp(**change),), "agents_alive": 3, "agents_spawned": 9}
     samples |= {"caps": (NamedCap("stage:plan", "tokens", 5),)}
     for kind in get_args(InboxInput):
         given = {f.name: samples.get(f.name, f"a {f.name}") for f in fields(kind) if f.name not in ("kind", "version")}
-        one = kind(**given)
+        one = kind(**given | ({"mutations": (down,)} if kind is ChildRequested else {}))
         assert INBOX.validate_json(INBOX.dump_json(one)) == one
 
 

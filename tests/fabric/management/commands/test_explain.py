@@ -125,6 +125,7 @@ SAID_ELSEWHERE = frozenset(
         *("compensation_resumed", "compensation_skipped", "content_kept", "deadlines_reissued", "deadlines_suspended"),
         *("escalation_reminded", "handed_off", "input_ignored", "late_result_ignored", "lineage_pinned"),
         *("model_answered", "mutation_intended", "mutation_settled", "mutation_taken_over", "output_accepted"),
+        "mutation_inherited",
         *("output_kept", "ownership_taken", "reaction_decided", "reconciliation_ended", "reconciliation_failed"),
         *("reconciliation_issued", "run_forked", "run_paused", "run_released_from_quarantine", "run_resumed"),
         *("run_started", "rung_skipped", "stage_entered", "stage_left", "step_opened", "terminate_accepted"),
