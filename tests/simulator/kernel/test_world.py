@@ -49,6 +49,11 @@ PATHS = {
 }
 
 
+RARER = {"mutation_inherited"}
+"""Kinds of events that no seed of these leads to: a slice's branch that changed something, failed, and does the same in its next try. ``test_tried_again_below``
+leads to it in the driver's world."""
+
+
 @pytest.fixture(scope="module")
 def reports():
     return list(campaign([*range(SEEDS), *RARE]))
@@ -81,7 +86,7 @@ def test_every_fault_and_every_path_is_met(reports):
     met = sum((report.sometimes for report in reports), Counter())
     wanted = {*FAULTS, *PATHS, *(f"crash_at_{point}" for point in CRASHES), *(f"ended_{state}" for state in TERMINAL)}
     wanted |= {f"reaction_{reaction}" for reaction in Reaction}
-    wanted |= set(KINDS)
+    wanted |= set(KINDS) - RARER
     assert {name for name in wanted if not met[name]} == set()
 
 
