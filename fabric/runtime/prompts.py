@@ -231,7 +231,8 @@ def _plan(fill: _Fill, message: Message) -> str:
 def _asked(fill: _Fill, message: Message) -> str:
     """What a run was asked; of a child that is tried once more, with the note on that."""
     request = fill.read(message, 0)
-    return f"{request['text']}\n\n{request['note']}" if "note" in request else str(request["text"])
+    note = request.get("note", "")
+    return f"{request['text']}\n\n{note}" if note else str(request["text"])
 
 
 def _brief(fill: _Fill, message: Message) -> str:

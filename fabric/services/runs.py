@@ -119,7 +119,7 @@ def _first_input(
     payload = Request(text=request, documents=tuple(one.name for one in documents), document_bytes=sizes)
     body = RunRequested(
         input_id=start_id(asked),
-        request=payload.model_dump(mode="json"),
+        request=payload.model_dump(mode="json", exclude={"note"}),  # Nobody is told anything of a first try.
         deadline_at=deadline_at,
         requested_by=actor.name,
     )
