@@ -80,6 +80,8 @@ def _snapshot(claimed: Claimed) -> Run:
 
 def _question(asked: dict[str, None], fact: ev.Fact) -> None:
     if isinstance(fact, ev.EscalationOpened):
+        if fact.item == "ticket":
+            return  # It parks nothing, and stays when its run has ended.
         asked[fact.escalation_id] = None
     elif isinstance(fact, ev.EscalationDecided | ev.EscalationWithdrawn):
         asked.pop(fact.escalation_id, None)
