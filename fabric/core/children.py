@@ -100,7 +100,7 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
     cap, tokens = _share(work, step, len(briefs))
     alive, spawned = _agents(work, step, len(briefs), purpose)
     lineage, keys = run.family.lineage, mutation_keys.of_child(run, step, purpose)
-    down = handing_up.down(work, step, purpose, briefs)
+    down = handing_up.down(work, step, briefs) if purpose == "slice" else ()
     given = ChildRequested(
         input_id=f"start:{child_id}",
         request=_request(work, step, purpose, briefs),

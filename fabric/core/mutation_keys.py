@@ -1,7 +1,7 @@
 """What the idempotency keys of a run's changes begin with: its place in its family's tree, so that whoever does the same once more meets what was done.
 
-A root's begin with its id. A slice does its parent's branches, so that its keys are those that the parent itself would use for them; a team's begin with the place
-of the branch that it does. A try after one that ended well has that one's keys. One that ended badly has undone what it did, and what was undone is never
+A root's begin with its id. A slice does its parent's branches, so that its keys are those that the parent itself would use for them; a team's begin with
+the id of its run: it may have planned anew and undone what it did before, so that no later try may ask under its keys. A slice's try after one that ended well has that one's keys. One that ended badly has undone what it did, and what was undone is never
 asked for again under its key, which whoever was asked may answer with what is not there any more: the next try has keys of its own (semantics.md 10 "Child runs").
 """
 
@@ -18,12 +18,13 @@ def mutation_key(run: Run, step: Step, tool: str, args_hash: str, ordinal: int, 
 
 
 def of_child(run: Run, step: Step, purpose: Purpose) -> str:
-    """What the keys of a child begin with that does this step."""
+    """What the keys of a child begin with that does this step; empty: its own id."""
+    if purpose != "slice":
+        return ""
     before = run.family.tries.get(scope_of(step.id, carry_over=False))
     if before is not None:
         return before
-    begins = _begins(run) if purpose == "slice" else f"{_begins(run)}/{_place(run, step.id)}"
-    return f"{begins}~{step.round}" if step.round else begins
+    return f"{_begins(run)}~{step.round}" if step.round else _begins(run)
 
 
 def _begins(run: Run) -> str:
