@@ -28,6 +28,15 @@ _FORMS: Mapping[Form, Callable[[str, JSON], Pair]] = {
 }
 _RUN: Row = ("child run", "child_id", "text")
 _WHY: Row = ("because", "reason", "text")
+_CHANGE = (
+    _RUN,
+    ("tool", "tool", "text"),
+    ("it is", "effect", "words"),
+    ("undone by", "compensation", "text"),
+    ("it was", "status", "words"),
+    _WHY,
+    ("idempotency key", "key", "text"),
+)
 
 SHOWN: Mapping[str, tuple[str, tuple[Row, ...], str]] = {
     "lineage_pinned": (
@@ -83,28 +92,12 @@ SHOWN: Mapping[str, tuple[str, tuple[Row, ...], str]] = {
     "child_freed": ("Quarantine of a child run is over", (_RUN,), ""),
     "mutation_inherited": (
         "Change of an earlier try",
-        (
-            _RUN,
-            ("tool", "tool", "text"),
-            ("it is", "effect", "words"),
-            ("undone by", "compensation", "text"),
-            ("it was", "status", "words"),
-            _WHY,
-            ("idempotency key", "key", "text"),
-        ),
+        _CHANGE,
         "What is proposed again is answered from it. Whoever ends badly later undoes it: this run, or the one above that it hands it up to.",
     ),
     "mutation_taken_over": (
         "Change of a child run",
-        (
-            _RUN,
-            ("tool", "tool", "text"),
-            ("it is", "effect", "words"),
-            ("undone by", "compensation", "text"),
-            ("it was", "status", "words"),
-            _WHY,
-            ("idempotency key", "key", "text"),
-        ),
+        _CHANGE,
         "The child is over and takes in nothing more, so whoever ends badly later undoes it: this run.",
     ),
 }

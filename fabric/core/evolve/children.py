@@ -73,10 +73,13 @@ def _with_child(run: Run, command_id: str, **changes: Any) -> Run:
     return replace(run, family=replace(run.family, alive={**run.family.alive, command_id: child}))
 
 
-def _mutation_taken_over(run: Run, event: Event, fact: ev.MutationTakenOver) -> Run:
-    mutation = Mutation(
+def _made_elsewhere(
+    run: Run, event: Event, fact: ev.MutationTakenOver | ev.MutationInherited, command_id: str, result_ref: str
+) -> Mutation:
+    """A mutation of another run, whose arguments and result are the event's content."""
+    return Mutation(
         key=fact.key,
-        command_id=f"{fact.command_id}/{fact.of_command}",
+        command_id=command_id,
         attempt=1,
         step_id=fact.step_id,
         call_id="",
@@ -89,9 +92,13 @@ def _mutation_taken_over(run: Run, event: Event, fact: ev.MutationTakenOver) -> 
         deadline_at=fact.deadline_at,
         status=fact.status,
         reason=fact.reason,
-        result_ref=event.content_ref,
+        result_ref=result_ref,
         child_id=fact.child_id,
     )
+
+
+def _mutation_taken_over(run: Run, event: Event, fact: ev.MutationTakenOver) -> Run:
+    mutation = _made_elsewhere(run, event, fact, f"{fact.command_id}/{fact.of_command}", event.content_ref)
     taken = replace(run.saga, mutations=(*run.saga.mutations, mutation))
     if taken.unwinding is not None and mutation.status in STANDING:
         # Nothing was undone before the last child had ended, so the newest are the first still.
@@ -100,24 +107,8 @@ def _mutation_taken_over(run: Run, event: Event, fact: ev.MutationTakenOver) -> 
 
 
 def _mutation_inherited(run: Run, event: Event, fact: ev.MutationInherited) -> Run:
-    mutation = Mutation(
-        key=fact.key,
-        command_id=f"{BEFORE}{fact.of_command}",
-        attempt=1,
-        step_id=fact.step_id,
-        call_id="",
-        tool=fact.tool,
-        effect=fact.effect,
-        compensation=fact.compensation,
-        carry_over=False,
-        epoch=run.epoch,
-        args_ref=event.content_ref,
-        deadline_at=fact.deadline_at,
-        status=fact.status,
-        reason=fact.reason,
-        result_ref="" if fact.unanswered else event.content_ref,
-        child_id=fact.child_id,
-    )
+    result_ref = "" if fact.unanswered else event.content_ref
+    mutation = _made_elsewhere(run, event, fact, f"{BEFORE}{fact.of_command}", result_ref)
     return replace(run, saga=replace(run.saga, mutations=(*run.saga.mutations, mutation)))
 
 
