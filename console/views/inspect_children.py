@@ -28,7 +28,7 @@ _FORMS: Mapping[Form, Callable[[str, JSON], Pair]] = {
 }
 _RUN: Row = ("child run", "child_id", "text")
 _WHY: Row = ("because", "reason", "text")
-_CHANGE = (
+_CHANGE: tuple[Row, ...] = (
     _RUN,
     ("tool", "tool", "text"),
     ("it is", "effect", "words"),
