@@ -136,5 +136,7 @@ class ChildEnded:
     """How many agents were started in it and below it; None: nobody can tell."""
     released: tuple[str, ...] = ()
     """Unsafe outputs that people let pass in it and below it (``releases.key``)."""
+    keys_spent: bool = False
+    """Something under its keys was undone, or nobody can tell (``mutation_keys.spent``)."""
     kind: Literal["child_ended"] = "child_ended"
-    version: Literal[3] = 3
+    version: Literal[4] = 4

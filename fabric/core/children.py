@@ -100,7 +100,7 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
     cap, tokens = _share(work, step, len(briefs))
     alive, spawned = _agents(work, step, len(briefs), purpose)
     lineage, keys = run.family.lineage, mutation_keys.of_child(run, step, purpose)
-    down = handing_up.down(work, step, briefs) if purpose == "slice" else ()
+    down = handing_up.down(work, step, purpose, briefs)
     given = ChildRequested(
         input_id=f"start:{child_id}",
         request=_request(work, step, purpose, briefs),
@@ -311,5 +311,6 @@ def report(work: Work) -> None:
         mutations=handing_up.kept(work),
         agents_spawned=state_of(run.guards, hop_limit).spawned,
         released=run.released,
+        keys_spent=mutation_keys.spent(work),
     )
     work.outbox.append(Tell(run_id=lineage.parent_run_id, given=told))

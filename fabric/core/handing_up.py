@@ -13,7 +13,7 @@ from fabric.core import events as ev
 from fabric.core import mutations
 from fabric.core.child_inputs import HandedDown, HandedUp
 from fabric.core.command_ids import CHILD
-from fabric.core.events.children import ChildSpawned
+from fabric.core.events.children import ChildSpawned, Purpose
 from fabric.core.run import Step
 from fabric.core.saga import BEFORE, MUTATES, STANDING, STAYS, Effect, scope_of
 from fabric.core.topologies import slices
@@ -40,15 +40,17 @@ def kept(work: Work) -> tuple[HandedUp, ...]:
     )
 
 
-def down(work: Work, step: Step, briefs: tuple[int, ...]) -> tuple[HandedDown, ...]:
-    """What earlier tries of a slice changed and left here of the briefs that it does again, the oldest first, as changes of the child that tries it once more."""
+def down(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> tuple[HandedDown, ...]:
+    """What earlier tries of this step's child changed and left here, the oldest first, as changes of the child that tries it once more; of a slice what
+    belongs to the briefs that it does again.
+    """
     scope, found = scope_of(step.id, carry_over=False), []
     for one in work.run.saga.mutations:
         spawn, _, command = one.command_id.removeprefix(BEFORE).partition("/")
         if not command or one.status not in STANDING or scope_of(one.step_id, carry_over=False) != scope:
             continue
-        command = _renumbered(work, step, spawn, command.removeprefix(BEFORE), briefs)
-        if not command:
+        command = command.removeprefix(BEFORE)
+        if purpose == "slice" and not (command := _renumbered(work, step, spawn, command, briefs)):
             continue
         found.append(
             HandedDown(
@@ -103,8 +105,10 @@ def take_over(work: Work, spawned: ChildSpawned, given: Iterable[HandedUp]) -> N
 
 
 def inherit(work: Work, given: Iterable[HandedDown]) -> None:
-    """Takes what earlier tries of this run changed."""
+    """Takes what earlier tries of this run changed. What one below it did, a replan of this run undoes, whatever its tool says."""
+    spec = work.compiled.spec
     for one in given:
+        own = "/" not in one.command_id
         fact = ev.MutationInherited(
             child_id=one.child_id,
             step_id=one.step_id,
@@ -117,6 +121,7 @@ def inherit(work: Work, given: Iterable[HandedDown]) -> None:
             reason=one.reason,
             deadline_at=one.deadline_at,
             unanswered=one.unanswered,
+            carry_over=own and spec.tool(one.tool).carry_over,
         )
         work.emit(fact, {"args": one.args, "result": one.result})
 

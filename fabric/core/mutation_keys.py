@@ -1,15 +1,16 @@
 """What the idempotency keys of a run's changes begin with: its place in its family's tree, so that whoever does the same once more meets what was done.
 
-A root's begin with its id. A slice does its parent's branches, so that its keys are those that the parent itself would use for them; a team's begin with
-the id of its run: it may have planned anew and undone what it did before, so that no later try may ask under its keys. A slice's try after one that ended well has that one's keys. One that ended badly has undone what it did, and what was undone is never
-asked for again under its key, which whoever was asked may answer with what is not there any more: the next try has keys of its own (semantics.md 10 "Child runs").
+A root's begin with its id. A slice does its parent's branches, so that its keys are those that the parent itself would use for them; a team's begin with the place
+of the branch that it does. A try after one that ended well has that one's keys, unless something under them was undone (``spent``): what was undone is never asked
+for again under its key, which whoever was asked may answer with what is not there any more. The next try has keys of its own then (semantics.md 10 "Child runs").
 """
 
 from __future__ import annotations
 
 from fabric.core.events.children import Purpose
 from fabric.core.run import Run, Step
-from fabric.core.saga import key_of, scope_of
+from fabric.core.saga import UNWOUND, key_of, scope_of
+from fabric.core.work import Work
 
 
 def mutation_key(run: Run, step: Step, tool: str, args_hash: str, ordinal: int, *, carry_over: bool) -> str:
@@ -18,13 +19,25 @@ def mutation_key(run: Run, step: Step, tool: str, args_hash: str, ordinal: int, 
 
 
 def of_child(run: Run, step: Step, purpose: Purpose) -> str:
-    """What the keys of a child begin with that does this step; empty: its own id."""
-    if purpose != "slice":
-        return ""
+    """What the keys of a child begin with that does this step."""
     before = run.family.tries.get(scope_of(step.id, carry_over=False))
     if before is not None:
         return before
-    return f"{_begins(run)}~{step.round}" if step.round else _begins(run)
+    begins = _begins(run) if purpose == "slice" else f"{_begins(run)}/{_place(run, step.id)}"
+    return f"{begins}~{step.round}" if step.round else begins
+
+
+def spent(work: Work) -> bool:
+    """Whether a run, or one below it, has undone something under its keys, or nobody can tell: none that does the same once more may ask under them.
+
+    What it wrote to a memory of its own ends with it, and its keys with that.
+    """
+    run, own = work.run, work.compiled.spec.in_journal
+    return (
+        run.family.keys_spent
+        or bool(run.family.alive)
+        or any(one.status in UNWOUND and not own(one.tool) for one in run.saga.mutations)
+    )
 
 
 def _begins(run: Run) -> str:

@@ -141,6 +141,8 @@ STANDING = DOUBTFUL | {Status.EXECUTED}
 """It has, or may have, changed the world, and nothing was done about that."""
 STAYS = STANDING | {Status.SKIPPED, Status.ABANDONED}
 """It has, or may have, changed the world, and is not undone: what a child hands up (``handing_up``)."""
+UNWOUND = frozenset({Status.UNDONE, Status.BY_HAND, Status.SKIPPED, Status.ABANDONED})
+"""It was come to when its run was unwound: what stands in the world under its key now, if anything does, is not what was asked for."""
 
 
 BEFORE = "before:"

@@ -79,6 +79,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("call_deduplicated", 1): same,
     ("lineage_pinned", 2): same,
     ("child_spawned", 2): same,
+    ("child_answered", 3): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -93,6 +94,7 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("fork_requested", 2): same,
     ("child_ended", 2): same,
     ("child_requested", 3): same,
+    ("child_ended", 3): same,
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
@@ -141,7 +143,7 @@ SINCE: Mapping[str, int] = {
     "child_waiting": 2,
     "child_quarantined": 2,
     "child_freed": 2,
-    "child_answered": 9,
+    "child_answered": 10,
     "child_let_go": 2,
     "mutation_taken_over": 2,
     "replanned": 3,
@@ -176,7 +178,7 @@ SINCE_INPUT: Mapping[str, int] = {
     "child_requested": 10,
     "child_waits": 2,
     "child_stuck": 2,
-    "child_ended": 9,
+    "child_ended": 10,
 }
 """The same for inputs."""
 

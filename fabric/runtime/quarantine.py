@@ -192,7 +192,8 @@ def _ended_blindly(
         why = f"{why}; what stays: {', '.join(left.stays)}"
     pen.write(ev.RunEnded(state=state, reason=why, reaction=reaction))
     cost = None if unfolded.started(claimed) else 0
-    pen.tell_parent("child", ChildEnded, state=state, reason=why[:REASON_CHARS], cost_usd_micros=cost, tokens=cost)
+    told = {"reason": why[:REASON_CHARS], "cost_usd_micros": cost, "tokens": cost, "keys_spent": True}
+    pen.tell_parent("child", ChildEnded, state=state, **told)
     pen.stop_children(left.children, why)
     pen.settle(left.granted)
     return RunMark(

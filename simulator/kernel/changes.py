@@ -35,6 +35,11 @@ class Change:
         """Whether it has, or may have, changed the world, and nothing was done about that."""
         return self.doubtful or self.status == "executed"
 
+    @property
+    def undone(self) -> bool:
+        """Whether it is not there any more."""
+        return self.status in ("compensation_answered", "compensation_by_hand")
+
 
 @dataclass(slots=True)
 class Changes:

@@ -156,10 +156,13 @@ def handed_down_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> st
 
 @on("child_answered")
 def tried_well_or_not(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """Whether the next try of a branch meets what this one did, or this one has undone it."""
+    """Whether the next try of a branch meets what this one did, or something under its keys was undone."""
+    spent = _spent(seen.family[fact.child_id])
+    if spent and not fact.keys_spent:
+        return "it or one below it has undone a change, and does not say so"
     if not fact.late:
         seen.tried.pop(_branch(fact.step_id), None)
-        if fact.state == "completed":
+        if fact.state == "completed" and not fact.keys_spent:
             seen.tried[_branch(fact.step_id)] = seen.tries_begun[fact.child_id]
     return ""
 
@@ -172,9 +175,17 @@ def inherited_as_it_stood(seen: Seen, event: Event, fact: Any, after: Run) -> st
     if above.pop(fact.key, None) != fact.status:
         return f"its parent did not hand {fact.tool} down as {fact.status}"
     seen.changes.by_key[fact.key] = Change(fact.tool, fact.effect, carry_over=False, status=fact.status)
+    seen.changes.by_key[fact.key].carry_over = fact.carry_over
     if "/" in fact.of_command:
         seen.changes.by_key[fact.key].child, seen.changes.by_key[fact.key].branch = fact.child_id, _branch(fact.step_id)
     return ""
+
+
+def _spent(seen: Seen) -> bool:
+    """Whether a run or one below it has undone a change, of those that it does not keep to itself."""
+    own = seen.compiled.spec.in_journal
+    here = any(one.undone and not own(one.tool) for one in seen.changes.by_key.values())
+    return here or any(_spent(seen.family[child_id]) for child_id in seen.children)
 
 
 def _branch(step_id: str) -> str:

@@ -67,14 +67,16 @@ def _place(seen: Seen, stage: str, branch: int, epoch: int, *, carried: bool) ->
     """
     lineage = seen.run.family.lineage
     own = f"{stage}.{branch}" if carried else f"{stage}.{branch}.e{epoch}"
-    if lineage is None or lineage.purpose != "slice":
+    if lineage is None:
         return seen.run_id, own
     parent = seen.family[lineage.parent_run_id]
-    _, _, at, _ = parent.children[seen.run_id].step_id.split(".")
+    _, over, at, _ = parent.children[seen.run_id].step_id.split(".")
     again = parent.tries_begun[seen.run_id]
     tag = f"~{again}" if again else ""
-    begins, place = _place(parent, stage, lineage.briefs[branch], int(at[1:]), carried=False)
-    return begins + tag, place
+    if lineage.purpose == "slice":
+        begins, place = _place(parent, stage, lineage.briefs[branch], int(at[1:]), carried=False)
+        return begins + tag, place
+    return "/".join(_place(parent, "fan_out", int(over), int(at[1:]), carried=False)) + tag, own
 
 
 @on("mutation_settled")

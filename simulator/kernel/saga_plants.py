@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from fabric.core import mutations, unwinding
+from fabric.core import mutation_keys, mutations, unwinding
 from fabric.core.saga import STANDING, Mutation, Status, undo_order
 from fabric.core.work import Work
 from simulator.kernel import planting
@@ -39,6 +39,6 @@ SAGA_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "compensate_fifo": lambda: planting.attribute(unwinding, "undo_order", _oldest_first),
     "compensate_unexecuted": lambda: planting.attribute(unwinding, "undo_order", _unexecuted_too),
     "stuck_skipped_silently": lambda: planting.attribute(unwinding, "_stuck", _given_up),
-    "key_with_round": lambda: planting.attribute(mutations, "scope_of", _with_round),
+    "key_with_round": lambda: planting.attribute(mutation_keys, "scope_of", _with_round),
 }
 """Every one by name."""

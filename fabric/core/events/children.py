@@ -36,7 +36,7 @@ class LineagePinned:
     agents_spawned: int | None = None
     """How many may be started in it and below it, in all; None likewise."""
     keys: str = ""
-    """What the keys of its changes begin with (``mutation_keys``); empty: its own id, or a version before 3 wrote this."""
+    """What the keys of its changes begin with (``mutation_keys``); empty: its own id, since a version before 3 wrote this."""
     kind: ClassVar[str] = "lineage_pinned"
     version: ClassVar[int] = 3
 
@@ -59,7 +59,7 @@ class ChildSpawned:
     agents_spawned: int = 0
     """Of the family's agents in all, how many it may start; 0 likewise."""
     keys: str = ""
-    """What the keys of the child's changes begin with (``mutation_keys``); empty: its id, or a version before 3 wrote this."""
+    """What the keys of the child's changes begin with (``mutation_keys``); empty: its id, since a version before 3 wrote this."""
     handed_down: tuple[str, ...] = ()
     """Keys of changes that earlier tries made and left to this run: they are the child's from here on. Empty: none are, or a version before 3 wrote this."""
     kind: ClassVar[str] = "child_spawned"
@@ -87,8 +87,10 @@ class ChildAnswered:
     """How many of the agents that it might have started it did not."""
     released: tuple[str, ...] = ()
     """Unsafe outputs that people let pass in it and below it, by the key that their questions have there: exactly those bytes, with what was found in them."""
+    keys_spent: bool = False
+    """Something under its keys was undone, or nobody can tell, so that no later try asks under them. False too where a version before 4 wrote this."""
     kind: ClassVar[str] = "child_answered"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)
@@ -184,5 +186,7 @@ class MutationInherited:
     deadline_at: int
     unanswered: bool = False
     """Nobody knows what it answered."""
+    carry_over: bool = False
+    """A replan of this run leaves it standing: its key stays the same."""
     kind: ClassVar[str] = "mutation_inherited"
     version: ClassVar[int] = 1

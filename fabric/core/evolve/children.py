@@ -33,7 +33,11 @@ def _child_spawned(run: Run, event: Event, fact: ev.ChildSpawned) -> Run:
 
 def _child_answered(run: Run, event: Event, fact: ev.ChildAnswered) -> Run:
     spawned = run.family.alive[fact.command_id].fact
-    family = replace(run.family, alive=without(run.family.alive, fact.command_id))
+    family = replace(
+        run.family,
+        alive=without(run.family.alive, fact.command_id),
+        keys_spent=run.family.keys_spent or fact.keys_spent,
+    )
     if fact.late:
         return replace(run, family=family)
     if fact.released:  # What was let pass below is asked about no second time.
@@ -43,7 +47,7 @@ def _child_answered(run: Run, event: Event, fact: ev.ChildAnswered) -> Run:
         family = replace(family, answers={**family.answers, fact.step_id: brought})
     if spawned.keys:
         tries = without(family.tries, scope_of(fact.step_id, carry_over=False))
-        if fact.state is RunState.COMPLETED:
+        if fact.state is RunState.COMPLETED and not fact.keys_spent:
             tries = {**tries, scope_of(fact.step_id, carry_over=False): spawned.keys}
         family = replace(family, tries=tries)
     step = run.steps[fact.step_id]
@@ -109,6 +113,7 @@ def _mutation_taken_over(run: Run, event: Event, fact: ev.MutationTakenOver) -> 
 def _mutation_inherited(run: Run, event: Event, fact: ev.MutationInherited) -> Run:
     result_ref = "" if fact.unanswered else event.content_ref
     mutation = _made_elsewhere(run, event, fact, f"{BEFORE}{fact.of_command}", result_ref)
+    mutation = replace(mutation, carry_over=fact.carry_over)
     return replace(run, saga=replace(run.saga, mutations=(*run.saga.mutations, mutation)))
 
 

@@ -134,6 +134,7 @@ def ended(work: Work, given: ChildEnded) -> None:
         late=step is None,
         agents_back=_unused(spawned, given),
         released=given.released,
+        keys_spent=given.keys_spent,
     )
     work.emit(fact, None if step is None else given.content)
     handing_up.take_over(work, spawned, given.mutations)

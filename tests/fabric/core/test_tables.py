@@ -125,6 +125,7 @@ def test_every_input_from_outside_survives_the_inbox():
         "briefs": (0, 1),
         "plan": {},
         "waiting": True,
+        "keys_spent": True,
         "state": "failed",
     }
     samples |= {"cost_usd_micros": 1, "tokens": 1, "cause": "timeout", "missing": (0,), "content": {}, "stuck": True}

@@ -25,6 +25,8 @@ DESK = {"book": gives({"id": 1}), "unbook": gives({})}
 GONE = fails(Cause.BAD_REQUEST, "no").after(5.0)
 BOOKS = asks(call("book", q="flight"))
 NOTHING = (summary("Nothing."),)
+FINE = summary("Fine.")
+TAKEN_BACK = (summary("An old grudge."), summary("None."))
 
 
 def resting(family):
@@ -157,44 +159,100 @@ def asked(member):
 # -- teams --
 
 
-def desk_team(**fields):
+def desk_team(tool, teams, plan, policy, **rows):
     """A team whose only worker books, and whose result may not hold a grudge, beside another one."""
-    group = {"places": ["fan_out"], "patterns": [{"name": "grudge", "pattern": "grudge"}]}
-    rungs = {tier: {"rungs": [{"reaction": "retry", "times": 1}, {"reaction": "surface"}]} for tier in Tier}
-    teams = {"lead": under("ann", aggregator="ed"), "other": under("bob")}
+    group = {"places": ["fan_out"], "patterns": [{"name": "tales", "pattern": "grudge"}]}
+    again = {tier: {"rungs": [{"reaction": "retry", "times": 1}, {"reaction": "surface"}]} for tier in Tier}
     made = hierarchy(
-        under("lead", "other"),
-        teams,
-        table={"unsafe_output": rungs, "schema_grounding_fail": ASKED, **fields},
+        under("lead", "other", plan=plan),
+        {"lead": under("ann", aggregator="ed"), "other": under("bob")} | teams,
+        table={"unsafe_output": again, "schema_grounding_fail": ASKED} | rows,
         gates={"guardrails": [group]},
         tools=("book",),
         agents={name: {"tools": ["book"]} for name in ("ann", "bob")},
+        **policy,
     )
-    return FabricSpec.model_validate({**made.model_dump(mode="json", exclude_unset=True), "tools": TOOLS})
+    return FabricSpec.model_validate(
+        {**made.model_dump(mode="json", exclude_unset=True), "tools": [TOOLS[0] | tool, TOOLS[1]]}
+    )
 
 
-def led(*, ann, ed, bob=NOTHING, **fields):
-    said = iter(ed)
-    script = {"ann": ann, "ed": lambda command: next(said), "bob": list(bob), **DESK}
-    return Household(desk_team(**fields), script).start()
+def led(*, ann, ed, bob=NOTHING, tool=None, teams=None, plan=(), policy=None, paul=None, **rows):
+    said, left = iter(ed), iter(ann)
+    script = {"ann": lambda command: next(left), "ed": lambda command: next(said), "bob": list(bob), "paul": paul}
+    return Household(desk_team(tool or {}, teams or {}, plan, policy or {}, **rows), script | DESK).start()
 
 
-def test_a_team_that_is_tried_once_more_has_keys_of_its_own():
-    """It may have planned anew meanwhile and undone what stood under the keys of its first plan: what it books again is booked, and both stand to be undone."""
-    ann = [BOOKS, summary("Fine."), BOOKS, summary("Fine.")]
-    left = iter(ann)
-    ed = [summary("An old grudge."), summary("None.")]
-    family = led(ann=lambda command: next(left), ed=ed, bob=(BOOKS, summary("Fine."))).go()
+def test_a_team_whose_result_was_taken_back_books_nothing_twice():
+    family = led(ann=[BOOKS, FINE, BOOKS, FINE], ed=TAKEN_BACK, bob=(BOOKS, FINE)).go()
     whole(family)
-    assert (family.end.state, done(family), len(family.children)) == (RunState.COMPLETED, 3, 3)
-    assert undo_list(family.root) == [("book", "executed")] * 3
+    assert (family.end.state, done(family), len(family.children)) == (RunState.COMPLETED, 2, 3)
+    assert undo_list(family.root) == [("book", "executed")] * 2
+    [anns] = [fact.key for fact in family.children[0].of(ev.MutationIntended)]
+    assert [fact.handed_down for fact in family.root.of(ev.ChildSpawned)] == [(), (), (anns,)]
+    assert not any(fact.keys_spent for fact in family.root.of(ev.ChildAnswered))
+
+
+REPLANS = {tier: {"rungs": [{"reaction": "replan", "times": 1}, {"reaction": "surface"}]} for tier in Tier}
+
+
+def planned_anew(*again, **tool):
+    """A team undoes what its first plan did, does it again and ends well; its result is taken back, and it says ``again``."""
+    teams = {"lead": under("ann", aggregator="ed", planner="paul")}
+    rows = {"provider_failure": SURFACES, "schema_grounding_fail": REPLANS}
+    ann, plan = [BOOKS, GONE, BOOKS, FINE, *again], planned(1, agent="ann")
+    family = led(ann=ann, ed=TAKEN_BACK, tool=tool, teams=teams, paul=plan, **rows).go()
+    whole(family)
+    return family
+
+
+def test_a_team_that_planned_anew_has_undone_what_stood_under_its_keys_so_that_its_next_try_has_others():
+    family = planned_anew(BOOKS, FINE)
+    assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 3, 1)
     assert len(set(keys(family))) == 3
-    assert [fact.handed_down for fact in family.root.of(ev.ChildSpawned)] == [(), (), ()]
+    first, other, second = family.root.of(ev.ChildSpawned)
+    assert second.keys not in (first.keys, other.keys)
+    assert {fact.child_id: fact.keys_spent for fact in family.root.of(ev.ChildAnswered)} == {
+        first.child_id: True,
+        other.child_id: False,
+        second.child_id: False,
+    }
+    assert undo_list(family.root) == [("book", "executed")] * 2
+
+
+def test_what_stands_of_a_try_whose_keys_are_spent_is_undone_with_the_next_one():
+    family = planned_anew(GONE, GONE)
+    assert (done(family), done(family, "unbook"), undo_list(family.root)) == (2, 2, [])
+    [second] = [fact.handed_down for fact in family.root.of(ev.ChildSpawned)][2:]
+    assert second == (keys(family)[1],)
+
+
+def test_what_is_carried_over_a_replan_of_the_team_is_so_with_what_an_earlier_try_did():
+    """Nothing is undone, so the keys stay what they were; the second try plans anew too, and what was booked is booked still."""
+    family = planned_anew(BOOKS, GONE, BOOKS, FINE, carry_over=True)
+    assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 1, 0)
+    assert len(set(keys(family))) == 1
+    assert undo_list(family.root) == [("book", "executed")]
+
+
+def test_what_a_team_of_the_team_did_is_undone_by_a_replan_above_it_whatever_is_carried_over():
+    plan = planned(1, agent="deep")
+    plans = iter((plan, planned(1, agent="nobody"), plan))
+    family = led(
+        ann=[BOOKS, FINE, BOOKS, FINE],
+        ed=TAKEN_BACK,
+        paul=lambda command: next(plans),
+        tool={"carry_over": True},
+        teams={"lead": under("deep", aggregator="ed", planner="paul"), "deep": under("ann")},
+        plan_malformed=REPLANS,
+    ).go()
+    whole(family)
+    assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 2, 1)
+    assert undo_list(family.root) == [("book", "executed")]
 
 
 def test_a_team_that_failed_has_undone_what_it_did_and_books_anew_under_another_key():
-    left = iter([BOOKS, GONE, BOOKS, summary("Fine.")])
-    family = led(ann=lambda command: next(left), ed=[summary("Fine.")], provider_failure=SURFACES)
+    family = led(ann=[BOOKS, GONE, BOOKS, FINE], ed=[FINE], provider_failure=SURFACES)
     family.go(until=lambda family: any(one.run.questions for one in family.children))
     family.decide(family.children[0].run_id, "reject", until=resting)
     assert done(family, "unbook") == 1
@@ -204,6 +262,37 @@ def test_a_team_that_failed_has_undone_what_it_did_and_books_anew_under_another_
     first, second = keys(family)
     assert first != second
     assert [fact.handed_down for fact in family.root.of(ev.ChildSpawned)] == [(), (), ()]
+
+
+# -- teams below slices --
+
+
+def below(*ann, ed):
+    """Three briefs for teams in two slices; the first team's branch fails in its slice, and a person lets that be tried once more."""
+    limits = {"fan_out_inline_max": 2, "sub_agents_alive": 64, "recursion": 5}
+    policy = {"limits": limits, "fan_in": {"mode": "quorum", "k": 3}}
+    rows = {"provider_failure": SURFACES, "unsafe_output": SURFACES, "schema_grounding_fail": ASKED}
+    plan = ("lead", "other", "other")
+    family = led(ann=ann, ed=ed, bob=NOTHING * 2, plan=plan, policy=policy, **rows)
+    family.go(until=resting)
+    [first] = (fact for fact in family.root.of(ev.ChildAnswered) if fact.missing)
+    assert (first.state, first.missing) == (RunState.COMPLETED, (0,))
+    family.decide("root", "approve")
+    whole(family)
+    return family
+
+
+def test_a_team_below_a_slice_that_is_tried_once_more_is_answered_from_what_an_earlier_one_booked():
+    family = below(BOOKS, FINE, BOOKS, FINE, ed=TAKEN_BACK)
+    assert (family.end.state, done(family)) == (RunState.COMPLETED, 1)
+    assert undo_list(family.root) == [("book", "executed")]
+
+
+def test_a_team_below_a_slice_that_undid_what_it_booked_leaves_no_key_to_the_next_one():
+    family = below(BOOKS, FINE, BOOKS, FINE, ed=[GONE, FINE])
+    assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 2, 1)
+    assert len(set(keys(family))) == 2
+    assert undo_list(family.root) == [("book", "executed")]
 
 
 # -- what older versions wrote --
