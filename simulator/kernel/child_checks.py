@@ -87,6 +87,7 @@ def _at_work(one: Seen, seen: Seen, after: Run) -> int:
 def told_to_stop(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A child that is let go of is told so in the same transaction, unless it has ended."""
     seen.stopping[fact.child_id] = event.at
+    seen.tried.pop(_branch(seen.children[fact.child_id].step_id), None)
     child, wanted = seen.family[fact.child_id], f"{fact.how}_requested"
     told = any(given.kind == wanted for given in child.given.values())
     return "" if told or child.run.terminal else "its child was not told"

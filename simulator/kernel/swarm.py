@@ -22,6 +22,7 @@ from simulator.kernel.people import eyes
 from simulator.kernel.published import Fabric, publish
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
 from simulator.kernel.swarm_agents import owning
+from simulator.kernel.swarm_below import booking
 from simulator.kernel.swarm_breakers import named
 from simulator.kernel.swarm_gates import judged
 from simulator.kernel.swarm_layers import layered
@@ -141,7 +142,8 @@ def variant(number: int) -> Fabric:
     overwriting(tree, number)
     asking(tree, number)
     conversing.drawn(tree, number)
-    shaped(tree, number, lead=family.random() < 0.2)
+    led = booking(tree, number)
+    shaped(tree, number, lead=family.random() < 0.2 or led)
     return publish(FabricSpec.model_validate(tree), f"revision-{number}")
 
 

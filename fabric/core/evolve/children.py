@@ -61,7 +61,11 @@ def _child_waiting(run: Run, event: Event, fact: ev.ChildWaiting) -> Run:
 
 
 def _child_let_go(run: Run, event: Event, fact: ev.ChildLetGo) -> Run:
-    return _with_child(run, fact.command_id, let_go=fact.how, waiting=False)
+    run = _with_child(run, fact.command_id, let_go=fact.how, waiting=False)
+    step_id = run.family.alive[fact.command_id].fact.step_id
+    # It may be undoing what it did while its branch is tried once more.
+    tries = without(run.family.tries, scope_of(step_id, carry_over=False))
+    return replace(run, family=replace(run.family, tries=tries))
 
 
 def _child_quarantined(run: Run, event: Event, fact: ev.ChildQuarantined) -> Run:

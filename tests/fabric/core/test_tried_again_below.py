@@ -48,11 +48,11 @@ def undo_list(member):
 # -- slices --
 
 
-def cut(inline):
+def cut(inline, **policy):
     """Ten briefs, of which the first one of all books; with room for so many in the run itself."""
     table = {"schema_grounding_fail": ASKED, "provider_failure": SURFACES}
     limits = {"fan_out_inline_max": inline, "sub_agents_alive": 64}
-    made = tree(table=table, fan_in={"mode": "quorum", "k": 10}, tools=("book",), limits=limits)
+    made = tree(table=table, fan_in={"mode": "quorum", "k": 10}, tools=("book",), limits=limits, **policy)
     return FabricSpec.model_validate({**made, "tools": TOOLS})
 
 
@@ -134,6 +134,33 @@ def test_what_both_tries_did_is_undone_once_where_the_run_ends_badly():
     family = sliced(BOOKS, GONE)
     assert family.end.state in (RunState.FAILED, RunState.ABORTED)
     assert (done(family), done(family, "unbook")) == (1, 1)
+
+
+def test_a_try_that_begins_while_the_one_before_still_undoes_what_it_did_has_keys_of_its_own():
+    """The second slice misses a brief, and the others are told to stop; in the next round it is that one, while it does again what it had done."""
+    slow, quick = summary("Found at last.").after(30.0), summary("Found at last.")
+    said = {
+        0: [[slow], [GONE], [quick]],
+        1: [[BOOKS, GONE], [BOOKS, slow], [BOOKS, quick]],
+    }
+    script = {
+        f"worker@{children.id_of('root', f'fan_out.{branch}.e0.r{n}.run')}": first_branch(*answers)
+        for branch, tries in said.items()
+        for n, answers in enumerate(tries)
+    }
+    slowly = {"book": gives({"id": 1}), "unbook": gives({}).after(20.0)}
+    spec = cut(4, humans={"failure_rounds": 2})
+    family = Household(spec, {"planner": planned(10), "worker": summary("Found."), **slowly, **script}).start()
+    family.go(until=resting)
+    family.decide("root", "approve", until=lambda family: bool(family.root.run.questions))
+    assert family.root.run.family.alive
+    family.decide("root", "approve")
+    whole(family)
+    stopped, last = (family.runs[children.id_of("root", f"fan_out.1.e0.r{n}.run")] for n in (1, 2))
+    assert (family.end.state, stopped.run.state) == (RunState.COMPLETED, RunState.CANCELLED)
+    undone = {fact.of_key for fact in stopped.of(ev.CompensationAnswered)}
+    assert undone and {fact.key for fact in last.of(ev.MutationIntended)}.isdisjoint(undone)
+    assert undo_list(family.root) == [("book", "executed")]
 
 
 @pytest.mark.parametrize("at", range(0, 120, 4))
