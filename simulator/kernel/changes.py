@@ -24,6 +24,8 @@ class Change:
     """The child that left it; empty: it is the run's own."""
     branch: str = ""
     """The branch, with its epoch, whose child that was."""
+    brief: int | None = None
+    """Of a slice's, which of the briefs of the run that has it now it was done for."""
 
     @property
     def doubtful(self) -> bool:

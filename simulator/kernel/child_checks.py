@@ -132,7 +132,7 @@ def handed_up_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if status != fact.status:
         return f"it says {fact.status}, and the child's journal says {change.status}"
     taken = Change(fact.tool, fact.effect, carry_over=False, status=change.status)
-    taken.child, taken.branch = fact.child_id, _branch(fact.step_id)
+    taken.child, taken.branch, taken.brief = fact.child_id, _branch(fact.step_id), _brief(child, fact.of_command)
     seen.changes.by_key.pop(fact.key, None)  # One that was handed down comes back as the newest.
     seen.changes.by_key[fact.key] = taken
     change.status = "handed_up"
@@ -144,15 +144,15 @@ def handed_down_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> st
     """What goes with a child is what a child of that very branch left standing here, all of it but for briefs that it does not do; it stands here no more."""
     branch, _, round_ = fact.step_id.rpartition(".r")
     seen.tries_begun[fact.child_id] = seen.tried.get(branch, int(round_))
-    for key in fact.handed_down:
-        change = seen.changes.by_key.get(key)
-        if change is None or not change.standing or not change.child:
-            return f"{key} stands here of no child"
-        if change.branch != _branch(fact.step_id):
-            return f"{change.tool} was changed on {change.branch}"
-        seen.handed_down[key] = change.status
-        change.status = "handed_down"
-    return ""
+    expected = tuple(
+        key
+        for key, one in seen.changes.by_key.items()
+        if one.child and one.standing and one.branch == branch and (one.brief is None or one.brief in fact.briefs)
+    )
+    seen.handed_down[fact.child_id] = {key: seen.changes.by_key[key].status for key in expected}
+    for key in expected:
+        seen.changes.by_key[key].status = "handed_down"
+    return "" if fact.handed_down == expected else f"it has {fact.handed_down}, and what stands here is {expected}"
 
 
 @on("child_answered")
@@ -171,15 +171,33 @@ def tried_well_or_not(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on("mutation_inherited")
 def inherited_as_it_stood(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A child begins with what its parent handed down to it, as it stood there."""
-    lineage = seen.run.family.lineage
-    above = {} if lineage is None else seen.family[lineage.parent_run_id].handed_down
-    if above.pop(fact.key, None) != fact.status:
+    if _handed_down(seen).pop(fact.key, None) != fact.status:
         return f"its parent did not hand {fact.tool} down as {fact.status}"
     seen.changes.by_key[fact.key] = Change(fact.tool, fact.effect, carry_over=False, status=fact.status)
     seen.changes.by_key[fact.key].carry_over = fact.carry_over
     if "/" in fact.of_command:
         seen.changes.by_key[fact.key].child, seen.changes.by_key[fact.key].branch = fact.child_id, _branch(fact.step_id)
     return ""
+
+
+@on("stage_entered")
+def begins_with_all_of_it(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A child does nothing before it has what was handed down to it."""
+    left = _handed_down(seen)
+    return f"it was handed {', '.join(left)} and has not taken it" if left else ""
+
+
+def _handed_down(seen: Seen) -> dict[str, str]:
+    lineage = seen.run.family.lineage
+    return {} if lineage is None else seen.family[lineage.parent_run_id].handed_down.get(seen.run_id, {})
+
+
+def _brief(child: Seen, command: str) -> int | None:
+    """Which of its parent's briefs a slice's command was for."""
+    lineage = child.run.family.lineage
+    if lineage is None or lineage.purpose != "slice":
+        return None
+    return lineage.briefs[int(command.removeprefix("before:").split(".")[1])]
 
 
 def _spent(seen: Seen) -> bool:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from fabric.core import mutation_keys, mutations, unwinding
+from fabric.core import handing_up, mutation_keys, mutations, unwinding
+from fabric.core.child_inputs import HandedDown
+from fabric.core.events.children import Purpose
+from fabric.core.run import Step
 from fabric.core.saga import STANDING, Mutation, Status, undo_order
 from fabric.core.work import Work
 from simulator.kernel import planting
@@ -30,15 +33,24 @@ def _given_up(work: Work, current: Any, message: str) -> None:
     unwinding.abandon(work, current.key, message)
 
 
+def _all_but_the_oldest(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> tuple[HandedDown, ...]:
+    return _down(work, step, purpose, briefs)[1:]
+
+
 def _with_round(step_id: str, *, carry_over: bool) -> str:
     return step_id
 
+
+_down = handing_up.down
 
 SAGA_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "mutation_resent": lambda: planting.attribute(mutations, "in_doubt", _never_in_doubt),
     "compensate_fifo": lambda: planting.attribute(unwinding, "undo_order", _oldest_first),
     "compensate_unexecuted": lambda: planting.attribute(unwinding, "undo_order", _unexecuted_too),
     "stuck_skipped_silently": lambda: planting.attribute(unwinding, "_stuck", _given_up),
+    "undone_keys_go_on": lambda: planting.attribute(mutation_keys, "spent", lambda work: False),
+    "handed_down_short": lambda: planting.attribute(handing_up, "down", _all_but_the_oldest),
+    "handed_down_and_lost": lambda: planting.attribute(handing_up, "inherit", lambda work, given: None),
     "key_with_round": lambda: planting.attribute(mutation_keys, "scope_of", _with_round),
 }
 """Every one by name."""

@@ -194,8 +194,8 @@ class Seen:
     """Of each child the round with which the tries began that it has its keys from."""
     tried: dict[str, int] = field(default_factory=dict)
     """That round, of the branches whose last child ended well."""
-    handed_down: dict[str, str] = field(default_factory=dict)
-    """How changes stood that were handed down to a child which has not begun, by key."""
+    handed_down: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By child: how changes stood that were handed down to it and that it has not taken yet, by key."""
     done_without: set[int] = field(default_factory=set)
     """Briefs of slices that this epoch goes on without, their retries exhausted."""
     turns: list[Any] = field(default_factory=list)
