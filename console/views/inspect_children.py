@@ -10,7 +10,7 @@ from console.views.sections import Pair, Section, content, pairs, told
 from fabric.selectors.words import words
 
 JSON = Any
-Form = Literal["text", "words", "briefs", "usd", "at", "yes"]
+Form = Literal["text", "words", "briefs", "count", "usd", "at", "yes"]
 Row = tuple[str, str, Form]
 
 
@@ -22,6 +22,7 @@ _FORMS: Mapping[Form, Callable[[str, JSON], Pair]] = {
     "text": lambda label, value: Pair(label, value or None),
     "words": lambda label, value: Pair(label, words(value) if value else None),
     "briefs": lambda label, value: Pair(label, _briefs(value)),
+    "count": lambda label, value: Pair(label, str(len(value)) if value else None),
     "usd": lambda label, value: Pair(label, value, "usd"),
     "at": lambda label, value: Pair(label, value, "at"),
     "yes": lambda label, value: Pair(label, "yes" if value else None),
@@ -62,6 +63,7 @@ SHOWN: Mapping[str, tuple[str, tuple[Row, ...], str]] = {
             ("reserved", "reserved_usd_micros", "usd"),
             ("agents at once", "agents_alive", "text"),
             ("agents in all", "agents_spawned", "text"),
+            ("changes of earlier tries", "handed_down", "count"),
         ),
         "It is a run like any other, claimed by whatever worker has room. What it does not spend comes back when it ends.",
     ),
@@ -75,6 +77,7 @@ SHOWN: Mapping[str, tuple[str, tuple[Row, ...], str]] = {
             ("spent", "cost_usd_micros", "usd"),
             ("without a result", "missing", "briefs"),
             ("too late to matter", "late", "yes"),
+            ("undid something under its keys", "keys_spent", "yes"),
         ),
         "",
     ),
@@ -92,8 +95,8 @@ SHOWN: Mapping[str, tuple[str, tuple[Row, ...], str]] = {
     "child_freed": ("Quarantine of a child run is over", (_RUN,), ""),
     "mutation_inherited": (
         "Change of an earlier try",
-        _CHANGE,
-        "What is proposed again is answered from it. Whoever ends badly later undoes it: this run, or the one above that it hands it up to.",
+        (*_CHANGE, ("stands over a replan", "carry_over", "yes")),
+        "What is proposed again under the same key is answered from it. Whoever ends badly later undoes it: this run, or the one above that it hands it up to.",
     ),
     "mutation_taken_over": (
         "Change of a child run",

@@ -167,7 +167,7 @@ class MutationTakenOver:
 
 @value(kw_only=True)
 class MutationInherited:
-    """A change to the world that an earlier try of this child run made is this run's from its start on: what is proposed again is answered from it, and it is
+    """A change to the world that an earlier try of this child run made is this run's from its start on: what is proposed again under its key is answered from it, and it is
     undone or handed up with the run's own. Content: ``{"args": ..., "result": ...}``, what it was called with and what it answered.
     """
 

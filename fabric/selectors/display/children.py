@@ -51,7 +51,7 @@ def _mutation_taken_over(fact: Fact) -> str:
 
 
 def _mutation_inherited(fact: Fact) -> str:
-    return f"what {fact['tool']} changed in an earlier try, child run {fact['child_id']}, is this run's now: proposed again, it is answered from that"
+    return f"what {fact['tool']} changed in an earlier try, child run {fact['child_id']}, is this run's now"
 
 
 ROWS: Mapping[str, Display] = {
