@@ -42,7 +42,10 @@ EACH = 3
 BROUGHT = {
     "attempt_failed": ("shut", "partial"),
     "call_edited": ("proposed_tool",),
-    "child_answered": ("released",),
+    "child_answered": ("released", "keys_spent"),
+    "child_spawned": ("keys", "handed_down"),
+    "lineage_pinned": ("keys",),
+    "mutation_inherited": ("carry_over",),
     "run_forked": ("topology",),
     "speaker_chosen": ("transition", "level", "crossed", "close_reason"),
     "step_failed": ("routed",),

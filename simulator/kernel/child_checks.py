@@ -173,10 +173,10 @@ def inherited_as_it_stood(seen: Seen, event: Event, fact: Any, after: Run) -> st
     """A child begins with what its parent handed down to it, as it stood there."""
     if _handed_down(seen).pop(fact.key, None) != fact.status:
         return f"its parent did not hand {fact.tool} down as {fact.status}"
-    seen.changes.by_key[fact.key] = Change(fact.tool, fact.effect, carry_over=False, status=fact.status)
-    seen.changes.by_key[fact.key].carry_over = fact.carry_over
+    change = Change(fact.tool, fact.effect, carry_over=fact.carry_over, status=fact.status)
     if "/" in fact.of_command:
-        seen.changes.by_key[fact.key].child, seen.changes.by_key[fact.key].branch = fact.child_id, _branch(fact.step_id)
+        change.child, change.branch = fact.child_id, _branch(fact.step_id)
+    seen.changes.by_key[fact.key] = change
     return ""
 
 
