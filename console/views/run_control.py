@@ -21,8 +21,9 @@ from console.views import errors
 from fabric import wiring
 from fabric.core.flow import RunState
 from fabric.selectors.errors import Refused
+from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.runs import RunView, run_get
-from fabric.selectors.words import words
+from fabric.selectors.words import count, words
 from fabric.services.control import run_cancel, run_pause, run_resume, run_terminate
 from fabric.services.forks import REQUEST, Edit, Origin, fork_origin, run_fork
 
@@ -185,8 +186,15 @@ def fork(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
     elif request.method == "POST":
         status = 422
     kept = [words(stage) for stage, _ in origin.point.stages]
-    shown = {"form": form, "run": origin.run, "origin": origin, "kept": kept, "seq": seq}
+    shown = {"form": form, "run": origin.run, "origin": origin, "kept": kept, "parts": _parts(origin), "seq": seq}
     return render(request, "runs/fork.html", shown | {"texts": _texts(origin)}, status=status)
+
+
+def _parts(origin: Origin) -> str:
+    """What a fork keeps of the fan-out that is done; empty: nothing."""
+    many = len(origin.point.branches)
+    in_turns = revision_spec(origin.run.revision_id).topology.kind in ("debate", "sop")
+    return count(many, *(("done turn", "done turns") if in_turns else ("done branch", "done branches"))) if many else ""
 
 
 def _texts(origin: Origin) -> list[tuple[str, str]]:

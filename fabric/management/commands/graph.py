@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 
 from fabric.core.actor import Actor
 from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_hierarchical import HierarchicalTopology
 from fabric.management.base import OK, FabricCommand, read_text
 from fabric.selectors.fabrics import revision_get
 from fabric.services import here
@@ -42,6 +43,7 @@ class Command(FabricCommand):
             "source", metavar="FILE|NAME", nargs="?", help="import: a file; export: a file, a fabric, or NAME@N"
         )
         parser.add_argument("--form", choices=FORMS, help="import: else as the file looks; export: ag2")
+        parser.add_argument("--team", metavar="LEAD", help="export: the graph of the team that this worker leads")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -54,7 +56,7 @@ class Command(FabricCommand):
             )
         if options["action"] == "import":
             return self._import(options)
-        graph = _topology(owner_actor(), options["source"]).graph
+        graph = _topology(owner_actor(), options["source"], options["team"]).graph
         text = graph_written(graph, form=options["form"] or "ag2")
         self.stdout.write(text, ending="")
         return OK
@@ -92,13 +94,22 @@ def _told(found: Imported) -> JSON:
     }
 
 
-def _topology(actor: Actor, given: str) -> GraphTopology:
-    """The graph of a published fabric, or of a file. Refused for a fabric of another topology."""
+def _topology(actor: Actor, given: str, lead: str | None) -> GraphTopology:
+    """The graph of a published fabric, or of a file; or of one of its teams. Refused for another topology, and for a team that it has not."""
     if named := _NAMED.fullmatch(given):
         text = exported(revision_get(actor, named[1], int(named[2]) if named[2] else None))
     else:
         text = read_text(Path(given), most=BYTES_MAX, what="a fabric")
-    topology = fabric_read(text, origin=given).spec.topology
-    if not isinstance(topology, GraphTopology):
-        raise Refused(f"{given} is no graph: its topology is {topology.kind}", code="invalid", field="topology.kind")
-    return topology
+    topology, whose = fabric_read(text, origin=given).spec.topology, given
+    teams = topology.teams if isinstance(topology, HierarchicalTopology) else {}
+    if lead is not None:
+        if lead not in teams:
+            known = f"its teams are led by {', '.join(teams)}" if teams else "it has no teams"
+            raise Refused(f"{given} has no team that {lead} leads: {known}", code="invalid", field="team")
+        topology, whose = teams[lead].topology, f"the team of {lead} in {given}"
+    if isinstance(topology, GraphTopology):
+        return topology
+    drawn = [name for name, team in teams.items() if isinstance(team.topology, GraphTopology)]
+    hint = f"; --team takes {' or '.join(drawn)}" if drawn and lead is None else ""
+    message = f"{whose} is no graph: its topology is {topology.kind}{hint}"
+    raise Refused(message, code="invalid", field="topology.kind")

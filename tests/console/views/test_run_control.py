@@ -12,8 +12,9 @@ from fabric.management.following import Following
 from fabric.models import Inbox, Run
 from fabric.selectors.runs import run_get
 from fabric.services.control import run_pause
+from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
-from tests.fabric.services.world import HeardNudge, ran
+from tests.fabric.services.world import HeardNudge, ran, sample
 
 
 @pytest.fixture
@@ -89,6 +90,14 @@ def start_key(page):
     found = re.search(r'name="start_key" value="([^"]+)"', page)
     assert found
     return found[1]
+
+
+def test_what_is_kept_of_a_debate_are_turns(browser, actor):
+    fabric = fabric_publish(actor=actor, source=sample("vendor-debate").replace("delay_s: 0.3", "delay_s: 0")).name
+    run = ran(actor, fabric)
+    assert run.state is RunState.COMPLETED
+    page = browser.get(f"/runs/{run.id}/fork/{run.last_seq - 2}").content.decode()
+    assert re.search(r"Kept: [a-z, -]+, with \d+ done turns\.", page)
 
 
 def test_the_page_says_what_is_kept_and_shows_what_stands_there(browser, origin):

@@ -80,6 +80,40 @@ def test_and_goes_back_as_it_came(actor, tmp_path):
     assert ag2_written(ag2_read(json.loads(done.out)).graph) == AG2
 
 
+def in_a_team(tmp_path):
+    """A file whose worker leads a team that takes turns by the graph, beside one whose team is planned."""
+    graph = read_yaml(yaml_text(graph_read(json.dumps(AG2)))).value["topology"]
+    plan = {"exit_criteria": ["done"], "briefs": [{"agent": "triage", "instructions": "Go."}]}
+    teams = {"desk": {"topology": graph}, "office": {"topology": {"workers": ["triage"], "plan": plan}}}
+    briefs = [{"agent": lead, "instructions": "Go."} for lead in teams]
+    topology = {"kind": "hierarchical", "workers": list(teams), "plan": {**plan, "briefs": briefs}, "teams": teams}
+    path = tmp_path / "desk.yaml"
+    people = "".join(f"\n  - {{name: {name}, model: m, instructions: Lead.}}" for name in teams)
+    text = DESK.replace("TOPOLOGY", f"topology: {json.dumps(topology)}")
+    path.write_text(text.replace("agents:", f"agents:{people}"))
+    return str(path)
+
+
+def test_a_team_s_graph_goes_back_too(actor, tmp_path):
+    done = command("graph", "export", in_a_team(tmp_path), "--team", "desk")
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == AG2
+
+
+@pytest.mark.parametrize(
+    ("team", "sentence"),
+    [
+        ((), "is no graph: its topology is hierarchical; --team takes desk"),
+        (("--team", "office"), "the team of office in"),
+        (("--team", "cellar"), "has no team that cellar leads: its teams are led by desk, office"),
+    ],
+)
+def test_an_export_of_no_graph_says_what_there_is(actor, tmp_path, team, sentence):
+    done = command("graph", "export", in_a_team(tmp_path), *team)
+    assert done.code == 2
+    assert sentence in done.err
+
+
 def test_a_workflow_of_fabro_says_what_was_taken_over_and_what_was_not(actor, tmp_path):
     path = tmp_path / "flow.dot"
     path.write_text(FABRO)
