@@ -67,8 +67,6 @@ def _micros(given: str) -> int:
     except InvalidOperation:
         micros = Decimal("NaN")
     if not micros.is_finite() or micros != micros.to_integral_value() or not 1 <= micros <= CAP_USD_MICROS_MAX:
-        message = (
-            f"--cap-usd: {given[:40]!r} is none; give dollars from 0.000001 to {MOST_USD:,}, six decimal places at most"
-        )
+        message = f"--cap-usd is {given[:40]!r}: give dollars from 0.000001 to {MOST_USD:,}, six decimal places at most"
         raise Refused(message, code="invalid", field="cap_usd")
     return int(micros)

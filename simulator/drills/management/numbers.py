@@ -11,7 +11,7 @@ def number_given(option: str, given: str, least: int, most: int) -> int:
     """A whole number of an option. Refused for what is none, or out of range."""
     if not given.isdecimal() or not given.isascii() or len(given) > DIGITS or not least <= int(given) <= most:
         raise Refused(
-            f"{option}: {given[:40]!r} is none; give a whole number from {least} to {most:,}",
+            f"{option} is {given[:40]!r}: give a whole number from {least} to {most:,}",
             code="invalid",
             field=option[2:],
         )

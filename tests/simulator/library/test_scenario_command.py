@@ -152,7 +152,7 @@ def test_a_dry_run_says_what_would_be_struck_and_strikes_nothing():
         (("run", "endpoint-down", "--set", "status=x"), "'x' is not a whole number"),
         (("run", "endpoint-down", "--tier", "batsh"), "--tier: 'batsh' is none; did you mean batch?"),
         (("run", "endpoint-down", "nosuch"), "no fabric is named 'nosuch'"),
-        (("run", "endpoint-down", "--seed", "-1"), "--seed: '-1' is none"),
+        (("run", "endpoint-down", "--seed", "-1"), "--seed is '-1'"),
         (("run", "nosuch.toml"), "nosuch.toml cannot be read: No such file or directory"),
         (("run", "endpoint-down", "--junit", "."), "--junit: . is no file"),
         (("export", "nosuch"), "there is no scenario 'nosuch'"),
@@ -165,7 +165,7 @@ def test_a_dry_run_says_what_would_be_struck_and_strikes_nothing():
         (("run", "endpoint-down", "--live", "--here"), "give the names of both, and no file"),
         (("run", "mine.toml", "small", "--live", "--here"), "give the names of both, and no file"),
         (("run", "endpoint-down", "small", "--live", "--here", "--dry"), "--dry strikes nothing"),
-        (("run", "endpoint-down", "small", "--live", "--here", "--cap-s", "1"), "--cap-s: '1' is none"),
+        (("run", "endpoint-down", "small", "--live", "--here", "--cap-s", "1"), "--cap-s is '1'"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(actor, arguments, said):
@@ -179,7 +179,7 @@ def test_what_cannot_be_done_is_one_sentence(actor, arguments, said):
 def test_a_cost_cap_that_is_none_is_refused_with_what_may_be_given(actor, given):
     code, out, err = scenario("run", "endpoint-down", "small", "--live", "--here", "--cap-usd", given)
     assert (code, out) == (2, "")
-    assert "is none; give dollars from 0.000001 to 1,000,000, six decimal places at most" in err
+    assert ": give dollars from 0.000001 to 1,000,000, six decimal places at most" in err
 
 
 def test_what_is_played_here_is_told_as_in_virtual_time(actor, small):
