@@ -7,16 +7,16 @@ only what it could not undo, so that its parent's end says what stays (semantics
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from fabric.core import events as ev
 from fabric.core import mutations
 from fabric.core.child_inputs import HandedDown, HandedUp
-from fabric.core.command_ids import CHILD
+from fabric.core.command_ids import branch_of, epoch_of
 from fabric.core.events.children import ChildSpawned, Purpose
-from fabric.core.run import Step
-from fabric.core.saga import BEFORE, MUTATES, STANDING, STAYS, Effect, scope_of
-from fabric.core.topologies import slices
+from fabric.core.run import Run, Step
+from fabric.core.saga import BEFORE, MUTATES, STANDING, STAYS, Effect, Mutation, scope_of
 from fabric.core.work import Work
 
 
@@ -25,7 +25,7 @@ def kept(work: Work) -> tuple[HandedUp, ...]:
     return tuple(
         HandedUp(
             key=one.key,
-            command_id=one.command_id,
+            command_id=_with_brief(work.run, one.command_id),
             tool=one.tool,
             effect=one.effect,
             compensation=one.compensation,
@@ -41,16 +41,13 @@ def kept(work: Work) -> tuple[HandedUp, ...]:
 
 
 def down(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> tuple[HandedDown, ...]:
-    """What earlier tries of this step's child changed and left here, the oldest first, as changes of the child that tries it once more; of a slice what
-    belongs to the briefs that it does again.
+    """What earlier tries changed and left here of what a child does now, the oldest first, as changes of that child: of a slice by the briefs that it does,
+    whichever slice did them before, of a team by its branch.
     """
-    scope, found = scope_of(step.id, carry_over=False), []
+    found = []
     for one in work.run.saga.mutations:
-        spawn, _, command = one.command_id.removeprefix(BEFORE).partition("/")
-        if not command or one.status not in STANDING or scope_of(one.step_id, carry_over=False) != scope:
-            continue
-        command = command.removeprefix(BEFORE)
-        if purpose == "slice" and not (command := _renumbered(work, step, spawn, command, briefs)):
+        command = _as_of(one, step, purpose, briefs)
+        if not command or one.status not in STANDING:
             continue
         found.append(
             HandedDown(
@@ -74,15 +71,30 @@ def down(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> t
 
 STEP_PARTS = 4
 """Of a command id, stage, branch, epoch and round: its step's id."""
+_OF_BRIEF = re.compile(r"b(\d+)/(.+)")
+"""A slice's command behind the brief of its parent that it was for: the next slice that does it may have other ones beside it."""
 
 
-def _renumbered(work: Work, step: Step, spawn: str, command: str, briefs: tuple[int, ...]) -> str:
-    """A command of an earlier slice as one of the next, whose branches are the briefs that are still open; empty: it is of none of them."""
-    stage, branch, _, _, *rest = command.split(".")
-    earlier = work.run.family.answers.get(spawn.removesuffix(CHILD))
-    held = tuple(slices.briefs_of(step)) if earlier is None else earlier.briefs
-    brief = held[int(branch)] if int(branch) < len(held) else None
-    return ".".join((stage, str(briefs.index(brief)), "e0", "r0", *rest)) if brief in briefs else ""
+def _with_brief(run: Run, command_id: str) -> str:
+    """A command as a run hands it up."""
+    lineage = run.family.lineage
+    if lineage is None or lineage.purpose != "slice":
+        return command_id
+    return f"b{lineage.briefs[branch_of(command_id.removeprefix(BEFORE))]}/{command_id}"
+
+
+def _as_of(one: Mutation, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> str:
+    """The command of a change that a child made, as one of the child that does this step now; empty: it does not do that."""
+    command = one.command_id.removeprefix(BEFORE).partition("/")[2]
+    of_brief = _OF_BRIEF.fullmatch(command)
+    if of_brief is None:
+        same = purpose == "nested" and scope_of(one.step_id, carry_over=False) == scope_of(step.id, carry_over=False)
+        return command.removeprefix(BEFORE) if same else ""
+    brief, command = int(of_brief[1]), of_brief[2].removeprefix(BEFORE)
+    if purpose != "slice" or brief not in briefs or epoch_of(one.step_id) != epoch_of(step.id):
+        return ""
+    stage, _, _, _, *rest = command.split(".")
+    return ".".join((stage, str(briefs.index(brief)), "e0", "r0", *rest))
 
 
 def take_over(work: Work, spawned: ChildSpawned, given: Iterable[HandedUp]) -> None:

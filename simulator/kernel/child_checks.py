@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,14 +142,10 @@ def handed_up_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("child_spawned")
 def handed_down_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """What goes with a child is what a child of that very branch left standing here, all of it but for briefs that it does not do; it stands here no more."""
+    """What goes with a child is what children left standing here of the very briefs that it does, or of its branch, all of it; it stands here no more."""
     branch, _, round_ = fact.step_id.rpartition(".r")
     seen.tries_begun[fact.child_id] = seen.tried.get(branch, int(round_))
-    expected = tuple(
-        key
-        for key, one in seen.changes.by_key.items()
-        if one.child and one.standing and one.branch == branch and (one.brief is None or one.brief in fact.briefs)
-    )
+    expected = tuple(key for key, one in seen.changes.by_key.items() if one.standing and _does(fact, one))
     seen.handed_down[fact.child_id] = {key: seen.changes.by_key[key].status for key in expected}
     for key in expected:
         seen.changes.by_key[key].status = "handed_down"
@@ -176,6 +173,8 @@ def inherited_as_it_stood(seen: Seen, event: Event, fact: Any, after: Run) -> st
     change = Change(fact.tool, fact.effect, carry_over=fact.carry_over, status=fact.status)
     if "/" in fact.of_command:
         change.child, change.branch = fact.child_id, _branch(fact.step_id)
+        of_brief = re.fullmatch(r"[^/]+/b(\d+)/.+", fact.of_command)
+        change.brief = None if of_brief is None else int(of_brief[1])
     seen.changes.by_key[fact.key] = change
     return ""
 
@@ -197,7 +196,15 @@ def _brief(child: Seen, command: str) -> int | None:
     lineage = child.run.family.lineage
     if lineage is None or lineage.purpose != "slice":
         return None
-    return lineage.briefs[int(command.removeprefix("before:").split(".")[1])]
+    own = command.partition("/")[2].removeprefix("before:")
+    return lineage.briefs[int(own.split(".")[1])]
+
+
+def _does(fact: Any, one: Change) -> bool:
+    """Whether the child that was spawned does again what a child did."""
+    if fact.purpose == "slice":
+        return one.brief in fact.briefs and one.branch.rpartition(".")[2] == _branch(fact.step_id).rpartition(".")[2]
+    return bool(one.child) and one.brief is None and one.branch == _branch(fact.step_id)
 
 
 def _spent(seen: Seen) -> bool:

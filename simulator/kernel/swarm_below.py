@@ -36,7 +36,7 @@ def booking(tree: JSON, number: int) -> bool:
         "unsafe_output": {tier: {"rungs": [*again, {"reaction": "surface"}]} for tier in Tier},
         "schema_grounding_fail": {tier: {"rungs": [{"reaction": "escalate"}]} for tier in Tier},
     }
-    _cut(tree, workers, inline=ROOM if led else rng.choice((1, 2, 3)))
+    _cut(tree, workers, inline=rng.choice((ROOM, 2)) if led else rng.choice((1, 2, 3)))
     if led:
         tree["topology"]["aggregator"] = tree["topology"].get("aggregator") or workers[-1]
     else:

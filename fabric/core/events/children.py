@@ -153,7 +153,7 @@ class MutationTakenOver:
     child_id: str
     step_id: str
     of_command: str
-    """The child's own call."""
+    """The child's own call; of a slice ``bN/`` before it, N being the brief of this run's plan that it was for (not where a version before 10 of the format wrote this)."""
     key: str
     tool: str
     effect: Effect

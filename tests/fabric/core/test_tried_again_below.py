@@ -323,6 +323,40 @@ def test_a_team_below_a_slice_that_undid_what_it_booked_leaves_no_key_to_the_nex
     assert undo_list(family.root) == [("book", "executed")]
 
 
+# -- slices below teams --
+
+
+def of_branch(branch, *answers):
+    """What one branch of a run says, one after another; all others are fine."""
+    left = list(answers)
+    return lambda command: left.pop(0) if command.step_id.startswith(f"fan_out.{branch}.") and left else FINE
+
+
+def test_a_brief_keeps_its_changes_where_the_team_that_it_is_cut_out_of_is_tried_once_more():
+    """The last brief of a team's second slice books and fails, is done in a slice of its own, and all that again in the team's next try."""
+    ann = {}
+    for number in (0, 1):
+        team = children.id_of("root", f"fan_out.0.e0.r{number}.run")
+        whole_slice, rest = (children.id_of(team, f"fan_out.1.e0.r{n}.run") for n in (0, 1))
+        ann |= {f"ann@{whole_slice}": of_branch(1, BOOKS, GONE), f"ann@{rest}": of_branch(0, BOOKS, FINE)}
+    said = iter(TAKEN_BACK)
+    policy = {
+        "limits": {"fan_out_inline_max": 2, "sub_agents_alive": 64, "recursion": 5},
+        "fan_in": {"mode": "quorum", "k": 3},
+    }
+    teams = {"lead": under("ann", plan=("ann",) * 3, aggregator="ed")}
+    script = {"ann": FINE, "ed": lambda command: next(said), "bob": FINE, **ann, **DESK}
+    family = Household(desk_team({}, teams, (), policy, provider_failure=SURFACES), script).start()
+    for number in (0, 1):
+        team = children.id_of("root", f"fan_out.0.e0.r{number}.run")
+        family.go(until=lambda family, team=team: team in family.runs and bool(family.runs[team].run.questions))
+        family.decide(team, "approve", until=lambda family: True)
+    family.go()
+    whole(family)
+    assert (family.end.state, done(family), len(set(keys(family)))) == (RunState.COMPLETED, 1, 1)
+    assert undo_list(family.root) == [("book", "executed")]
+
+
 # -- what older versions wrote --
 
 
