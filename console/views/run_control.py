@@ -193,8 +193,10 @@ def fork(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
 def _parts(origin: Origin) -> str:
     """What a fork keeps of the fan-out that is done; empty: nothing."""
     many = len(origin.point.branches)
+    if not many:
+        return ""
     in_turns = revision_spec(origin.run.revision_id).topology.kind in ("debate", "sop")
-    return count(many, *(("done turn", "done turns") if in_turns else ("done branch", "done branches"))) if many else ""
+    return count(many, "done turn" if in_turns else "done branch", "done turns" if in_turns else "done branches")
 
 
 def _texts(origin: Origin) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from fabric.core import events as ev
 from fabric.core import mutations
@@ -19,22 +20,24 @@ from fabric.core.run import Run, Step
 from fabric.core.saga import BEFORE, MUTATES, STANDING, STAYS, Effect, Mutation, scope_of
 from fabric.core.work import Work
 
+JSON = Any
+_SAME = ("key", "tool", "effect", "compensation", "status", "reason", "deadline_at")
+
+
+def _same(one: Mutation | HandedUp | HandedDown) -> dict[str, Any]:
+    """What is told of a change alike, whoever tells it."""
+    return {name: getattr(one, name) for name in _SAME}
+
+
+def _contents(work: Work, one: Mutation) -> dict[str, JSON]:
+    """What a change was called with and answered."""
+    return {"args": mutations.args_of(work, one), "result": mutations.result_of(work, one)}
+
 
 def kept(work: Work) -> tuple[HandedUp, ...]:
     """What the run hands up at its end, the oldest first; not what it wrote to a memory of its own, which ends with it."""
     return tuple(
-        HandedUp(
-            key=one.key,
-            command_id=_with_brief(work.run, one.command_id),
-            tool=one.tool,
-            effect=one.effect,
-            compensation=one.compensation,
-            status=one.status,
-            deadline_at=one.deadline_at,
-            args=mutations.args_of(work, one),
-            result=mutations.result_of(work, one),
-            reason=one.reason,
-        )
+        HandedUp(command_id=_with_brief(work.run, one.command_id), **_same(one), **_contents(work, one))
         for one in work.run.saga.mutations
         if one.status in STAYS and not work.compiled.spec.in_journal(one.tool)
     )
@@ -51,19 +54,12 @@ def down(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> t
             continue
         found.append(
             HandedDown(
-                key=one.key,
                 child_id=one.child_id,
                 step_id=".".join(command.split("/")[0].split(".")[:STEP_PARTS]),
                 command_id=command,
-                tool=one.tool,
-                effect=one.effect,
-                compensation=one.compensation,
-                status=one.status,
-                deadline_at=one.deadline_at,
-                args=mutations.args_of(work, one),
-                result=mutations.result_of(work, one),
-                reason=one.reason,
                 unanswered=not one.result_ref,
+                **_same(one),
+                **_contents(work, one),
             )
         )
     return tuple(found)
@@ -105,13 +101,7 @@ def take_over(work: Work, spawned: ChildSpawned, given: Iterable[HandedUp]) -> N
             child_id=spawned.child_id,
             step_id=spawned.step_id,
             of_command=one.command_id,
-            key=one.key,
-            tool=one.tool,
-            effect=one.effect,
-            compensation=one.compensation,
-            status=one.status,
-            reason=one.reason,
-            deadline_at=one.deadline_at,
+            **_same(one),
         )
         work.emit(fact, {"args": one.args, "result": one.result})
 
@@ -125,15 +115,9 @@ def inherit(work: Work, given: Iterable[HandedDown]) -> None:
             child_id=one.child_id,
             step_id=one.step_id,
             of_command=one.command_id,
-            key=one.key,
-            tool=one.tool,
-            effect=one.effect,
-            compensation=one.compensation,
-            status=one.status,
-            reason=one.reason,
-            deadline_at=one.deadline_at,
             unanswered=one.unanswered,
             carry_over=own and spec.tool(one.tool).carry_over,
+            **_same(one),
         )
         work.emit(fact, {"args": one.args, "result": one.result})
 
