@@ -80,14 +80,20 @@ def _with_brief(run: Run, command_id: str) -> str:
 
 
 def _as_of(one: Mutation, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> str:
-    """The command of a change that a child made, as one of the child that does this step now; empty: it does not do that."""
-    command = one.command_id.removeprefix(BEFORE).partition("/")[2]
-    of_brief = _OF_BRIEF.fullmatch(command)
-    if of_brief is None:
-        same = purpose == "nested" and scope_of(one.step_id, carry_over=False) == scope_of(step.id, carry_over=False)
-        return command.removeprefix(BEFORE) if same else ""
-    brief, command = int(of_brief[1]), of_brief[2].removeprefix(BEFORE)
-    if purpose != "slice" or brief not in briefs or epoch_of(one.step_id) != epoch_of(step.id):
+    """The command of a change that was made before, as one of the child that does this step now; empty: it does not do that."""
+    path = one.command_id.removeprefix(BEFORE)
+    own, _, below = path.partition("/")
+    of_brief = _OF_BRIEF.fullmatch(below)
+    if purpose == "nested":
+        same = of_brief is None and scope_of(one.step_id, carry_over=False) == scope_of(step.id, carry_over=False)
+        return below.removeprefix(BEFORE) if same else ""
+    if of_brief is not None:
+        brief, command = int(of_brief[1]), of_brief[2].removeprefix(BEFORE)
+    elif not below and path != one.command_id and own.startswith(step.stage):
+        brief, command = branch_of(own), own  # An earlier try of this run did it itself, with fewer briefs.
+    else:
+        return ""
+    if brief not in briefs or epoch_of(one.step_id) != epoch_of(step.id):
         return ""
     stage, _, _, _, *rest = command.split(".")
     return ".".join((stage, str(briefs.index(brief)), "e0", "r0", *rest))

@@ -171,7 +171,9 @@ def inherited_as_it_stood(seen: Seen, event: Event, fact: Any, after: Run) -> st
     if _handed_down(seen).pop(fact.key, None) != fact.status:
         return f"its parent did not hand {fact.tool} down as {fact.status}"
     change = Change(fact.tool, fact.effect, carry_over=fact.carry_over, status=fact.status)
-    if "/" in fact.of_command:
+    if fact.step_id.startswith("fan_out.") and "/" not in fact.of_command:
+        change.branch, change.brief = _branch(fact.step_id), int(fact.step_id.split(".")[1])
+    elif "/" in fact.of_command:
         change.child, change.branch = fact.child_id, _branch(fact.step_id)
         of_brief = re.fullmatch(r"[^/]+/b(\d+)/.+", fact.of_command)
         change.brief = None if of_brief is None else int(of_brief[1])

@@ -357,6 +357,22 @@ def test_a_brief_keeps_its_changes_where_the_team_that_it_is_cut_out_of_is_tried
     assert undo_list(family.root) == [("book", "executed")]
 
 
+def test_what_a_team_did_itself_goes_to_the_slice_that_does_the_brief_in_a_plan_of_more():
+    """A team books in its second branch; in its next try there is one brief more, so that its fan-out is cut."""
+    teams = {"lead": under("ann", planner="paul", aggregator="ed")}
+    limits = {"fan_out_inline_max": 2, "sub_agents_alive": 64, "recursion": 5}
+    plans, said = iter((planned(2, agent="ann"), planned(3, agent="ann"))), iter(TAKEN_BACK)
+    one, two = (children.id_of("root", f"fan_out.0.e0.r{n}.run") for n in (0, 1))
+    cut_out = [children.id_of(two, f"fan_out.{n}.e0.r0.run") for n in (0, 1)]
+    ann = {f"ann@{one}": of_branch(1, BOOKS, FINE), f"ann@{cut_out[1]}": of_branch(0, BOOKS, FINE)}
+    script = {"ann": FINE, "ed": lambda command: next(said), "bob": FINE, "paul": lambda command: next(plans)}
+    family = Household(desk_team({}, teams, (), {"limits": limits}), {**script, **ann, **DESK}).start().go()
+    whole(family)
+    assert [spawned.briefs for spawned in family.runs[two].of(ev.ChildSpawned)] == [(0,), (1, 2)]
+    assert (family.end.state, done(family), len(set(keys(family)))) == (RunState.COMPLETED, 1, 1)
+    assert undo_list(family.root) == [("book", "executed")]
+
+
 # -- what older versions wrote --
 
 
