@@ -99,7 +99,7 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
     child_id = id_of(run.id, command_id)
     cap, tokens = _share(work, step, len(briefs))
     alive, spawned = _agents(work, step, len(briefs), purpose)
-    lineage, keys = run.family.lineage, mutation_keys.of_child(run, step, purpose)
+    lineage, keys = run.family.lineage, mutation_keys.of_child(run, step, purpose, child_id)
     down = handing_up.down(work, step, purpose, briefs)
     given = ChildRequested(
         input_id=f"start:{child_id}",

@@ -41,7 +41,7 @@ class Family:
     answers: Mapping[str, Answer] = field(default_factory=dict)
     """The current epoch's, by step id."""
     tries: Mapping[str, str] = field(default_factory=dict)
-    """Of branches whose last child ended well, what its keys began with: whoever does the same once more meets what it did. By ``saga.scope_of``."""
+    """Of branches whose last child has undone nothing, what its keys began with: whoever does the same once more meets what it did. By ``saga.scope_of``."""
     keys_spent: bool = False
     """A child has undone something under its keys (``mutation_keys.spent``)."""
     trouble: Cause | None = None

@@ -1,8 +1,8 @@
 """What the idempotency keys of a run's changes begin with: its place in its family's tree, so that whoever does the same once more meets what was done.
 
 A root's begin with its id. A slice does its parent's branches, so that its keys are those that the parent itself would use for them; a team's begin with the place
-of the branch that it does. A try after one that ended well has that one's keys, unless something under them was undone (``spent``): what was undone is never asked
-for again under its key, which whoever was asked may answer with what is not there any more. The next try has keys of its own then (semantics.md 10 "Child runs").
+of the branch that it does. A try has the keys of the one before, unless something under them was undone (``spent``), or may be being undone: what was undone is never
+asked for again under its key, which whoever was asked may answer with what is not there any more. The next try has keys of its own then (semantics.md 10 "Child runs").
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ def mutation_key(run: Run, step: Step, tool: str, args_hash: str, ordinal: int, 
     return key_of(_begins(run), _place(run, step.id, carry_over=carry_over), tool, args_hash, ordinal)
 
 
-def of_child(run: Run, step: Step, purpose: Purpose) -> str:
-    """What the keys of a child begin with that does this step."""
+def of_child(run: Run, step: Step, purpose: Purpose, child_id: str) -> str:
+    """What the keys of a child begin with that does this step. Keys of its own have its id: no other try has them, of this run or of another try of it."""
     before = run.family.tries.get(scope_of(step.id, carry_over=False))
     if before is not None:
         return before
     begins = _begins(run) if purpose == "slice" else f"{_begins(run)}/{_place(run, step.id)}"
-    return f"{begins}~{step.round}" if step.round else begins
+    return f"{begins}~{child_id}" if step.round else begins
 
 
 def spent(work: Work) -> bool:

@@ -144,7 +144,7 @@ def handed_up_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 def handed_down_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What goes with a child is what children left standing here of the very briefs that it does, or of its branch, all of it; it stands here no more."""
     branch, _, round_ = fact.step_id.rpartition(".r")
-    seen.tries_begun[fact.child_id] = seen.tried.get(branch, int(round_))
+    seen.tries_begun[fact.child_id] = seen.tried.get(branch, fact.child_id if int(round_) else "")
     expected = tuple(key for key, one in seen.changes.by_key.items() if one.standing and _does(fact, one))
     seen.handed_down[fact.child_id] = {key: seen.changes.by_key[key].status for key in expected}
     for key in expected:
@@ -160,7 +160,7 @@ def tried_well_or_not(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         return "it or one below it has undone a change, and does not say so"
     if not fact.late:
         seen.tried.pop(_branch(fact.step_id), None)
-        if fact.state == "completed" and not fact.keys_spent:
+        if not fact.keys_spent:
             seen.tried[_branch(fact.step_id)] = seen.tries_begun[fact.child_id]
     return ""
 

@@ -190,10 +190,10 @@ class Seen:
     """Who was chosen last, and how many turns there had been; None: nobody yet."""
     hops: int = 0
     """Handovers so far."""
-    tries_begun: dict[str, int] = field(default_factory=dict)
-    """Of each child the round with which the tries began that it has its keys from."""
-    tried: dict[str, int] = field(default_factory=dict)
-    """That round, of the branches whose last child ended well."""
+    tries_begun: dict[str, str] = field(default_factory=dict)
+    """Of each child the one with which the tries began that it has its keys from; empty: they began with the first one."""
+    tried: dict[str, str] = field(default_factory=dict)
+    """That one, of the branches whose last child has undone nothing."""
     handed_down: dict[str, dict[str, str]] = field(default_factory=dict)
     """By child: how changes stood that were handed down to it and that it has not taken yet, by key."""
     done_without: set[int] = field(default_factory=set)

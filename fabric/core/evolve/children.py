@@ -47,7 +47,7 @@ def _child_answered(run: Run, event: Event, fact: ev.ChildAnswered) -> Run:
         family = replace(family, answers={**family.answers, fact.step_id: brought})
     if spawned.keys:
         tries = without(family.tries, scope_of(fact.step_id, carry_over=False))
-        if fact.state is RunState.COMPLETED and not fact.keys_spent:
+        if not fact.keys_spent:
             tries = {**tries, scope_of(fact.step_id, carry_over=False): spawned.keys}
         family = replace(family, tries=tries)
     step = run.steps[fact.step_id]

@@ -323,6 +323,29 @@ def test_a_team_below_a_slice_that_undid_what_it_booked_leaves_no_key_to_the_nex
     assert undo_list(family.root) == [("book", "executed")]
 
 
+def failed_once(*ann):
+    """A team whose first try fails, which a person lets be tried once more."""
+    family = led(ann=ann, ed=[FINE], provider_failure=SURFACES)
+    family.go(until=lambda family: any(one.run.questions for one in family.children))
+    family.decide(family.children[0].run_id, "reject", until=resting)
+    family.decide("root", "approve")
+    whole(family)
+    first, _, second = family.root.of(ev.ChildSpawned)
+    return family, first, second
+
+
+def test_a_try_that_failed_and_undid_nothing_leaves_its_keys():
+    family, first, second = failed_once(GONE, BOOKS, FINE)
+    assert (family.end.state, done(family)) == (RunState.COMPLETED, 1)
+    assert first.keys == second.keys
+
+
+def test_keys_of_a_try_s_own_are_no_other_try_s_whatever_run_it_is_of():
+    """Another try of the run above begins with the keys of this one, and counts its tries anew."""
+    _, first, second = failed_once(BOOKS, GONE, BOOKS, FINE)
+    assert second.keys == f"{first.keys}~{second.child_id}"
+
+
 # -- slices below teams --
 
 
