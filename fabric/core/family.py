@@ -41,7 +41,9 @@ class Family:
     answers: Mapping[str, Answer] = field(default_factory=dict)
     """The current epoch's, by step id."""
     tries: Mapping[str, str] = field(default_factory=dict)
-    """Of branches whose last child has undone nothing, what its keys began with: whoever does the same once more meets what it did. By ``saga.scope_of``."""
+    """Of branches that children did, by ``saga.scope_of``: what the keys of the last one began with, so that whoever does the same once more meets what it did;
+    empty: nobody knows that it has undone nothing.
+    """
     keys_spent: bool = False
     """A child has undone something under its keys (``mutation_keys.spent``)."""
     trouble: Cause | None = None

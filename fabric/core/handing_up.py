@@ -17,7 +17,7 @@ from fabric.core.child_inputs import HandedDown, HandedUp
 from fabric.core.command_ids import branch_of, epoch_of
 from fabric.core.events.children import ChildSpawned, Purpose
 from fabric.core.run import Run, Step
-from fabric.core.saga import BEFORE, MUTATES, STANDING, STAYS, Effect, Mutation, scope_of
+from fabric.core.saga import BEFORE, MUTATES, STANDING, STAYS, Effect, Mutation
 from fabric.core.work import Work
 
 JSON = Any
@@ -44,8 +44,8 @@ def kept(work: Work) -> tuple[HandedUp, ...]:
 
 
 def down(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> tuple[HandedDown, ...]:
-    """What earlier tries changed and left here of what a child does now, the oldest first, as changes of that child: of a slice by the briefs that it does,
-    whichever slice did them before, of a team by its branch.
+    """What earlier tries changed and left here of what a child does now, the oldest first, as changes of that child, by the briefs that it does,
+    whoever did them before.
     """
     found = []
     for one in work.run.saga.mutations:
@@ -80,22 +80,20 @@ def _with_brief(run: Run, command_id: str) -> str:
 
 
 def _as_of(one: Mutation, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> str:
-    """The command of a change that was made before, as one of the child that does this step now; empty: it does not do that."""
+    """The command of a change that was made before, as one of the child that does this step now; empty: it does not do that.
+
+    Whoever did the brief before, the run itself, a slice of it, or a team with or without a slice between: where another plan has more briefs or fewer, its
+    fan-out is cut otherwise.
+    """
     path = one.command_id.removeprefix(BEFORE)
     own, _, below = path.partition("/")
-    of_brief = _OF_BRIEF.fullmatch(below)
+    of_slice = _OF_BRIEF.fullmatch(below)
+    brief, did = (branch_of(own), path) if of_slice is None else (int(of_slice[1]), of_slice[2].removeprefix(BEFORE))
+    if brief not in briefs or not own.startswith(step.stage) or epoch_of(own) != epoch_of(step.id):
+        return ""
     if purpose == "nested":
-        same = of_brief is None and scope_of(one.step_id, carry_over=False) == scope_of(step.id, carry_over=False)
-        return below.removeprefix(BEFORE) if same else ""
-    if of_brief is not None:
-        brief, command = int(of_brief[1]), of_brief[2].removeprefix(BEFORE)
-    elif not below and path != one.command_id and own.startswith(step.stage):
-        brief, command = branch_of(own), own  # An earlier try of this run did it itself, with fewer briefs.
-    else:
-        return ""
-    if brief not in briefs or epoch_of(one.step_id) != epoch_of(step.id):
-        return ""
-    stage, _, _, _, *rest = command.split(".")
+        return did.partition("/")[2].removeprefix(BEFORE)
+    stage, _, _, _, *rest = did.split(".")
     return ".".join((stage, str(briefs.index(brief)), "e0", "r0", *rest))
 
 

@@ -21,10 +21,10 @@ def mutation_key(run: Run, step: Step, tool: str, args_hash: str, ordinal: int, 
 def of_child(run: Run, step: Step, purpose: Purpose, child_id: str) -> str:
     """What the keys of a child begin with that does this step. Keys of its own have its id: no other try has them, of this run or of another try of it."""
     before = run.family.tries.get(scope_of(step.id, carry_over=False))
-    if before is not None:
+    if before:
         return before
     begins = _begins(run) if purpose == "slice" else f"{_begins(run)}/{_place(run, step.id)}"
-    return f"{begins}~{child_id}" if step.round else begins
+    return begins if before is None else f"{begins}~{child_id}"
 
 
 def spent(work: Work) -> bool:

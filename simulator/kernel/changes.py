@@ -20,12 +20,12 @@ class Change:
     """What came of that: a verb, or ``expired``."""
     doubted: bool = False
     """An attempt before the last one may have been executed."""
-    child: str = ""
-    """The child that left it; empty: it is the run's own."""
-    branch: str = ""
-    """The branch, with its epoch, whose child that was."""
+    epoch: str = ""
+    """Of what earlier tries and children did, the epoch of the run that has it now."""
     brief: int | None = None
-    """Of a slice's, which of the briefs of the run that has it now it was done for."""
+    """Likewise which of its briefs it was done for; None: it is the run's own, or was for none."""
+    in_team: bool = False
+    """A team did it, in a child of the run's or below a slice."""
 
     @property
     def doubtful(self) -> bool:

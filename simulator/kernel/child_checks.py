@@ -88,7 +88,6 @@ def _at_work(one: Seen, seen: Seen, after: Run) -> int:
 def told_to_stop(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A child that is let go of is told so in the same transaction, unless it has ended."""
     seen.stopping[fact.child_id] = event.at
-    seen.tried.pop(_branch(seen.children[fact.child_id].step_id), None)
     child, wanted = seen.family[fact.child_id], f"{fact.how}_requested"
     told = any(given.kind == wanted for given in child.given.values())
     return "" if told or child.run.terminal else "its child was not told"
@@ -133,7 +132,9 @@ def handed_up_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if status != fact.status:
         return f"it says {fact.status}, and the child's journal says {change.status}"
     taken = Change(fact.tool, fact.effect, carry_over=False, status=change.status)
-    taken.child, taken.branch, taken.brief = fact.child_id, _branch(fact.step_id), _brief(child, fact.of_command)
+    _place(taken, f"{fact.command_id}/{fact.of_command}")
+    if taken.brief != _brief(child, fact.of_command, fact.step_id):
+        return f"its child did it for another brief than {taken.brief}"
     seen.changes.by_key.pop(fact.key, None)  # One that was handed down comes back as the newest.
     seen.changes.by_key[fact.key] = taken
     change.status = "handed_up"
@@ -142,9 +143,11 @@ def handed_up_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("child_spawned")
 def handed_down_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """What goes with a child is what children left standing here of the very briefs that it does, or of its branch, all of it; it stands here no more."""
-    branch, _, round_ = fact.step_id.rpartition(".r")
-    seen.tries_begun[fact.child_id] = seen.tried.get(branch, fact.child_id if int(round_) else "")
+    """What goes with a child is what children and earlier tries left standing here of the very briefs that it does, all of it; it stands here no more."""
+    branch = _branch(fact.step_id)
+    before = seen.tried.get(branch, "")
+    seen.tries_begun[fact.child_id] = fact.child_id if before is None else before
+    seen.tried[branch] = None
     expected = tuple(key for key, one in seen.changes.by_key.items() if one.standing and _does(fact, one))
     seen.handed_down[fact.child_id] = {key: seen.changes.by_key[key].status for key in expected}
     for key in expected:
@@ -158,10 +161,8 @@ def tried_well_or_not(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     spent = _spent(seen.family[fact.child_id])
     if spent and not fact.keys_spent:
         return "it or one below it has undone a change, and does not say so"
-    if not fact.late:
-        seen.tried.pop(_branch(fact.step_id), None)
-        if not fact.keys_spent:
-            seen.tried[_branch(fact.step_id)] = seen.tries_begun[fact.child_id]
+    if not fact.late and not fact.keys_spent:
+        seen.tried[_branch(fact.step_id)] = seen.tries_begun[fact.child_id]
     return ""
 
 
@@ -171,14 +172,19 @@ def inherited_as_it_stood(seen: Seen, event: Event, fact: Any, after: Run) -> st
     if _handed_down(seen).pop(fact.key, None) != fact.status:
         return f"its parent did not hand {fact.tool} down as {fact.status}"
     change = Change(fact.tool, fact.effect, carry_over=fact.carry_over, status=fact.status)
-    if fact.step_id.startswith("fan_out.") and "/" not in fact.of_command:
-        change.branch, change.brief = _branch(fact.step_id), int(fact.step_id.split(".")[1])
-    elif "/" in fact.of_command:
-        change.child, change.branch = fact.child_id, _branch(fact.step_id)
-        of_brief = re.fullmatch(r"[^/]+/b(\d+)/.+", fact.of_command)
-        change.brief = None if of_brief is None else int(of_brief[1])
+    _place(change, fact.of_command)
     seen.changes.by_key[fact.key] = change
     return ""
+
+
+@on("mutation_intended")
+def nobody_else_has_the_key(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What stands, or was undone, under a key in one run of a family goes out in no other one, but for what a run writes to a memory of its own."""
+    if seen.compiled.spec.in_journal(fact.tool):
+        return ""
+    others = (one.changes.by_key.get(fact.key) for run_id, one in seen.family.items() if run_id != seen.run_id)
+    found = [one for one in others if one is not None and (one.standing or one.undone)]
+    return f"{fact.tool} is {found[0].status} under this key in another run of the family" if found else ""
 
 
 @on("stage_entered")
@@ -193,20 +199,29 @@ def _handed_down(seen: Seen) -> dict[str, str]:
     return {} if lineage is None else seen.family[lineage.parent_run_id].handed_down.get(seen.run_id, {})
 
 
-def _brief(child: Seen, command: str) -> int | None:
-    """Which of its parent's briefs a slice's command was for."""
+def _place(change: Change, command: str) -> None:
+    """Keeps for which brief of the run a child of it, or an earlier try, made a change, from the path to who did."""
+    own, _, below = command.partition("/")
+    stage, branch, change.epoch, _ = own.split(".")[:4]
+    slice_ = re.fullmatch(r"b(\d+)/(before:)?(.+)", below)
+    if stage == "fan_out":
+        change.brief = int(branch if slice_ is None else slice_[1])
+        change.in_team = bool(below) if slice_ is None else "/" in slice_[3]
+
+
+def _brief(child: Seen, command: str, step_id: str) -> int:
+    """Which of its parent's briefs a child's command was for."""
     lineage = child.run.family.lineage
     if lineage is None or lineage.purpose != "slice":
-        return None
+        return int(step_id.split(".")[1])
     own = command.partition("/")[2].removeprefix("before:")
     return lineage.briefs[int(own.split(".")[1])]
 
 
 def _does(fact: Any, one: Change) -> bool:
-    """Whether the child that was spawned does again what a child did."""
-    if fact.purpose == "slice":
-        return one.brief in fact.briefs and one.branch.rpartition(".")[2] == _branch(fact.step_id).rpartition(".")[2]
-    return bool(one.child) and one.brief is None and one.branch == _branch(fact.step_id)
+    """Whether the child that was spawned does again what a child of the run, or an earlier try of it, did."""
+    same = one.brief in fact.briefs and one.epoch == fact.step_id.split(".")[2]
+    return same and (one.in_team or fact.purpose == "slice")
 
 
 def _spent(seen: Seen) -> bool:

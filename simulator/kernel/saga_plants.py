@@ -9,7 +9,7 @@ from typing import Any
 from fabric.core import handing_up, mutation_keys, mutations, unwinding
 from fabric.core.child_inputs import HandedDown
 from fabric.core.events.children import Purpose
-from fabric.core.run import Step
+from fabric.core.run import Run, Step
 from fabric.core.saga import STANDING, Mutation, Status, undo_order
 from fabric.core.work import Work
 from simulator.kernel import planting
@@ -37,6 +37,10 @@ def _all_but_the_oldest(work: Work, step: Step, purpose: Purpose, briefs: tuple[
     return _down(work, step, purpose, briefs)[1:]
 
 
+def _without_place(run: Run, step: Step, purpose: Purpose, child_id: str) -> str:
+    return run.id
+
+
 def _with_round(step_id: str, *, carry_over: bool) -> str:
     return step_id
 
@@ -49,6 +53,7 @@ SAGA_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "compensate_unexecuted": lambda: planting.attribute(unwinding, "undo_order", _unexecuted_too),
     "stuck_skipped_silently": lambda: planting.attribute(unwinding, "_stuck", _given_up),
     "undone_keys_go_on": lambda: planting.attribute(mutation_keys, "spent", lambda work: False),
+    "children_share_keys": lambda: planting.attribute(mutation_keys, "of_child", _without_place),
     "handed_down_short": lambda: planting.attribute(handing_up, "down", _all_but_the_oldest),
     "handed_down_and_lost": lambda: planting.attribute(handing_up, "inherit", lambda work, given: None),
     "key_with_round": lambda: planting.attribute(mutation_keys, "scope_of", _with_round),

@@ -192,8 +192,8 @@ class Seen:
     """Handovers so far."""
     tries_begun: dict[str, str] = field(default_factory=dict)
     """Of each child the one with which the tries began that it has its keys from; empty: they began with the first one."""
-    tried: dict[str, str] = field(default_factory=dict)
-    """That one, of the branches whose last child has undone nothing."""
+    tried: dict[str, str | None] = field(default_factory=dict)
+    """That one, of the branches that children did; None: their last one has undone something, or has not said that it did not."""
     handed_down: dict[str, dict[str, str]] = field(default_factory=dict)
     """By child: how changes stood that were handed down to it and that it has not taken yet, by key."""
     done_without: set[int] = field(default_factory=set)

@@ -25,6 +25,8 @@ def _lineage_pinned(run: Run, event: Event, fact: ev.LineagePinned) -> Run:
 
 def _child_spawned(run: Run, event: Event, fact: ev.ChildSpawned) -> Run:
     family = replace(run.family, alive={**run.family.alive, fact.command_id: Child(fact)})
+    if fact.keys:  # Until it has said that it undid nothing, nobody else asks under them.
+        family = replace(family, tries={**family.tries, scope_of(fact.step_id, carry_over=False): ""})
     if fact.handed_down:
         left = tuple(one for one in run.saga.mutations if one.key not in fact.handed_down)
         run = replace(run, saga=replace(run.saga, mutations=left))
@@ -45,11 +47,8 @@ def _child_answered(run: Run, event: Event, fact: ev.ChildAnswered) -> Run:
     if event.content_ref:
         brought = Answer(event.content_ref, spawned.briefs, fact.missing)
         family = replace(family, answers={**family.answers, fact.step_id: brought})
-    if spawned.keys:
-        tries = without(family.tries, scope_of(fact.step_id, carry_over=False))
-        if not fact.keys_spent:
-            tries = {**tries, scope_of(fact.step_id, carry_over=False): spawned.keys}
-        family = replace(family, tries=tries)
+    if spawned.keys and not fact.keys_spent:
+        family = replace(family, tries={**family.tries, scope_of(fact.step_id, carry_over=False): spawned.keys})
     step = run.steps[fact.step_id]
     if fact.state is not RunState.COMPLETED or step.status != "delegated":
         return replace(run, family=family)
@@ -61,11 +60,7 @@ def _child_waiting(run: Run, event: Event, fact: ev.ChildWaiting) -> Run:
 
 
 def _child_let_go(run: Run, event: Event, fact: ev.ChildLetGo) -> Run:
-    run = _with_child(run, fact.command_id, let_go=fact.how, waiting=False)
-    step_id = run.family.alive[fact.command_id].fact.step_id
-    # It may be undoing what it did while its branch is tried once more.
-    tries = without(run.family.tries, scope_of(step_id, carry_over=False))
-    return replace(run, family=replace(run.family, tries=tries))
+    return _with_child(run, fact.command_id, let_go=fact.how, waiting=False)
 
 
 def _child_quarantined(run: Run, event: Event, fact: ev.ChildQuarantined) -> Run:

@@ -127,3 +127,29 @@ def test_what_a_team_did_itself_goes_to_the_slice_that_does_the_brief_in_a_plan_
     assert [spawned.briefs for spawned in family.runs[two].of(ev.ChildSpawned)] == [(0,), (1, 2)]
     assert (family.end.state, done(family), len(set(keys(family)))) == (RunState.COMPLETED, 1, 1)
     assert undo_list(family.root) == [("book", "executed")]
+
+
+def planned_in_two_ways(first, second, deep):
+    """A team whose team books in its second brief; its result is taken back, and its next plan has another number of briefs, of which two are one run's."""
+    teams = {"lead": under("deep", planner="paul", aggregator="ed"), "deep": under("ann")}
+    limits = {"fan_out_inline_max": 2, "sub_agents_alive": 64, "recursion": 5}
+    plans, said = iter((planned(first, agent="deep"), planned(second, agent="deep"))), iter(TAKEN_BACK)
+    script = {"ann": FINE, "ed": lambda command: next(said), "bob": FINE, "paul": lambda command: next(plans)}
+    booking = {f"ann@{run}": of_branch(0, BOOKS, FINE) for run in deep}
+    family = Household(desk_team({}, teams, (), {"limits": limits}), {**script, **booking, **DESK}).start().go()
+    whole(family)
+    assert family.end.state is RunState.COMPLETED
+    return family
+
+
+def test_what_a_team_of_the_team_did_goes_down_through_the_slice_that_does_the_brief_now_and_back():
+    tries = [children.id_of("root", f"fan_out.0.e0.r{n}.run") for n in (0, 1)]
+    for first, second in ((2, 3), (3, 2)):
+        deep = []
+        for of, briefs in zip(tries, (first, second), strict=True):
+            run, branch = (of, 1) if briefs == 2 else (children.id_of(of, "fan_out.1.e0.r0.run"), 0)
+            deep.append(children.id_of(run, f"fan_out.{branch}.e0.r0.run"))
+        family = planned_in_two_ways(first, second, deep)
+        assert set(deep) <= set(family.runs)
+        assert (done(family), len(set(keys(family)))) == (1, 1)
+        assert undo_list(family.root) == [("book", "executed")]
