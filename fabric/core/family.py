@@ -44,6 +44,8 @@ class Family:
     """Of branches that children did, by ``saga.scope_of``: what the keys of the last one began with, so that whoever does the same once more meets what it did;
     empty: nobody knows that it has undone nothing.
     """
+    keys_epoch: int = 0
+    """The epoch that keys of a child's own calls name: the last one before which something was undone."""
     keys_spent: bool = False
     """A child has undone something under its keys (``mutation_keys.spent``)."""
     trouble: Cause | None = None

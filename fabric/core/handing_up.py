@@ -91,10 +91,16 @@ def _as_of(one: Mutation, step: Step, purpose: Purpose, briefs: tuple[int, ...])
     brief, did = (branch_of(own), path) if of_slice is None else (int(of_slice[1]), of_slice[2].removeprefix(BEFORE))
     if brief not in briefs or not own.startswith(step.stage) or epoch_of(own) != epoch_of(step.id):
         return ""
-    if purpose == "nested":
-        return did.partition("/")[2].removeprefix(BEFORE)
-    stage, _, _, _, *rest = did.split(".")
-    return ".".join((stage, str(briefs.index(brief)), "e0", "r0", *rest))
+    if purpose == "slice":
+        return _begun(did, str(briefs.index(brief)))
+    below = did.partition("/")[2].removeprefix(BEFORE)
+    return below and _begun(below, below.split(".")[1])
+
+
+def _begun(command: str, branch: str) -> str:
+    """A command as one of a run that begins: whatever epoch and round it was of, what is left of it stands under keys that the first ones have too."""
+    stage, _, _, _, *rest = command.split(".")
+    return ".".join((stage, branch, "e0", "r0", *rest))
 
 
 def take_over(work: Work, spawned: ChildSpawned, given: Iterable[HandedUp]) -> None:

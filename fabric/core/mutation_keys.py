@@ -2,7 +2,8 @@
 
 A root's begin with its id. A slice does its parent's branches, so that its keys are those that the parent itself would use for them; a team's begin with the place
 of the branch that it does. A try has the keys of the one before, unless something under them was undone (``spent``), or may be being undone: what was undone is never
-asked for again under its key, which whoever was asked may answer with what is not there any more. The next try has keys of its own then (semantics.md 10 "Child runs").
+asked for again under its key, which whoever was asked may answer with what is not there any more. The next try has keys of its own then. Likewise a child's keys name
+another epoch only after a replan before which something was undone: how often a try plans anew is its own affair (semantics.md 10 "Child runs").
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def of_child(run: Run, step: Step, purpose: Purpose, child_id: str) -> str:
     if before:
         return before
     begins = _begins(run) if purpose == "slice" else f"{_begins(run)}/{_place(run, step.id)}"
-    return begins if before is None else f"{begins}~{child_id}"
+    own = "" if before is None else f"~{child_id}"
+    return f"{begins}{own}{_other_epoch(run, step) if purpose == 'slice' else ''}"
 
 
 def spent(work: Work) -> bool:
@@ -40,16 +42,28 @@ def spent(work: Work) -> bool:
     )
 
 
+EPOCH = "@"
+"""In front of the epoch that a slice's keys name, where that is not the one it was cut in."""
+
+
 def _begins(run: Run) -> str:
     lineage = run.family.lineage
-    return run.id if lineage is None or not lineage.keys else lineage.keys
+    return run.id if lineage is None or not lineage.keys else lineage.keys.partition(EPOCH)[0]
 
 
 def _place(run: Run, step_id: str, *, carry_over: bool = False) -> str:
-    """``stage.branch.eEPOCH``, of a slice's branch as its parent counts them."""
+    """``stage.branch.eEPOCH``, of a slice's branch as its parent counts them; EPOCH is the one that keys name."""
     lineage = run.family.lineage
-    if lineage is None or not lineage.keys or lineage.purpose != "slice":
+    if lineage is None or not lineage.keys:
         return scope_of(step_id, carry_over=carry_over)
     stage, branch, *_ = step_id.split(".")
-    _, _, epoch, *_ = lineage.parent_command.split(".")
-    return f"{stage}.{lineage.briefs[int(branch)]}.{epoch}"
+    if lineage.purpose == "slice":
+        _, _, epoch, *_ = lineage.parent_command.split(".")
+        return f"{stage}.{lineage.briefs[int(branch)]}.{lineage.keys.partition(EPOCH)[2] or epoch}"
+    return f"{stage}.{branch}" if carry_over else f"{stage}.{branch}.e{run.family.keys_epoch}"
+
+
+def _other_epoch(run: Run, step: Step) -> str:
+    """What is told to a slice of the epoch that its keys name."""
+    epoch = _place(run, step.id).rpartition(".")[2]
+    return "" if epoch == f"e{step.epoch}" else f"{EPOCH}{epoch}"

@@ -38,6 +38,11 @@ class Change:
         return self.doubtful or self.status == "executed"
 
     @property
+    def unwound(self) -> bool:
+        """Whether it was come to when its run was unwound."""
+        return self.status.startswith("compensation_")
+
+    @property
     def undone(self) -> bool:
         """Whether it is not there any more."""
         return self.status in ("compensation_answered", "compensation_by_hand")

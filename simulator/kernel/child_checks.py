@@ -148,6 +148,7 @@ def handed_down_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> st
     before = seen.tried.get(branch, "")
     seen.tries_begun[fact.child_id] = fact.child_id if before is None else before
     seen.tried[branch] = None
+    seen.cut_in[fact.child_id] = epoch_of_keys(seen, int(fact.step_id.split(".")[2][1:]))
     expected = tuple(key for key, one in seen.changes.by_key.items() if one.standing and _does(fact, one))
     seen.handed_down[fact.child_id] = {key: seen.changes.by_key[key].status for key in expected}
     for key in expected:
@@ -161,9 +162,23 @@ def tried_well_or_not(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     spent = _spent(seen.family[fact.child_id])
     if spent and not fact.keys_spent:
         return "it or one below it has undone a change, and does not say so"
+    seen.keys_spent |= fact.keys_spent
     if not fact.late and not fact.keys_spent:
         seen.tried[_branch(fact.step_id)] = seen.tries_begun[fact.child_id]
     return ""
+
+
+@on("replanned")
+def keys_name_another_epoch(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Keeps which epoch a child's keys name: the new one where something was undone before it."""
+    if seen.keys_spent or any(one.unwound for one in seen.changes.by_key.values()):
+        seen.keys_epoch = fact.epoch
+    return ""
+
+
+def epoch_of_keys(seen: Seen, epoch: int) -> int:
+    """The epoch that keys of a run name; a root's is the one that it is in."""
+    return epoch if seen.run.family.lineage is None else seen.keys_epoch
 
 
 @on("mutation_inherited")

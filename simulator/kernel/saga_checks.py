@@ -10,6 +10,7 @@ from fabric.core.flow import RunState
 from fabric.core.run import Run, Step
 from fabric.core.saga import UNWINDS, Unwinds
 from simulator.kernel.changes import Change
+from simulator.kernel.child_checks import epoch_of_keys
 from simulator.kernel.seen import Seen, on
 from simulator.kernel.services import Service
 
@@ -50,7 +51,7 @@ def way_back_before_effect(seen: Seen, event: Event, fact: Any, after: Run) -> s
 def _key(seen: Seen, step: Step, fact: Any) -> str:
     """The key by semantics.md 10, worked out anew."""
     carried = seen.compiled.spec.tool(fact.target).carry_over
-    begins, scope = _place(seen, step.stage, step.branch, step.epoch, carried=carried)
+    begins, scope = _place(seen, step.stage, step.branch, epoch_of_keys(seen, step.epoch), carried=carried)
     records = [record for turn in step.history for record in turn.calls]
     last = next(n for n in range(len(records) - 1, -1, -1) if records[n].call_id == fact.call_id)
     same = {
@@ -70,13 +71,13 @@ def _place(seen: Seen, stage: str, branch: int, epoch: int, *, carried: bool) ->
     if lineage is None:
         return seen.run_id, own
     parent = seen.family[lineage.parent_run_id]
-    _, over, at, _ = parent.children[seen.run_id].step_id.split(".")
+    over, epoch = parent.children[seen.run_id].step_id.split(".")[1], parent.cut_in[seen.run_id]
     again = parent.tries_begun[seen.run_id]
     tag = f"~{again}" if again else ""
     if lineage.purpose == "slice":
-        begins, place = _place(parent, stage, lineage.briefs[branch], int(at[1:]), carried=False)
+        begins, place = _place(parent, stage, lineage.briefs[branch], epoch, carried=False)
         return begins + tag, place
-    return "/".join(_place(parent, "fan_out", int(over), int(at[1:]), carried=False)) + tag, own
+    return "/".join(_place(parent, "fan_out", int(over), epoch, carried=False)) + tag, own
 
 
 @on("mutation_settled")

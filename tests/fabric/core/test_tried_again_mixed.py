@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fabric.core import children
 from fabric.core import events as ev
 from fabric.core.flow import RunState
@@ -14,6 +16,7 @@ from tests.fabric.core.test_tried_again_below import (
     FINE,
     GONE,
     NOTHING,
+    REPLANS,
     SURFACES,
     TAKEN_BACK,
     desk_team,
@@ -153,3 +156,80 @@ def test_what_a_team_of_the_team_did_goes_down_through_the_slice_that_does_the_b
         assert set(deep) <= set(family.runs)
         assert (done(family), len(set(keys(family)))) == (1, 1)
         assert undo_list(family.root) == [("book", "executed")]
+
+
+# -- plans anew --
+
+
+def books_once(command):
+    """Books in its first turn, and is done in its second one."""
+    return BOOKS if command.command_id.endswith(".t1") else FINE
+
+
+BAD = planned(1, agent="nobody")
+WAYS = {
+    "itself": (under("ann", planner="paul", aggregator="ed"), planned(1, agent="ann")),
+    "a team below": (under("deep", planner="paul", aggregator="ed"), planned(1, agent="deep")),
+    "slices": (under("ann", planner="paul", aggregator="ed"), planned(3, agent="ann")),
+    "teams below slices": (under("deep", planner="paul", aggregator="ed"), planned(3, agent="deep")),
+}
+
+
+def tried_twice(way, *plans):
+    """A team whose result is taken back once; which epoch its tries ended in, and how many bookings one of them makes."""
+    limits = {"fan_out_inline_max": 2, "sub_agents_alive": 64, "sub_agents_spawned": 64, "recursion": 5}
+    left, said = iter(plans), iter(TAKEN_BACK)
+    script = {"ann": books_once, "ed": lambda command: next(said), "bob": FINE, "paul": lambda command: next(left)}
+    teams = {"lead": WAYS[way][0]} | ({"deep": under("ann")} if "team" in way else {})
+    spec = desk_team({}, teams, (), {"limits": limits}, plan_malformed=REPLANS)
+    family = Household(spec, script | DESK).start().go()
+    whole(family)
+    assert family.end.state is RunState.COMPLETED
+    tries = (family.runs[children.id_of("root", f"fan_out.0.e0.r{n}.run")] for n in (0, 1))
+    return family, [one.run.epoch for one in tries], 3 if "slices" in way else 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_how_often_a_try_planned_anew_before_it_did_anything_is_its_own_affair(way):
+    good = WAYS[way][1]
+    family, epochs, once = tried_twice(way, BAD, good, good)
+    assert (epochs, done(family), len(set(keys(family)))) == ([1, 0], once, once)
+    assert undo_list(family.root) == [("book", "executed")] * once
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_try_that_plans_anew_undoes_what_it_took_over_and_has_other_keys_from_there_on(way):
+    good = WAYS[way][1]
+    family, epochs, once = tried_twice(way, good, BAD, good)
+    assert (epochs, done(family), done(family, "unbook")) == ([0, 1], 2 * once, once)
+    assert len(set(keys(family))) == 2 * once
+    assert undo_list(family.root) == [("book", "executed")] * once
+
+
+def test_keys_of_a_plan_that_was_undone_are_not_asked_under_again_whoever_plans_anew():
+    """A team's first plan books and is undone, its second one books, and its third, after one that nothing was done for, books under the second one's keys."""
+    lead = under("ann", planner="paul", aggregator="ed")
+    plans = iter((planned(1, agent="ann"), BAD, planned(1, agent="ann")))
+    ann = iter((BOOKS, GONE, BOOKS, FINE))
+    script = {"ann": lambda command: next(ann), "ed": FINE, "bob": FINE, "paul": lambda command: next(plans)}
+    rows = {"plan_malformed": REPLANS, "schema_grounding_fail": REPLANS, "provider_failure": SURFACES}
+    family = Household(desk_team({}, {"lead": lead}, (), {}, **rows), script | DESK).start().go()
+    whole(family)
+    assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 2, 1)
+    assert len(set(keys(family))) == 2
+    assert undo_list(family.root) == [("book", "executed")]
+
+
+def test_a_plan_after_one_whose_team_undid_what_it_did_has_other_keys_for_that_team():
+    """The team below books, fails and takes it back; the team above plans anew, and has the same done by it once more."""
+    lead = under("deep", planner="paul", aggregator="ed")
+    ann = iter((BOOKS, GONE, BOOKS, FINE))
+    plan = planned(1, agent="deep")
+    script = {"ann": lambda command: next(ann), "ed": FINE, "bob": FINE, "paul": lambda command: plan}
+    teams = {"lead": lead, "deep": under("ann")}
+    rows = {"schema_grounding_fail": REPLANS, "provider_failure": SURFACES}
+    family = Household(desk_team({}, teams, (), {}, **rows), script | DESK).start().go()
+    whole(family)
+    assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 2, 1)
+    assert len(set(keys(family))) == 2
+    assert undo_list(family.root) == [("book", "executed")]
