@@ -102,7 +102,8 @@ def _made_elsewhere(
 
 def _mutation_taken_over(run: Run, event: Event, fact: ev.MutationTakenOver) -> Run:
     mutation = _made_elsewhere(run, event, fact, f"{fact.command_id}/{fact.of_command}", event.content_ref)
-    taken = replace(run.saga, mutations=(*run.saga.mutations, mutation))
+    others = (one for one in run.saga.mutations if one.key != fact.key)  # It may have been refused to the run itself.
+    taken = replace(run.saga, mutations=(*others, mutation))
     if taken.unwinding is not None and mutation.status in STANDING:
         # Nothing was undone before the last child had ended, so the newest are the first still.
         taken = replace(taken, unwinding=replace(taken.unwinding, left=(fact.key, *taken.unwinding.left)))

@@ -9,7 +9,7 @@ from fabric.core import events as ev
 from fabric.core.flow import RunState
 from tests.fabric.core.families import Household
 from tests.fabric.core.family_scenes import ASKED, whole
-from tests.fabric.core.scripts import planned
+from tests.fabric.core.scripts import gives, planned
 from tests.fabric.core.test_tried_again_below import (
     BOOKS,
     DESK,
@@ -233,3 +233,24 @@ def test_a_plan_after_one_whose_team_undid_what_it_did_has_other_keys_for_that_t
     assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 2, 1)
     assert len(set(keys(family))) == 2
     assert undo_list(family.root) == [("book", "executed")]
+
+
+def test_what_was_refused_to_a_team_and_given_to_its_slice_is_undone_with_what_the_slice_was_given():
+    """A team's only branch is refused a booking and fails; the next plan is cut, and a slice does it under the same key. Then the team fails."""
+    lead = under("ann", planner="paul", aggregator="ed")
+    plans, books = (
+        iter((planned(1, agent="ann"), planned(3, agent="ann"))),
+        iter((gives(error="sold out"), gives({"id": 7}))),
+    )
+    team = children.id_of("root", "fan_out.0.e0.r0.run")
+    cut_out = children.id_of(team, "fan_out.0.e1.r0.run")
+    ann = {f"ann@{team}": of_branch(0, BOOKS, GONE), f"ann@{cut_out}": of_branch(0, BOOKS, FINE)}
+    desk = {"book": lambda command: next(books), "unbook": gives({})}
+    script = {"ann": FINE, "ed": GONE, "bob": FINE, "paul": lambda command: next(plans)}
+    rows = {"schema_grounding_fail": REPLANS, "provider_failure": SURFACES}
+    limits = {"fan_out_inline_max": 2, "sub_agents_alive": 64, "sub_agents_spawned": 64, "recursion": 5}
+    family = Household(desk_team({}, {"lead": lead}, (), {"limits": limits}, **rows), script | ann | desk).start().go()
+    whole(family)
+    assert (done(family), len(set(keys(family)))) == (2, 1)
+    [undone] = [given for name, given, _ in family.executed if name == "unbook"]
+    assert undone["result"] == {"id": 7}
