@@ -143,7 +143,8 @@ def variant(number: int) -> Fabric:
     asking(tree, number)
     conversing.drawn(tree, number)
     led = booking(tree, number)
-    shaped(tree, number, lead=family.random() < 0.2 or led)
+    anew = led and Random(f"plans below {number}").random() < 0.5  # noqa: S311 - the same
+    shaped(tree, number, lead=family.random() < 0.2 or led, anew=anew)
     return publish(FabricSpec.model_validate(tree), f"revision-{number}")
 
 

@@ -20,14 +20,14 @@ PLANNED = ("planner", "plan", "plan_critic")
 ROOM = 16
 
 
-def shaped(tree: JSON, number: int, *, lead: bool) -> None:
-    """Gives some fabrics another kind of topology, in place. ``lead``: the first worker leads a team."""
+def shaped(tree: JSON, number: int, *, lead: bool, anew: bool) -> None:
+    """Gives some fabrics another kind of topology, in place. ``lead``: the first worker leads a team. ``anew``: which plans for itself."""
     topology, workers = tree["topology"], tree["topology"]["workers"]
     rng = Random(f"shape {number}")  # noqa: S311 - a simulation is to be repeatable
     if "kind" in topology:
         return
     if lead and len(workers) > 1:
-        _led(tree, rng, number)
+        _led(tree, rng, number, anew=anew)
     elif rng.random() < SHARE:
         made = _debate(tree, workers, rng) if len(workers) > 1 and rng.random() < 0.6 else _procedure(workers, rng)
         roles = {name: held for name, held in topology.items() if name not in PLANNED}
@@ -39,6 +39,19 @@ def shaped(tree: JSON, number: int, *, lead: bool) -> None:
 def _roomy(policy: JSON) -> None:
     """What is done in it may be done."""
     policy["limits"]["plan_branches"] = ROOM
+
+
+def _plans_itself(tree: JSON, teams: JSON, others: list[str]) -> None:
+    """The first team plans for itself, now more and now less, and has a team below it where there are enough for one."""
+    lead = next(iter(teams))
+    _in_json(tree, lead)
+    _without_data(tree, lead)
+    kept = {"workers": others, "aggregator": tree["topology"].get("aggregator"), "planner": lead}
+    teams[lead] |= {"topology": kept, "run_usd_micros": None, "run_tokens": None}
+    if len(others) > 1:
+        briefs = [{"agent": name, "title": f"Part of {name}", "instructions": "Say it."} for name in others[1:]]
+        plan = {"goal": "Answer the brief.", "briefs": briefs, "exit_criteria": ["The brief is answered."]}
+        teams[others[0]] = {"topology": {"workers": others[1:], "plan": plan}}
 
 
 def _in_json(tree: JSON, *names: str) -> None:
@@ -77,12 +90,14 @@ def _procedure(workers: list[str], rng: Random) -> JSON:
     return {"kind": "sop", "workers": workers, "procedure": items}
 
 
-def _led(tree: JSON, rng: Random, number: int) -> None:
+def _led(tree: JSON, rng: Random, number: int, *, anew: bool) -> None:
     """The first worker leads the others; in some fabrics the second leads those behind it, too."""
     first, *others = tree["topology"]["workers"]
     teams = {first: _team(tree, first, others, rng)}
     if len(others) > 1 and rng.random() < 0.4 and "kind" not in teams[first]["topology"]:
         teams[others[0]] = _team(tree, others[0], others[1:], rng)
+    if anew:
+        _plans_itself(tree, teams, others)
     talks = Random(f"talks {number}")  # noqa: S311 - of its own, so that teams that do not talk stay as they were
     if talks.random() < TALKING:
         last = list(teams)[-1]  # Nobody in it leads another.
