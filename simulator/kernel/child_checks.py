@@ -132,7 +132,7 @@ def handed_up_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if status != fact.status:
         return f"it says {fact.status}, and the child's journal says {change.status}"
     taken = Change(fact.tool, fact.effect, carry_over=False, status=change.status)
-    _place(taken, f"{fact.command_id}/{fact.of_command}")
+    _locate(taken, f"{fact.command_id}/{fact.of_command}")
     if taken.brief != _brief(child, fact.of_command, fact.step_id):
         return f"its child did it for another brief than {taken.brief}"
     seen.changes.by_key.pop(fact.key, None)  # One that was handed down comes back as the newest.
@@ -148,7 +148,7 @@ def handed_down_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> st
     before = seen.tried.get(branch, "")
     seen.tries_begun[fact.child_id] = fact.child_id if before is None else before
     seen.tried[branch] = None
-    seen.cut_in[fact.child_id] = epoch_of_keys(seen, int(fact.step_id.split(".")[2][1:]))
+    seen.key_epochs[fact.child_id] = epoch_of_keys(seen, int(fact.step_id.split(".")[2][1:]))
     expected = tuple(key for key, one in seen.changes.by_key.items() if one.standing and _does(fact, one))
     seen.handed_down[fact.child_id] = {key: seen.changes.by_key[key].status for key in expected}
     for key in expected:
@@ -187,7 +187,7 @@ def inherited_as_it_stood(seen: Seen, event: Event, fact: Any, after: Run) -> st
     if _handed_down(seen).pop(fact.key, None) != fact.status:
         return f"its parent did not hand {fact.tool} down as {fact.status}"
     change = Change(fact.tool, fact.effect, carry_over=fact.carry_over, status=fact.status)
-    _place(change, fact.of_command)
+    _locate(change, fact.of_command)
     seen.changes.by_key[fact.key] = change
     return ""
 
@@ -214,7 +214,7 @@ def _handed_down(seen: Seen) -> dict[str, str]:
     return {} if lineage is None else seen.family[lineage.parent_run_id].handed_down.get(seen.run_id, {})
 
 
-def _place(change: Change, command: str) -> None:
+def _locate(change: Change, command: str) -> None:
     """Keeps for which brief of the run a child of it, or an earlier try, made a change, from the path to who did."""
     own, _, below = command.partition("/")
     stage, branch, change.epoch, _ = own.split(".")[:4]

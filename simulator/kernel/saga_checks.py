@@ -71,7 +71,7 @@ def _place(seen: Seen, stage: str, branch: int, epoch: int, *, carried: bool) ->
     if lineage is None:
         return seen.run_id, own
     parent = seen.family[lineage.parent_run_id]
-    over, epoch = parent.children[seen.run_id].step_id.split(".")[1], parent.cut_in[seen.run_id]
+    over, epoch = parent.children[seen.run_id].step_id.split(".")[1], parent.key_epochs[seen.run_id]
     again = parent.tries_begun[seen.run_id]
     tag = f"~{again}" if again else ""
     if lineage.purpose == "slice":

@@ -194,7 +194,7 @@ class Seen:
     """Of a child: the epoch that keys of its own calls name."""
     keys_spent: bool = False
     """A child said that something under its keys was undone."""
-    cut_in: dict[str, int] = field(default_factory=dict)
+    key_epochs: dict[str, int] = field(default_factory=dict)
     """Of each child the epoch that keys of its branch name."""
     tries_begun: dict[str, str] = field(default_factory=dict)
     """Of each child the one with which the tries began that it has its keys from; empty: they began with the first one."""

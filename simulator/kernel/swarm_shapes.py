@@ -44,14 +44,22 @@ def _roomy(policy: JSON) -> None:
 def _plans_itself(tree: JSON, teams: JSON, others: list[str]) -> None:
     """The first team plans for itself, now more and now less, and has a team below it where there are enough for one."""
     lead = next(iter(teams))
+    topology = {"workers": others, "aggregator": tree["topology"].get("aggregator"), "planner": _planner(tree, lead)}
+    teams[lead] = {"topology": topology}
+    if len(others) > 1:
+        teams[others[0]] = {"topology": {"workers": others[1:], "plan": _plan(others[1:])}}
+
+
+def _planner(tree: JSON, lead: str) -> str:
     _in_json(tree, lead)
     _without_data(tree, lead)
-    kept = {"workers": others, "aggregator": tree["topology"].get("aggregator"), "planner": lead}
-    teams[lead] |= {"topology": kept, "run_usd_micros": None, "run_tokens": None}
-    if len(others) > 1:
-        briefs = [{"agent": name, "title": f"Part of {name}", "instructions": "Say it."} for name in others[1:]]
-        plan = {"goal": "Answer the brief.", "briefs": briefs, "exit_criteria": ["The brief is answered."]}
-        teams[others[0]] = {"topology": {"workers": others[1:], "plan": plan}}
+    return lead
+
+
+def _plan(workers: list[str]) -> JSON:
+    """A brief for each of them."""
+    briefs = [{"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in workers]
+    return {"goal": "Answer the brief.", "briefs": briefs, "exit_criteria": ["The brief is answered."]}
 
 
 def _in_json(tree: JSON, *names: str) -> None:
@@ -112,18 +120,13 @@ def _team(tree: JSON, lead: str, others: list[str], rng: Random) -> JSON:
     roles = {"workers": others, "aggregator": tree["topology"].get("aggregator")}
     kind = rng.choice(("plan", "plan", "planner", "sop", "debate"))
     if kind == "planner":
-        _in_json(tree, lead)
-        _without_data(tree, lead)
-        roles["planner"] = lead
+        roles["planner"] = _planner(tree, lead)
     elif kind == "sop":
         roles |= _procedure(others, rng)
     elif kind == "debate" and len(others) > 1:
         roles |= _debate(tree, others, rng)
     else:
-        briefs = [
-            {"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in others
-        ]
-        roles["plan"] = {"goal": "Answer the brief.", "briefs": briefs, "exit_criteria": ["The brief is answered."]}
+        roles["plan"] = _plan(others)
     if roles.get("kind"):
         _roomy(tree["policy"])
     return {

@@ -8,11 +8,11 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.evolve.parts import Evolve, with_step, without
-from fabric.core.family import Answer, Child
+from fabric.core.family import Answer, Child, Family
 from fabric.core.flow import RunState, Stage
 from fabric.core.frozen import replace
 from fabric.core.run import Run, StageRun
-from fabric.core.saga import BEFORE, STANDING, Mutation, scope_of
+from fabric.core.saga import BEFORE, STANDING, UNWOUND, Mutation, scope_of
 
 
 def _lineage_pinned(run: Run, event: Event, fact: ev.LineagePinned) -> Run:
@@ -115,6 +115,14 @@ def _mutation_inherited(run: Run, event: Event, fact: ev.MutationInherited) -> R
     mutation = _made_elsewhere(run, event, fact, f"{BEFORE}{fact.of_command}", result_ref)
     mutation = replace(mutation, carry_over=fact.carry_over)
     return replace(run, saga=replace(run.saga, mutations=(*run.saga.mutations, mutation)))
+
+
+def replanned(run: Run, epoch: int) -> Family:
+    """What of its family the next epoch begins with. Keys name it where something was undone before."""
+    family = run.family
+    if family.keys_spent or any(one.status in UNWOUND for one in run.saga.mutations):
+        family = replace(family, keys_epoch=epoch)
+    return replace(family, answers={}) if family.answers else family
 
 
 TABLE: Mapping[str, Evolve] = {

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 from fabric.core import events as ev
 from fabric.core.envelope import Event
-from fabric.core.evolve import saga
+from fabric.core.evolve import children, saga
 from fabric.core.evolve.parts import Evolve, rungs_of_branches, unchanged
-from fabric.core.family import Family
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.run import SILENT, Run, StageRun, Step, step_id
-from fabric.core.saga import UNWOUND
 
 
 def _run_started(run: Run, event: Event, fact: ev.RunStarted) -> Run:
@@ -65,16 +63,8 @@ def _replanned(run: Run, event: Event, fact: ev.Replanned) -> Run:
         approved_stage=None,
         talk=replace(SILENT, waiting=run.talk.waiting) if run.talk.waiting else SILENT,
         saga=saga.replanned(run.saga),
-        family=_family_of(run, fact.epoch),
+        family=children.replanned(run, fact.epoch),
     )
-
-
-def _family_of(run: Run, epoch: int) -> Family:
-    """What of it an epoch begins with."""
-    family = run.family
-    if family.keys_spent or any(one.status in UNWOUND for one in run.saga.mutations):
-        family = replace(family, keys_epoch=epoch)
-    return replace(family, answers={}) if family.answers else family
 
 
 def _run_ending(run: Run, event: Event, fact: ev.RunEnding) -> Run:

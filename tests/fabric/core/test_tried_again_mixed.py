@@ -206,28 +206,16 @@ def test_a_try_that_plans_anew_undoes_what_it_took_over_and_has_other_keys_from_
     assert undo_list(family.root) == [("book", "executed")] * once
 
 
-def test_keys_of_a_plan_that_was_undone_are_not_asked_under_again_whoever_plans_anew():
-    """A team's first plan books and is undone, its second one books, and its third, after one that nothing was done for, books under the second one's keys."""
-    lead = under("ann", planner="paul", aggregator="ed")
-    plans = iter((planned(1, agent="ann"), BAD, planned(1, agent="ann")))
-    ann = iter((BOOKS, GONE, BOOKS, FINE))
-    script = {"ann": lambda command: next(ann), "ed": FINE, "bob": FINE, "paul": lambda command: next(plans)}
-    rows = {"plan_malformed": REPLANS, "schema_grounding_fail": REPLANS, "provider_failure": SURFACES}
-    family = Household(desk_team({}, {"lead": lead}, (), {}, **rows), script | DESK).start().go()
-    whole(family)
-    assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 2, 1)
-    assert len(set(keys(family))) == 2
-    assert undo_list(family.root) == [("book", "executed")]
-
-
-def test_a_plan_after_one_whose_team_undid_what_it_did_has_other_keys_for_that_team():
-    """The team below books, fails and takes it back; the team above plans anew, and has the same done by it once more."""
-    lead = under("deep", planner="paul", aggregator="ed")
-    ann = iter((BOOKS, GONE, BOOKS, FINE))
-    plan = planned(1, agent="deep")
-    script = {"ann": lambda command: next(ann), "ed": FINE, "bob": FINE, "paul": lambda command: plan}
-    teams = {"lead": lead, "deep": under("ann")}
-    rows = {"schema_grounding_fail": REPLANS, "provider_failure": SURFACES}
+@pytest.mark.parametrize(
+    ("way", "plans", "anew"),
+    [("itself", ("itself", None, "itself"), ("plan_malformed",)), ("a team below", ("a team below",) * 2, ())],
+)
+def test_keys_of_what_was_undone_are_not_asked_under_again_by_a_later_plan(way, plans, anew):
+    """A team books, fails and takes it back, or one below it does; the one above plans anew, once more where nobody can do its plan, and has the same done."""
+    left, ann = (WAYS[name][1] if name else BAD for name in plans), iter((BOOKS, GONE, BOOKS, FINE))
+    script = {"ann": lambda command: next(ann), "ed": FINE, "bob": FINE, "paul": lambda command: next(left)}
+    teams = {"lead": WAYS[way][0]} | ({"deep": under("ann")} if "team" in way else {})
+    rows = {"schema_grounding_fail": REPLANS, "provider_failure": SURFACES} | dict.fromkeys(anew, REPLANS)
     family = Household(desk_team({}, teams, (), {}, **rows), script | DESK).start().go()
     whole(family)
     assert (family.end.state, done(family), done(family, "unbook")) == (RunState.COMPLETED, 2, 1)
@@ -238,10 +226,8 @@ def test_a_plan_after_one_whose_team_undid_what_it_did_has_other_keys_for_that_t
 def test_what_was_refused_to_a_team_and_given_to_its_slice_is_undone_with_what_the_slice_was_given():
     """A team's only branch is refused a booking and fails; the next plan is cut, and a slice does it under the same key. Then the team fails."""
     lead = under("ann", planner="paul", aggregator="ed")
-    plans, books = (
-        iter((planned(1, agent="ann"), planned(3, agent="ann"))),
-        iter((gives(error="sold out"), gives({"id": 7}))),
-    )
+    plans = iter((planned(1, agent="ann"), planned(3, agent="ann")))
+    books = iter((gives(error="sold out"), gives({"id": 7})))
     team = children.id_of("root", "fan_out.0.e0.r0.run")
     cut_out = children.id_of(team, "fan_out.0.e1.r0.run")
     ann = {f"ann@{team}": of_branch(0, BOOKS, GONE), f"ann@{cut_out}": of_branch(0, BOOKS, FINE)}
