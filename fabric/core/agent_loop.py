@@ -97,11 +97,25 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
     if output is not None:
         content["output"] = output
     if verdict != "output":
-        content["text"] = reply.text
+        content["text"] = found.text
     if proposals:
         content["calls"] = [proposal.as_json() for proposal in proposals]
+    if found.thinking:
+        content["thinking"] = found.thinking
+    if proposals or reply.own is not None:
+        # Ids and reasoning mean something to the model that gave them, and to no other.
+        content["from"] = issued.target
+    if reply.own is not None:
+        content["own"] = reply.own
     if verdict == "rejected":
         content["problems"] = problems
+        if reply.calls:
+            content["unused_calls"] = [
+                {"tool": call.tool, "args": call.args}
+                if call.args is not None
+                else {"tool": call.tool, "raw_args": call.raw_args}
+                for call in reply.calls
+            ]
     work.emit(
         ev.ModelAnswered(
             command_id=issued.command_id,
@@ -115,6 +129,10 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
             problems=tuple(problems) if verdict == "rejected" else (),
             sanitized=reply.sanitized,
             handled=streamed.handled(step, proposals),
+            finish=reply.finish,
+            model=reply.model,
+            parts=reply.parts,
+            usage_problem=reply.usage_problem,
         ),
         content,
     )

@@ -80,13 +80,18 @@ def refers(one: Proposed) -> bool:
     return bool(references_of(one.args))
 
 
-def record_of(step: Step, call_id: str) -> CallRecord | None:
-    """The latest call under an id; of an answer that is coming in too."""
-    coming = next((one.record for one in step.begun if not one.broken and one.record.call_id == call_id), None)
+def record_of(step: Step, name: str) -> CallRecord | None:
+    """The latest call that an id stands for, ours or its endpoint's; of an answer that is coming in too."""
+    coming = next((one.record for one in step.begun if not one.broken and name in names_of(one.record)), None)
     if coming is not None:
         return coming
-    found = (record for turn in reversed(step.history) for record in turn.calls if record.call_id == call_id)
+    found = (record for turn in reversed(step.history) for record in turn.calls if name in names_of(record))
     return next(found, None)
+
+
+def names_of(record: CallRecord) -> tuple[str, ...]:
+    """The ids that a model may refer to a call by."""
+    return (record.call_id, record.given) if record.given else (record.call_id,)
 
 
 def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:
@@ -121,13 +126,15 @@ def handled(work: Work, step: Step, call_id: str) -> bool:
     """Whether a call of the last answer asks about another's error: by its condition, or by what it refers to. Such an error is data that the plan goes on with."""
     if not step.history or not any(record.after for record in step.history[-1].calls):
         return False
-    return any(asks_about(one, call_id) for one in of_last_answer(work, step))
+    record = next(record for record in step.history[-1].calls if record.call_id == call_id)
+    return any(asks_about(one, record) for one in of_last_answer(work, step))
 
 
-def asks_about(one: Proposed, call_id: str) -> bool:
+def asks_about(one: Proposed, record: CallRecord) -> bool:
     """Whether a call asks about another's error."""
-    refers_to_it = (ref.call_id == call_id and ref.part == "error" for ref in _references(one))
-    return call_id in named_in(one.when) or any(refers_to_it)
+    names = names_of(record)
+    refers_to_it = (ref.call_id in names and ref.part == "error" for ref in _references(one))
+    return any(name in names for name in named_in(one.when)) or any(refers_to_it)
 
 
 def _references(one: Proposed) -> list[Reference]:

@@ -17,6 +17,7 @@ from fabric.core.frozen import value
 from fabric.core.graph.state import Finish, Handoff
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
+from fabric.core.token_parts import NO_PARTS, TokenParts
 from fabric.core.upcasters import SINCE_INPUT, UPCAST_INPUT, upcast
 from fabric.core.verdict import Trip
 
@@ -152,12 +153,17 @@ class ForkRequested:
 
 @value(kw_only=True)
 class ToolCall:
-    """A call proposed by a model, as it came. ``args`` is None when ``raw_args`` was no JSON object."""
+    """A call that a model proposes. ``args`` is None when ``raw_args`` was no JSON object."""
 
     call_id: str
+    """From an endpoint: the id that it gave, of any length; empty: it gave none. In a prompt: the engine's own id."""
     tool: str
     args: JSON
     raw_args: str = ""
+    server_id: str = ""
+    """In a prompt: the id that the endpoint gave, where the engine's own differs."""
+    own: JSON = None
+    """Fields of the call that only its provider understands, such as a thought signature; None: it gave none."""
 
 
 @value(kw_only=True)
@@ -186,6 +192,11 @@ class ModelReplied:
     finish: Literal["stop", "length", "content_filter"] = "stop"
     model: str = ""
     sanitized: bool = False
+    own: JSON = None
+    """Parts of the answer that only its provider understands, such as reasoning; they go back to the same model. None: it gave none."""
+    parts: TokenParts = NO_PARTS
+    usage_problem: str = ""
+    """Why the endpoint's count of tokens is not believed, and what is charged instead. Empty: it is believed."""
     kind: Literal["model_replied"] = "model_replied"
     version: Literal[1] = 1
 
@@ -233,6 +244,10 @@ class CallFailed:
     """Models that could have stood in, and whose call a circuit breaker would have refused when this came back."""
     partial: bool = False
     """True: a part of the answer had come before it broke off."""
+    input_tokens: int = 0
+    """As the endpoint counted them, of an answer that cannot be used; 0: it did not say."""
+    output_tokens: int = 0
+    parts: TokenParts = NO_PARTS
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fabric.core import events as ev
@@ -15,11 +15,13 @@ from fabric.core.taxonomy import Cause
 from fabric.core.work import Work
 
 JSON = Any
+ID_CHARS = 64
+"""A longer id of an endpoint's is kept for the way back only."""
 
 
 @value()
 class Proposed:
-    """A proposed call under an id that the history can answer, with what is structurally wrong with it."""
+    """A proposed call under an id that no other call of its step has, with what is structurally wrong with it."""
 
     call_id: str
     tool: str
@@ -34,62 +36,88 @@ class Proposed:
     """Calls of the same answer that it waits for."""
     bound: bool = False
     """Whether nothing in its arguments is left to be looked up."""
+    given: str = ""
+    """The id that the model knows it by, where that is another one."""
+    own: JSON = None
+    """Fields of the call that only its provider understands."""
 
     def as_json(self) -> JSON:
         """As it stands in the answer's content."""
         given = {"args": self.args} if self.args is not None else {"raw_args": self.raw_args}
         wrong = {"problem": self.problem, "cause": self.cause} if self.problem else {}
         condition = {"when": self.when} if self.when else {}
-        return {"call_id": self.call_id, "tool": self.tool, **given, **condition, **wrong}
+        back = {"server_id": self.given} if self.given else {}
+        own = {"own": self.own} if self.own is not None else {}
+        return {"call_id": self.call_id, "tool": self.tool, **given, **condition, **wrong, **back, **own}
 
     def fact(self) -> ev.ProposedCall:
         """By fingerprint, as it stands in the header."""
-        return ev.ProposedCall(call_id=self.call_id, tool=self.tool, args_hash=self.args_hash, after=self.after)
+        known_by = self.given[:ID_CHARS]
+        return ev.ProposedCall(
+            call_id=self.call_id, tool=self.tool, args_hash=self.args_hash, after=self.after, given=known_by
+        )
+
+    @property
+    def name(self) -> str:
+        """The id that its model refers to it by."""
+        return self.given or self.call_id
 
 
 def proposals(step: Step, given: Iterable[tuple[ToolCall, str]]) -> list[Proposed]:
-    """What a step's model asks for: each call with its condition. Ids are unique, references lead back, or the call says what is wrong with it."""
-    found = _normalised(list(given))
-    known = {record.call_id for turn in step.history for record in turn.calls}
-    earlier: set[str] = set()
-    all_ids = {one.call_id for one in found}
+    """The calls that a step's model asks for, each with its condition, under ids that are unique within the step.
+
+    A call keeps its endpoint's id where that is short and new. Otherwise it gets one of ours: endpoints leave ids out, number anew in
+    each turn, or give every call the same. What is wrong with a call stands in its ``problem``.
+    """
+    records = [record for turn in step.history for record in turn.calls]
+    found = _numbered(list(given), frozenset(record.call_id for record in records), len(step.history))
+    before = {name for record in records for name in (record.call_id, record.given) if name}
+    later = {one.name for one in found}
+    same: dict[str, str] = {}
     waiting = []
     for one in found:
-        waiting.append(_waiting(one, earlier, known, all_ids))
-        earlier.add(one.call_id)
+        waiting.append(_waiting(one, same, later, before))
+        later.discard(one.name)
+        same[one.name] = one.call_id
     return waiting
 
 
-def _normalised(given: Sequence[tuple[ToolCall, str]]) -> list[Proposed]:
+def _numbered(given: Sequence[tuple[ToolCall, str]], taken: frozenset[str], turn: int) -> list[Proposed]:
     """Calls with unique ids; the same id with equal arguments once, with other arguments an error on both."""
     found: dict[str, Proposed] = {}
-    ids = {call.call_id for call, _ in given}
+    places: dict[str, str] = {}
     for index, (call, when) in enumerate(given):
         args_hash = fingerprint(call.args) if call.args is not None else fingerprint(call.raw_args)
-        one = Proposed(call.call_id, call.tool, call.args, call.raw_args, args_hash, when=when)
-        if not call.call_id.strip():
-            one = replace(one, call_id=_made_up(f"unnamed-{index}", ids), problem="the call has no id")
-        elif call.call_id in found:
-            first = found[call.call_id]
+        name = call.call_id if call.call_id.strip() else ""
+        one = Proposed(name, call.tool, call.args, call.raw_args, args_hash, when=when, own=call.own)
+        if name and name in places:
+            first = found[places[name]]
             if (first.tool, first.args_hash, first.when) == (one.tool, one.args_hash, one.when):
                 continue
-            problem = f"call id {call.call_id!r} stands for two different calls"
-            found[call.call_id] = replace(first, problem=problem, cause=Cause.DUPLICATE_CALL)
-            made_up = _made_up(f"{call.call_id}#{index}", ids)
-            one = replace(one, call_id=made_up, problem=problem, cause=Cause.DUPLICATE_CALL)
+            problem = f"call id {name[:80]!r} stands for two different calls"
+            found[first.call_id] = replace(first, problem=problem, cause=Cause.DUPLICATE_CALL)
+            one = replace(one, problem=problem, cause=Cause.DUPLICATE_CALL)
+        if not name or len(name) > ID_CHARS or name in taken or name in found:
+            ids = {other.call_id for other, _ in given}.union(taken, found)
+            one = replace(one, call_id=_made_up(f"call-{turn + 1}-{index + 1}", ids), given=name)
         found[one.call_id] = one
+        places.setdefault(name, one.call_id)
     return list(found.values())
 
 
-def _made_up(name: str, given: set[str]) -> str:
-    """An id for a call that cannot keep its own; never one that the model gave to another."""
-    while name in given:
+def _made_up(name: str, taken: set[str]) -> str:
+    """An id that no other call has."""
+    while name in taken:
         name += "'"
     return name
 
 
-def _waiting(one: Proposed, earlier: set[str], known: set[str], all_ids: set[str]) -> Proposed:
-    """The call with what it waits for; with a problem where it refers to itself, to a later call or to none."""
+def _waiting(one: Proposed, same: Mapping[str, str], later: set[str], before: set[str]) -> Proposed:
+    """The call with what it waits for; with a problem where it refers to itself, to a later call or to none.
+
+    ``same``: call ids, by name, of the calls before it in the same answer. ``later``: names of this call and of those after it.
+    ``before``: names of the calls of earlier answers.
+    """
     if one.problem:
         return one
     try:
@@ -97,35 +125,17 @@ def _waiting(one: Proposed, earlier: set[str], known: set[str], all_ids: set[str
     except Unresolved as error:
         return replace(one, problem=str(error))
     wanted = list(dict.fromkeys((*wanted, *named_in(one.when))))
-    for call_id in wanted:
-        if call_id in earlier or (call_id in known and call_id not in all_ids):
-            continue
-        if call_id == one.call_id:
-            return replace(one, problem=f"it refers to itself ({call_id!r}); a call can only use what came before it")
-        if call_id in all_ids:
+    for name in wanted:
+        if name == one.name:
+            return replace(one, problem=f"it refers to itself ({name!r}); a call can only use what came before it")
+        if name in later:
             return replace(
-                one, problem=f"it refers to {call_id!r}, which comes later in the same answer; put that call first"
+                one, problem=f"it refers to {name!r}, which comes later in the same answer; put that call first"
             )
-        there = ", ".join(sorted(earlier | known)) or "none"
-        return replace(one, problem=f"it refers to {call_id!r}, and there is no such call; before it came: {there}")
-    return replace(one, after=tuple(call_id for call_id in wanted if call_id in earlier))
-
-
-def earlier(step: Step, call_id: str) -> CallRecord | None:
-    """What became of the call under an id in a turn before the last one; None: there is none."""
-    found = (call for turn in step.history[:-1] for call in turn.calls if call.call_id == call_id)
-    return next(found, None)
-
-
-def repeats(work: Work, step: Step, one: Proposed) -> bool:
-    """Whether a call is the same as its model proposed under its id in an earlier turn, references and all; True where it proposed none under it."""
-    for turn in step.history[:-1]:
-        if any(record.call_id == one.call_id for record in turn.calls):
-            journaled = work.ctx.contents.read(turn.answer_ref)["calls"]
-            before = next(call for call in journaled if call["call_id"] == one.call_id)
-            given = before["args"] if "args" in before else before.get("raw_args", "")
-            return (before["tool"], fingerprint(given)) == (one.tool, one.args_hash)
-    return True
+        if name not in same and name not in before:
+            there = ", ".join(sorted(before.union(same))) or "none"
+            return replace(one, problem=f"it refers to {name!r}, and there is no such call; before it came: {there}")
+    return replace(one, after=tuple(dict.fromkeys(same[name] for name in wanted if name in same)))
 
 
 def of_last_answer(work: Work, step: Step) -> list[Proposed]:
@@ -148,4 +158,6 @@ def read(work: Work, record: CallRecord, call: JSON) -> Proposed:
         call.get("when", ""),
         record.after,
         bool(record.args_ref),
+        call.get("server_id", ""),
+        call.get("own"),
     )

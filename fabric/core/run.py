@@ -36,6 +36,8 @@ class CallRecord:
     """Why it ends the conversation; empty: it does not."""
     after: tuple[str, ...] = ()
     """Calls of the same answer that it waits for."""
+    given: str = ""
+    """The id that its model knows it by, where that is another one."""
 
 
 @value()

@@ -35,8 +35,7 @@ def came(work: Work, pending: Pending, given: CallStreamed) -> None:
         return
     found = proposals(step, ((call, "") for call in given.calls))
     index, one = len(found) - 1, found[-1]
-    known = {record.call_id for turn in step.history for record in turn.calls}
-    if one.problem or one.call_id in known or any(begun.record.call_id == one.call_id for begun in _coming(step)):
+    if one.problem or any(begun.record.call_id == one.call_id for begun in _coming(step)):
         return  # It is wrong, or its id stands for a call already.
     allowed = work.compiled.spec.policy.limits.calls_per_turn
     one = wave.looked_at(work, step, one, index, allowed)
@@ -51,6 +50,7 @@ def came(work: Work, pending: Pending, given: CallStreamed) -> None:
         args_hash=one.args_hash,
         index=index + calls.offset(step),
         after=one.after,
+        given=one.fact().given,
     )
     work.emit(fact, {"calls": [one.as_json()]})
     _go(work, step.id, work.run.steps[step.id].begun[-1])
@@ -84,9 +84,8 @@ def contradiction(work: Work, pending: Pending, reply: ModelReplied) -> str:
 
 def handled(step: Step, proposals: Sequence[Proposed]) -> tuple[str, ...]:
     """The calls of an answer, now that it is whole, that had come back with an error before, where others of its calls ask about that."""
-    failed = [begun.record.call_id for begun in _coming(step) if begun.record.correction]
-    asked = (call_id for call_id in failed if any(dependencies.asks_about(one, call_id) for one in proposals))
-    return tuple(asked)
+    failed = [begun.record for begun in _coming(step) if begun.record.correction]
+    return tuple(record.call_id for record in failed if any(dependencies.asks_about(one, record) for one in proposals))
 
 
 def drop_rest(work: Work, step_id: str) -> None:

@@ -80,6 +80,8 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("lineage_pinned", 2): same,
     ("child_spawned", 2): same,
     ("child_answered", 3): same,
+    ("model_answered", 2): same,
+    ("call_streamed", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -150,8 +152,8 @@ SINCE: Mapping[str, int] = {
     "rung_skipped": 9,
     "call_edited": 9,
     "call_deduplicated": 9,
-    "model_answered": 9,
-    "call_streamed": 9,
+    "model_answered": 11,
+    "call_streamed": 11,
     "call_resolved": 9,
     "call_skipped": 9,
     "turn_opened": 9,

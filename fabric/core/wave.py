@@ -22,7 +22,7 @@ from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.frozen import replace
-from fabric.core.proposed import Proposed, earlier, of_last_answer, repeats
+from fabric.core.proposed import Proposed, of_last_answer
 from fabric.core.run import Step
 from fabric.core.saga import DOUBTFUL, MUTATES, Effect, Mutation, Status
 from fabric.core.taxonomy import Cause
@@ -141,7 +141,7 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         first = trips[0]
         refuse(work, step_id, one, first.cause, first.mechanism, first.advice or first.message, correction=False)
         return trips, ()
-    if _deduplicated(work, step, one, turn) or _known(work, step, one, turn, before):
+    if _known(work, step, one, turn, before):
         return (), ()
     if asking and before is not None:
         mutations.ask(work, before, calls.command_id_of(step, turn, index), step_id)
@@ -183,8 +183,6 @@ def looked_at(work: Work, step: Step, one: Proposed, index: int, allowed: int) -
         return replace(one, problem=f"there is no tool {one.tool!r}; offered are: {names}")
     if not isinstance(one.args, dict):
         return replace(one, problem="the arguments are not a JSON object", cause=Cause.SCHEMA_INVALID)
-    if not one.bound and not repeats(work, step, one):
-        return replace(one, problem=f"call id {one.call_id!r} was used for another call", cause=Cause.DUPLICATE_CALL)
     if not one.bound and dependencies.refers(one):
         return one  # They are looked at once it is known what they are.
     problems = misfits(work, one)
@@ -195,15 +193,6 @@ def misfits(work: Work, one: Proposed) -> Sequence[str]:
     """What of a call's arguments does not fit its tool."""
     validate = work.compiled.validators.get(one.tool)
     return validate(one.args) if validate else []
-
-
-def _deduplicated(work: Work, step: Step, one: Proposed, turn: int) -> bool:
-    """Answers a repeated call id from its first result; True when there is one."""
-    before = earlier(step, one.call_id)
-    if before is None or before.state != "done":
-        return False
-    _repeat(work, step, one, turn, before.result_ref)
-    return True
 
 
 def _on_its_way(step: Step, one: Proposed) -> bool:

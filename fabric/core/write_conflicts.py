@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fabric.core import calls
 from fabric.core.frozen import replace
-from fabric.core.proposed import Proposed, earlier
+from fabric.core.proposed import Proposed
 from fabric.core.run import Step
 from fabric.core.saga import STANDING, by_command
 from fabric.core.spec import FabricSpec
@@ -50,7 +50,7 @@ def found(work: Work, step: Step, wave: Sequence[Proposed], sure: Collection[str
         if memory is None or key is None or memory.conflicts == "last_write_wins":
             continue
         known = not one.when or one.call_id in sure
-        made = states[one.call_id] == "open" and known and not _repeated(step, one)
+        made = states[one.call_id] == "open" and known
         if one.call_id in begun or made:
             writers[memory.name, key].append(one)
     several = {path: those for path, those in writers.items() if len(those) > 1}
@@ -111,9 +111,3 @@ def _stands(work: Work, step: Step, index: int) -> bool:
     """Whether a call was sent and has, or may have, written."""
     made = by_command(work.run.saga, calls.command_id_of(step, step.turns, index))
     return made is not None and made.status in STANDING
-
-
-def _repeated(step: Step, one: Proposed) -> bool:
-    """Whether it is answered from what the same call brought in an earlier turn."""
-    before = earlier(step, one.call_id)
-    return before is not None and before.state == "done"

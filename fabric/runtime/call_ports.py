@@ -21,13 +21,17 @@ JSON = Any
 
 @value()
 class ChatMessage:
-    """One rendered message. ``calls`` are the assistant's proposals; ``call_id`` names the call a tool message answers."""
+    """One rendered message. ``calls`` are the assistant's proposals; ``call_id`` names the call that a tool message answers."""
 
     role: Literal["system", "user", "assistant", "tool"]
     text: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     tool: str = ""
+    model: str = ""
+    """The fabric's model that answered, where ids or reasoning of its provider's stand here; empty: none do."""
+    own: JSON = None
+    """Parts of the answer that only that model's provider understands; None: there are none."""
 
 
 @value(kw_only=True)

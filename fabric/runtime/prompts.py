@@ -325,10 +325,17 @@ def _answer(fill: _Fill, message: Message) -> ChatMessage:
     if "output" in content and not text:
         text = _compact(content["output"])
     calls = tuple(
-        ToolCall(call_id=c["call_id"], tool=c["tool"], args=c.get("args"), raw_args=c.get("raw_args", ""))
+        ToolCall(
+            call_id=c["call_id"],
+            tool=c["tool"],
+            args=c.get("args"),
+            raw_args=c.get("raw_args", ""),
+            server_id=c.get("server_id", ""),
+            own=c.get("own"),
+        )
         for c in content.get("calls", ())
     )
-    return ChatMessage("assistant", text, calls)
+    return ChatMessage("assistant", text, calls, model=content.get("from", ""), own=content.get("own"))
 
 
 def _compact(value: JSON) -> str:

@@ -8,6 +8,7 @@ from fabric.core.events.parts import GrantUse, ProposedCall, TripRecord
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, ErrorClass
+from fabric.core.token_parts import NO_PARTS, TokenParts
 
 
 @value(kw_only=True)
@@ -98,8 +99,10 @@ class CallStreamed:
     """Which call of its turn; the last part of its own command id."""
     after: tuple[str, ...] = ()
     """Calls of the same answer that it waits for."""
+    given: str = ""
+    """The id that its model knows it by, where that is another one."""
     kind: ClassVar[str] = "call_streamed"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -119,8 +122,15 @@ class ModelAnswered:
     sanitized: bool = False
     handled: tuple[str, ...] = ()
     """Calls that came back with an error before the answer was whole, where others of its calls ask about that error."""
+    finish: Literal["stop", "length", "content_filter"] = "stop"
+    """Why the model stopped: it was done, its answer was cut at the token limit, or its provider withheld it."""
+    model: str = ""
+    """The model that answered, as its endpoint names it."""
+    parts: TokenParts = NO_PARTS
+    usage_problem: str = ""
+    """Why the endpoint's count of tokens is not believed, and what is charged instead. Empty: it is believed."""
     kind: ClassVar[str] = "model_answered"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

@@ -43,6 +43,8 @@ class ProposedCall:
     args_hash: str
     after: tuple[str, ...] = ()
     """Calls of the same answer that it waits for: it refers to them, or writes over what they write."""
+    given: str = ""
+    """The id that its model knows it by, where that is another one."""
 
 
 @value(kw_only=True)

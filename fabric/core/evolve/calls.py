@@ -62,7 +62,7 @@ def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
 
 
 def _call_streamed(run: Run, event: Event, fact: ev.CallStreamed) -> Run:
-    record = CallRecord(fact.call_id, fact.tool, fact.args_hash, after=fact.after)
+    record = CallRecord(fact.call_id, fact.tool, fact.args_hash, after=fact.after, given=fact.given)
     step = run.steps[fact.step_id]
     one = Begun(record, fact.index, fact.args_hash, event.content_ref)
     return with_step(run, replace(step, begun=(*step.begun, one)))
@@ -74,7 +74,7 @@ def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
     calls = tuple(
         _whole(mine[call.call_id].record, call, handled=call.call_id in fact.handled)
         if call.call_id in mine
-        else CallRecord(call.call_id, call.tool, call.args_hash, after=call.after)
+        else CallRecord(call.call_id, call.tool, call.args_hash, after=call.after, given=call.given)
         for call in fact.calls
     )
     step = extended(step, event.content_ref, event.content_bytes)

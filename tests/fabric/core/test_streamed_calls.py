@@ -126,7 +126,6 @@ def test_an_error_that_the_rest_of_the_answer_asks_about_is_data_and_costs_nothi
     "wrong",
     [
         call("teleport", "a", to="x"),
-        call("look", "", q="x"),
         call("look", "a", q=7),
         call("look", "a", of=ref("calls.b.result")),
     ],

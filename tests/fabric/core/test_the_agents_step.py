@@ -289,12 +289,3 @@ def test_if_one_of_them_fails_the_output_is_not_accepted_and_the_loop_goes_on(sc
     world = ran(two(), {"worker": worker, **script})
     assert world.of(ev.OutputAccepted) == []
     assert world.end.state is not RunState.COMPLETED or world.outcome["text"] == "Again."
-
-
-def test_a_repeated_call_that_failed_has_failed_still():
-    """It is not executed again, so an output that comes with it is not accepted either."""
-    twice = asks(call(call_id="a", q="x"), text=json.dumps(OUTPUT))
-    world = ran(two(), {"worker": [twice, twice, summary("Again.")], "look": NO})
-    assert (len(world.executed), world.of(ev.OutputAccepted), world.outcome["text"]) == (1, [], "Again.")
-    assert world.of(ev.CallDeduplicated)[0].error
-    assert corrections(world) == 1, "the first time has been paid for"

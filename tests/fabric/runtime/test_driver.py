@@ -10,7 +10,7 @@ import pytest
 from fabric.core.commands import AbortCall, CallModel
 from fabric.core.context import compile_spec
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.flow import RunState
+from fabric.core.flow import FORMAT, RunState
 from fabric.core.inputs import INBOX, CallFailed, CancelRequested, ModelReplied, RunRequested
 from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime import driver as driving
@@ -385,8 +385,8 @@ def test_a_merged_batch_brings_what_both_bring():
     second = driven.batch
     taken = Snapshot(seq=first.new_seq, digest="d", head=first.head, state=b"")
     sends = [Send(run_id="run-2", input_id=name, body=b"") for name in "ab"]
-    first = replace(first, caps=caps, sends=(sends[0],), snapshot=taken, format=9)
+    first = replace(first, caps=caps, sends=(sends[0],), snapshot=taken, format=FORMAT)
     both = merged(first, replace(second, sends=(sends[1],), columns=None))
-    assert (both.caps, both.sends, both.snapshot, both.format) == (caps, tuple(sends), taken, 9)
+    assert (both.caps, both.sends, both.snapshot, both.format) == (caps, tuple(sends), taken, FORMAT)
     assert both.columns == first.columns
     assert merged(first, second).columns == second.columns

@@ -1,0 +1,74 @@
+"""Finds a tool call that a model wrote as text, where it should have been a call.
+
+That happens where a server runs without a tool parser, or with another model's. The forms are those of the models' own chat templates.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any
+
+JSON = Any
+
+FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("Hermes, Qwen", re.compile(r"<tool_call>")),
+    ("Llama 3", re.compile(r"<function=[\w.-]+>|<\|python_tag\|>")),
+    ("Mistral", re.compile(r"\[TOOL_CALLS\]")),
+    ("DeepSeek", re.compile(r"<｜tool▁calls?▁begin｜>|<\|tool_calls?_begin\|>|<｜DSML｜")),
+    ("Kimi", re.compile(r"<\|tool_calls_section_begin\|>|<\|tool_call_begin\|>")),
+    ("GPT-OSS", re.compile(r"<\|channel\|>commentary\s+to=\S+|<\|start\|>assistant<\|channel\|>commentary")),
+    ("Claude", re.compile(r"<(?:antml:)?function_calls>|<(?:antml:)?invoke name=")),
+    ("Granite, Phi", re.compile(r"<\|tool_call\|>|<function_call>")),
+    ("Gemma", re.compile(r"```tool_(?:code|call)")),
+)
+"""Marks that open a call in the templates of models. No answer to a person holds one outside of code."""
+
+_code = re.compile(r"```(?!tool_).*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_fenced = re.compile(r"```[ \t]*(?:json)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_python = re.compile(r"(?:print\()?(?:[a-z_]+\.)?([A-Za-z_][\w-]*)\((?:[^()]|\([^()]*\))*\)\)?")
+_name = re.compile(
+    r"\"(?:name|function|tool)\"\s*:\s*\"([\w.-]{1,64})\"|<function=([\w.-]{1,64})|name=\"([\w.-]{1,64})"
+)
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+
+
+def written_call(text: str, tools: Collection[str]) -> str | None:
+    """The name of the tool that an answer calls in words, empty where the name cannot be read; None: it is no such call.
+
+    ``tools``: those that the agent is offered. An object or an expression counts only as the whole answer and for one of them.
+    """
+    if any(pattern.search(_without_code(text)) for _, pattern in FORMS):
+        found = _name.search(text)
+        return next((one for one in found.groups() if one), "") if found else ""
+    whole = text.strip()
+    fenced = _fenced.fullmatch(whole)
+    return _object(fenced[1] if fenced else whole, tools) or _expression(whole, tools)
+
+
+def _without_code(text: str) -> str:
+    return _code.sub("", text)
+
+
+def _object(text: str, tools: Collection[str]) -> str | None:
+    """The offered tool that a JSON object or list of objects calls."""
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > 100_000:
+        return None
+    try:
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, dict):
+        return None
+    inner = first.get("function")
+    call = inner if isinstance(inner, dict) else first
+    name = call.get("name", call.get("tool", inner if isinstance(inner, str) else None))
+    return name if isinstance(name, str) and name in tools and any(key in call for key in _ARGUMENTS) else None
+
+
+def _expression(text: str, tools: Collection[str]) -> str | None:
+    """The offered tool that a single expression such as ``lookup(key="alpha")`` calls."""
+    found = _python.fullmatch(text) if len(text) <= 4_000 and "\n" not in text else None
+    return found[1] if found and found[1] in tools else None
