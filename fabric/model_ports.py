@@ -44,7 +44,7 @@ def key_ring() -> KeyRing:
     return KeyRing(lambda: stored_keys(box), note_used)
 
 
-def http_port(provider: str, now: Now = SYSTEM_CLOCK.now) -> HttpModel[Any]:
+def http_port(provider: str, now: Now = SYSTEM_CLOCK.now) -> HttpModel:
     """The adapter of one of ``BUILT_IN``, with the operator's endpoint and the stored keys. It imports the client library: seconds, and memory."""
     return _BUILT[provider](gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS), keys=key_ring(), now=now)
 
@@ -87,28 +87,28 @@ async def _tried(model: ModelSpec, workspace: str) -> Trial:
         await port.aclose()
 
 
-def _openai(**more: Any) -> HttpModel[Any]:
+def _openai(**more: Any) -> HttpModel:
     from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
 
     endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
     return OpenAICompatible(endpoint, **more)
 
 
-def _anthropic(**more: Any) -> HttpModel[Any]:
+def _anthropic(**more: Any) -> HttpModel:
     from fabric.adapters.providers.anthropic import Anthropic
     from fabric.adapters.providers.asking import Endpoint
 
     return Anthropic(Endpoint(settings.FABRIC_ANTHROPIC_URL, "", settings.FABRIC_ANTHROPIC_KEY), **more)
 
 
-def _google(**more: Any) -> HttpModel[Any]:
+def _google(**more: Any) -> HttpModel:
     from fabric.adapters.providers.asking import Endpoint
     from fabric.adapters.providers.google import Google
 
     return Google(Endpoint(settings.FABRIC_GOOGLE_URL, "", settings.FABRIC_GOOGLE_KEY), **more)
 
 
-_BUILT: Mapping[str, Callable[..., HttpModel[Any]]] = {"openai": _openai, "anthropic": _anthropic, "google": _google}
+_BUILT: Mapping[str, Callable[..., HttpModel]] = {"openai": _openai, "anthropic": _anthropic, "google": _google}
 
 
 def _provider(name: str, path: str) -> ModelPort:

@@ -25,7 +25,8 @@ DIGITS_MAX = 1_000
 """Digits of an integer that is read from text."""
 SURE_DIGITS = 19
 """An integer with fewer characters fits in 64 bits."""
-INT64_MAX = 2**63 - 1
+INT_MIN, INT_MAX = -(2**63), 2**64 - 1
+"""Integers that are kept as they are: those of 64 bits, signed or not."""
 REPLACEMENT = "\ufffd"
 
 _unfit = re.compile("[\x00\ud800-\udfff]")
@@ -56,7 +57,7 @@ def _clean(value: JSON, room: int) -> tuple[JSON, bool]:
     if isinstance(value, str):
         return clean_text(str(value))
     if isinstance(value, int):
-        return (int(value), False) if -INT64_MAX - 1 <= value <= INT64_MAX else (_decimal(value), True)
+        return (int(value), False) if INT_MIN <= value <= INT_MAX else (_decimal(value), True)
     if isinstance(value, float):
         return (float(value), False) if isfinite(value) else (None, True)
     if room == 0:

@@ -1,44 +1,44 @@
 """Asks a model once, over HTTP: the shape that all providers share.
 
-``pydantic_ai.direct`` speaks the protocols; what it must not decide stands here: one shared client per endpoint on one event loop, no
-retry, no redirect, no proxy from the environment, a hard end at the deadline, a cap on the answer's size, where a key may go, what a
-failure means and what an answer is charged at.
+One transport per endpoint on one event loop, no retry, no redirect, no proxy from the environment, a hard end at the deadline, a cap on the answer's
+size. Where a key may go, what a failure means and what an answer is charged at are decided here, never by a client library.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-import warnings
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
-
-import httpx2
-from pydantic_ai import UsageExtractionFailedWarning
-from pydantic_ai.direct import model_request, model_request_stream
-from pydantic_ai.messages import ModelResponse
-from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.output import OutputObjectDefinition
-from pydantic_ai.settings import ModelSettings
+from typing import ClassVar
 
 from fabric.adapters.providers.errors import Asked, Names, came_in_part, classify, failed
+from fabric.adapters.providers.fitting import fit
 from fabric.adapters.providers.keys import KeyRing, KeysUnreadable, StoredKey, origin_text
-from fabric.adapters.providers.messages import definitions, history, replied
-from fabric.adapters.providers.streaming import STREAMED, drained, wanted
-from fabric.adapters.providers.wire import KEY, Wire, WireTransport, host_of, origin, shown
-from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, Exchange, Gate, call_name
+from fabric.adapters.providers.protocols.contract import Answer, Protocol
+from fabric.adapters.providers.settling import meter, settle
+from fabric.adapters.providers.streaming import OPTION, read_stream, wants_stream
+from fabric.adapters.providers.wire import (
+    KEY,
+    ModelTransport,
+    Unanswered,
+    headers_of,
+    host_of,
+    no_answer,
+    origin,
+    parsed,
+    shown,
+)
+from fabric.adapters.tools.outbound import EXCHANGE, Exchange, Gate
 from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.spec import ModelSpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest
 
-# An endpoint's nonsense in its usage is answered by charging the worst case, not by a line on the console.
-warnings.filterwarnings("ignore", category=UsageExtractionFailedWarning)
+__all__ = ["OPTION", "Endpoint", "HttpModel"]
 
-C = TypeVar("C")
 UNOPENED = "the key stored for it does not open here, since FABRIC_SECRET_KEY is another one than when it was stored: store the key again"
 
 
@@ -51,21 +51,17 @@ class Endpoint:
     key: str = ""
 
 
-class HttpModel(ABC, Generic[C]):
+class HttpModel(ABC):
     """A ``ModelPort`` over HTTP. Used on one event loop; ``aclose`` it there.
 
     ``gate`` vets the URLs that fabrics name; the operator's own URL is not vetted. ``keys``: those that workspaces stored, each for one origin;
     they go before the operator's. ``now`` is microseconds since the epoch.
     """
 
-    WIRE: ClassVar[Wire]
+    PROTOCOL: ClassVar[Protocol]
     NAMES: ClassVar[Names]
     OPTIONS: ClassVar[frozenset[str]]
     """``ModelSpec.options`` that the adapter knows."""
-    SCHEMA_WITH_TOOLS: ClassVar[bool] = False
-    """Whether an answer may be held to a schema although tools are offered; the option of that name says so for one model."""
-    NUMBERED_CALLS: ClassVar[bool] = False
-    """Whether the protocol may leave out the ids of tool calls, so that a missing one is no fault of the model's."""
 
     def __init__(
         self,
@@ -79,7 +75,7 @@ class HttpModel(ABC, Generic[C]):
         self._gate = gate or Gate()
         self._keys = keys
         self._now = now
-        self._clients: dict[str, tuple[C, httpx2.AsyncClient]] = {}
+        self._transports: dict[str, ModelTransport] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
@@ -90,49 +86,84 @@ class HttpModel(ABC, Generic[C]):
         if isinstance(asked, CallFailed):
             return asked
         exchange = Exchange()
-        token, key, streamed = EXCHANGE.set(exchange), KEY.set(asked.key), STREAMED.set(wanted(request))
+        token, key = EXCHANGE.set(exchange), KEY.set(asked.key)
         try:
             async with asyncio.timeout((request.deadline_at - self._now()) / 1e6) as limit:
-                response = await self._request(request, url, asked)
-                return replied(request, response, mended=exchange.mended, numbered=self.NUMBERED_CALLS)
+                answer = await self._answer(request, url, asked, exchange)
+            return settle(request, answer, mended=exchange.mended)
         except TimeoutError as error:
             if not limit.expired():
                 return classify(error, exchange, asked, self._now() / 1e6)
             return _late(asked, exchange, (self._now() - started) / 1e6)
         except Exception as error:  # noqa: BLE001 - The port's contract: every failure is data, or a run would hang on it.
-            return classify(error, exchange, asked, self._now() / 1e6)
+            return self._unread(request, classify(error, exchange, asked, self._now() / 1e6), exchange)
         finally:
             EXCHANGE.reset(token)
             KEY.reset(key)
-            STREAMED.reset(streamed)
 
     async def aclose(self) -> None:
-        """Closes the clients. Call it on the loop they were used on."""
-        clients, self._clients = list(self._clients.values()), {}
-        for _, http in clients:
-            await http.aclose()
+        """Closes the connections. Call it on the loop they were used on."""
+        transports, self._transports = list(self._transports.values()), {}
+        for transport in transports:
+            await transport.aclose()
 
-    async def _answer(
-        self, request: ModelRequest, model: Model, settings: ModelSettings, parameters: ModelRequestParameters
-    ) -> ModelResponse:
-        """The answer of a model of pydantic-ai's, at once or as it streams in."""
-        messages = history(request.messages)
-        if not wanted(request):
-            return await model_request(model, messages, model_settings=settings, model_request_parameters=parameters)
-        async with model_request_stream(
-            model, messages, model_settings=settings, model_request_parameters=parameters
-        ) as stream:
-            return await drained(request, stream, numbered=self.NUMBERED_CALLS)
+    async def _answer(self, request: ModelRequest, url: str, asked: Asked, exchange: Exchange) -> Answer:
+        """The answer, at once or as it streams in. Raises Unanswered for a refusal, and what the transport raises."""
+        protocol, stream = self._protocol(request.model), wants_stream(request)
+        fitted = fit(request.messages, request.model.name)
+        body = self._body(
+            request, protocol.body(request, fitted, model=asked.model, schema=asked.schema, stream=stream), url
+        )
+        headers = {**headers_of(request), **protocol.headers, **self._key_header(asked.key)}
+        address = url + self._path(protocol, asked.model, url, stream=stream)
+        reply = await self._transport(url).send(address, headers, body, exchange)
+        try:
+            if reply.streams:
+                return await read_stream(request, protocol, reply, exchange)
+            raw = await reply.body()
+        finally:
+            await reply.aclose()
+        if exchange.status != 200:
+            raise Unanswered
+        value = parsed(raw.decode(), protocol.url_hint)
+        if not protocol.is_answer(value):
+            raise no_answer(raw, protocol.wanted)
+        return protocol.read(value)
 
-    # -- what each protocol does in its own way --
+    def _unread(self, request: ModelRequest, found: CallFailed, exchange: Exchange) -> CallFailed:
+        """A failure with the tokens that its answer says it took, where that can be read although the answer cannot be used."""
+        if not found.billed or exchange.status != 200 or not exchange.complete:
+            return found
+        try:
+            protocol = self._protocol(request.model)
+            value = parsed(bytes(exchange.body).decode("utf-8", "replace"), "")
+            answer = protocol.read({**value, protocol.wanted: value.get(protocol.wanted) or []})
+            charged = meter(request, answer)
+        except Exception:  # noqa: BLE001 - What cannot be read says nothing, and the failure stands.
+            return found
+        if answer.usage.output is None and answer.usage.input is None:
+            return found
+        return replace(
+            found, input_tokens=charged.input_tokens, output_tokens=charged.output_tokens, parts=charged.parts
+        )
 
-    @abstractmethod
-    async def _request(self, request: ModelRequest, url: str, asked: Asked) -> ModelResponse:
-        """The answer, in pydantic-ai's terms."""
+    # -- what each provider does in its own way --
 
-    @abstractmethod
-    def _made(self, url: str, http: httpx2.AsyncClient) -> C:
-        """A client library's client over ``http``, without a key, without retries and without a timeout of its own."""
+    def _protocol(self, spec: ModelSpec) -> Protocol:
+        """The protocol that a model is asked by."""
+        return self.PROTOCOL
+
+    def _path(self, protocol: Protocol, model: str, url: str, *, stream: bool) -> str:
+        """The path behind the base URL."""
+        return protocol.path(model, stream=stream)
+
+    def _key_header(self, key: str) -> dict[str, str]:
+        """The header that carries a key; none without one."""
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def _body(self, request: ModelRequest, body: dict[str, object], url: str) -> dict[str, object]:
+        """The request's body, with what this provider wants otherwise than its protocol."""
+        return body
 
     def _refused(self, model: str) -> str:
         """Why a model id cannot be asked for; empty: it can."""
@@ -169,8 +200,8 @@ class HttpModel(ABC, Generic[C]):
             host_of(self._endpoint.url) if self._endpoint.key else "",
             self._wants_schema(request),
             self.NAMES,
-            self.WIRE.noun,
-            self.WIRE.url_hint,
+            self._protocol(spec).noun,
+            self._protocol(spec).url_hint,
             stored,
         )
         if problem := self._problem(spec, url, model):
@@ -209,59 +240,23 @@ class HttpModel(ABC, Generic[C]):
         if request.output_schema is None or not request.model.structured_output:
             return False
         # Most servers that constrain the answer to a schema can then no longer call a tool: with tools the prompt's words must do.
-        return not offered(request) or bool(request.model.options.get("schema_with_tools", self.SCHEMA_WITH_TOOLS))
+        return not (request.tools and request.model.tool_calls) or bool(
+            request.model.options.get("schema_with_tools", self._protocol(request.model).schema_with_tools)
+        )
 
     # -- connections --
 
-    def _client(self, url: str) -> C:
+    def _transport(self, url: str) -> ModelTransport:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             # Connections belong to the loop that made them; those of an ended loop are dead.
-            if self._loop is not None and not self._loop.is_closed() and self._clients:
+            if self._loop is not None and not self._loop.is_closed() and self._transports:
                 raise RuntimeError("the model adapter is used on two event loops at once")
-            self._loop, self._clients = loop, {}
-        held = self._clients.get(url)
-        if held is None:
-            transport = WireTransport(self.WIRE, url, None if self._own(url) else self._gate)
-            http = httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
-            held = self._clients[url] = self._made(url, http), http
-        return held[0]
-
-
-def offered(request: ModelRequest) -> bool:
-    """Whether tools go out with a request."""
-    return bool(request.tools) and request.model.tool_calls
-
-
-def headers_of(request: ModelRequest) -> dict[str, str]:
-    """What a request says of itself: ``wire.OWN_HEADERS``."""
-    headers = {
-        "Idempotency-Key": request.idempotency_key,
-        CALL_HEADER: call_name(request),
-        "X-Fabric-Agent": request.agent,
-        "X-Fabric-Output": request.output,
-    }
-    if len(request.trace_id) == 32 and len(request.span_id) == 16:
-        headers["traceparent"] = f"00-{request.trace_id}-{request.span_id}-01"
-    return headers
-
-
-def parameters_of(request: ModelRequest, *, schema: bool) -> ModelRequestParameters:
-    """Tools on offer, and the schema that the answer is held to."""
-    tools = definitions(request.tools) if offered(request) else []
-    if not schema:
-        return ModelRequestParameters(function_tools=tools)
-    shape = OutputObjectDefinition(json_schema=dict(request.output_schema or {}), name=request.output)
-    return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=shape)
-
-
-def settings_of(request: ModelRequest, passed_on: tuple[str, ...]) -> dict[str, Any]:
-    """Those of the model's options that go out as they are, the cap on the answer, the headers."""
-    options = request.model.options
-    settings = {name: options[name] for name in passed_on if name in options}
-    if "parallel_tool_calls" in options and offered(request):
-        settings["parallel_tool_calls"] = options["parallel_tool_calls"]
-    return settings | {"max_tokens": request.max_output_tokens, "extra_headers": headers_of(request)}
+            self._loop, self._transports = loop, {}
+        found = self._transports.get(url)
+        if found is None:
+            found = self._transports[url] = ModelTransport(url, None if self._own(url) else self._gate)
+        return found
 
 
 def _late(asked: Asked, exchange: Exchange, elapsed_s: float) -> CallFailed:

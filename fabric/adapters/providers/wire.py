@@ -1,128 +1,214 @@
-"""What of HTTP differs between the providers' protocols, and the one way in which their requests leave and their answers come in."""
+"""The one way in which a request to a model's endpoint leaves and its answer comes in.
+
+Each ask makes one request, to the endpoint's own origin, with no credential but the key that is meant for it. What comes back is UTF-8, without that key.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 
 from fabric.adapters.providers.errors import Malformed, error_of
-from fabric.adapters.providers.streaming import OPTION, STREAM_TYPE, STREAMED, Dialect, EventStream
-from fabric.adapters.tools.outbound import (
-    CALL_HEADER,
-    EXCHANGE,
-    Exchange,
-    Gate,
-    Refused,
-    VettedTransport,
-    authority,
-)
+from fabric.adapters.tools.outbound import CALL_HEADER, Exchange, Gate, Refused, VettedTransport, authority
 from fabric.core.text import DEPTH_MAX, nesting
+from fabric.runtime.call_ports import ModelRequest
 
 ANSWER_BYTES_MAX = 10_000_000
 ANSWERED_KEY_CHARS_MIN = 12
 """Keys at least this long are also taken out of answers; a shorter one may be a word that an answer means."""
-_HTTP_HEADERS = ("host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent")
-OWN_HEADERS = ("Idempotency-Key", CALL_HEADER, "X-Fabric-Agent", "X-Fabric-Output", "traceparent")
-"""What this program says of its call, beside what the protocol wants."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """A provider's protocol below its client library."""
-
-    noun: str
-    """What an answer is called: "chat completion"."""
-    wanted: str
-    """The field that each answer has."""
-    key_header: Callable[[str], tuple[str, str]]
-    """The header that carries a key."""
-    is_answer: Callable[[dict[str, Any]], bool]
-    """Whether the JSON of a 200 is an answer, as far as its client library needs it."""
-    stream: Dialect
-    """What the events of its streams say."""
-    url_hint: str = ""
-    """How the URL usually looks, for one that leads nowhere; begins with "; "."""
-    headers: tuple[str, ...] = ()
-    """What the protocol wants beside HTTP's own. Nothing else leaves: client libraries add headers from the environment."""
-    settle: Callable[[dict[str, Any]], bool] = lambda value: False
-    """Changes what its client library would trip over, or ask again for; True: it changed something."""
-
+STREAM_TYPE = "text/event-stream"
+DONE = "[DONE]"
+JSON = Any
 
 KEY: ContextVar[str] = ContextVar("KEY", default="")
-"""The key that the ask of this task goes out with; empty: none. No client holds one, so that a key that was replaced or deleted is gone."""
+"""The key that the ask of this task goes out with; empty: none. No client keeps one, so that a key that was replaced or deleted is gone."""
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+"""Byte order marks, and the encoding that each stands for."""
 
 
-class WireTransport(VettedTransport):
-    """Sends one request an ask, to ``url``'s own origin, with no credential but ``KEY``; hands up only UTF-8 JSON objects, without that key."""
+class BrokenOff(httpx2.TransportError):
+    """A stream that ended before it said that it was over."""
 
-    def __init__(self, wire: Wire, url: str, gate: Gate | None) -> None:
-        super().__init__(gate, max_bytes=ANSWER_BYTES_MAX, mend=self._mended)
-        self._wire, self._origin = wire, origin(url)
-        self._kept = frozenset(name.lower() for name in (*_HTTP_HEADERS, *OWN_HEADERS, *wire.headers))
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Raises what ``VettedTransport`` does, and Refused for what a client library would send on its own."""
-        exchange = EXCHANGE.get() or Exchange()
-        if exchange.status is not None or exchange.sent:
-            raise Refused("the client library wanted to ask a second time; it may not")
+class Unanswered(Exception):
+    """A refusal. ``fabric.adapters.providers.errors`` reads why."""
+
+
+class Reply:
+    """What comes back for one request: a body at once, or the events of a stream as they come."""
+
+    def __init__(self, response: httpx2.Response, exchange: Exchange) -> None:
+        self._response, self._exchange = response, exchange
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is a stream of events."""
+        kind = self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return self._exchange.status == 200 and kind == STREAM_TYPE
+
+    async def body(self) -> bytes:
+        """The whole body. Raises Refused for one that is too large, and httpx2's transport errors."""
+        async for chunk in self._response.aiter_raw():
+            _grow(self._exchange, chunk)
+        self._exchange.complete = True
+        raw = bytes(self._exchange.body)
+        fitted = _fit(_decoded(raw))
+        self._exchange.mended = fitted != raw
+        self._exchange.body[:] = fitted
+        return fitted
+
+    async def events(self) -> AsyncIterator[dict[str, JSON] | str]:
+        """The events of a stream: their JSON objects, or the text of those that are none.
+
+        Names, ids and comments say nothing that the data does not. An event may have one line of data or several, and servers forget
+        the blank line after it. (WHATWG HTML, "Server-sent events")
+        """
+        lines: list[str] = []
+        async for line in self._lines():
+            if line.startswith(b"data:"):
+                lines.append(self._data(line))
+                value = parse_event(lines[0] if len(lines) == 1 else "\n".join(lines))
+                if value is not None or lines == [DONE]:
+                    yield DONE if value is None else value
+                    lines = []
+            elif not line and lines:
+                yield "\n".join(lines)
+                lines = []
+        if lines:
+            yield "\n".join(lines)
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        rest = bytearray()
+        async for chunk in self._response.aiter_raw():
+            _grow(self._exchange, chunk)
+            rest += chunk
+            if b"\n" not in chunk and b"\r" not in chunk:
+                continue
+            # A carriage return may be the first half of a line's end.
+            kept = 1 if rest.endswith(b"\r") else 0
+            *lines, last = bytes(rest[: len(rest) - kept]).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+            rest = bytearray(last + b"\r" * kept)
+            for line in lines:
+                yield line
+        if rest.strip():
+            yield bytes(rest)
+
+    def _data(self, line: bytes) -> str:
+        fitted = _fit(line)
+        self._exchange.mended = self._exchange.mended or fitted != line
+        return fitted[5:].decode().strip()
+
+    async def aclose(self) -> None:
+        """Closes the connection where the answer is not over."""
+        await self._response.aclose()
+
+
+class ModelTransport(VettedTransport):
+    """Sends one request an ask to a URL's own origin and hands up its answer as it comes."""
+
+    def __init__(self, url: str, gate: Gate | None) -> None:
+        super().__init__(gate, max_bytes=ANSWER_BYTES_MAX)
+        self._origin = origin(url)
+
+    async def send(self, url: str, headers: dict[str, str], body: JSON, exchange: Exchange) -> Reply:
+        """Posts JSON. Raises Refused, OSError (the name has no address) and httpx2's transport errors."""
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        request = httpx2.Request("POST", url, headers={"Content-Type": "application/json", **headers}, content=content)
         if origin(str(request.url)) != self._origin:
-            raise Refused(f"the client library wanted to ask {authority(request.url)} instead; it may not")
-        for name in [name for name in request.headers if name not in self._kept]:
-            del request.headers[name]
-        if key := KEY.get():
-            name, text = self._wire.key_header(key)
-            request.headers[name] = text
-        return await super().handle_async_request(request)
+            raise Refused(f"{authority(request.url)} is not where this model's endpoint is; it is not asked")
+        return Reply(await self.opened(request, exchange), exchange)
 
-    def _passed_on(self, response: httpx2.Response, exchange: Exchange) -> httpx2.AsyncByteStream | None:
-        streams = response.headers.get("content-type", "").partition(";")[0].strip().lower() == STREAM_TYPE
-        plain = response.headers.get("content-encoding", "identity").strip().lower() in ("", "identity")
-        if not (STREAMED.get() and streams and plain and response.status_code == 200):
-            return None
-        return EventStream(response, exchange, _fit, self._wire.stream, ANSWER_BYTES_MAX)
 
-    def _mended(self, body: bytes, exchange: Exchange) -> bytes:
-        mended = _fit(body)
-        exchange.mended = mended != body
-        exchange.body[:] = mended
-        if exchange.status == 200:
-            return self._checked(mended, exchange)
-        return mended
+def headers_of(request: ModelRequest) -> dict[str, str]:
+    """What a request says of itself, beside what its protocol wants."""
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "User-Agent": "fabric-flow",
+        "Idempotency-Key": request.idempotency_key,
+        CALL_HEADER: f"{request.run_id}/{request.command_id}/{request.attempt}",
+        "X-Fabric-Agent": request.agent,
+        "X-Fabric-Output": request.output,
+    }
+    if len(request.trace_id) == 32 and len(request.span_id) == 16:
+        headers["traceparent"] = f"00-{request.trace_id}-{request.span_id}-01"
+    return headers
 
-    def _checked(self, body: bytes, exchange: Exchange) -> bytes:
-        """Raises Malformed for a 200 that is no answer, before the client library meets it."""
-        wire, text = self._wire, body.decode().strip()
-        if not text:
-            raise Malformed("with an empty body")
-        if text.startswith("<"):
-            raise Malformed(f"with a web page instead of JSON{wire.url_hint}")
-        if nesting(text) > DEPTH_MAX:
-            raise Malformed(f"with JSON nested deeper than {DEPTH_MAX} levels")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            raise Malformed(f"not with JSON; it begins with {text[:60]!r}") from None
-        if not isinstance(value, dict) or not wire.is_answer(value):
-            raise Malformed(
-                f"with an error instead of {wire.wanted}"
-                if error_of(body)
-                else f"with JSON that has no {wire.wanted} in it"
-            )
-        if STREAMED.get():
-            raise Malformed(f"at once, where a stream was asked for; set the model's option `{OPTION}` to false")
-        exchange.headers["content-type"] = "application/json"
-        return json.dumps(value).encode() if wire.settle(value) else body
+
+def parsed(text: str, url_hint: str) -> dict[str, JSON]:
+    """The JSON object of a body. Raises Malformed, one sentence, for any other."""
+    if not text.strip():
+        raise Malformed("with an empty body")
+    if text.lstrip().startswith("<"):
+        raise Malformed(f"with a web page instead of JSON{url_hint}")
+    value = parse_event(text)
+    if value is None:
+        raise Malformed(_wrong(text))
+    return value
+
+
+def parse_event(text: str) -> dict[str, JSON] | None:
+    """The JSON object that a text is; None: it is none, or goes too deep."""
+    if nesting(text) > DEPTH_MAX:
+        return None
+    try:
+        value = _lenient.decode(text.strip())
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def no_answer(body: bytes | bytearray, wanted: str) -> Malformed:
+    """A 200 that has an error, or nothing, where an answer is wanted."""
+    return Malformed(
+        f"with an error instead of {wanted}" if error_of(body) else f"with JSON that has no {wanted} in it"
+    )
+
+
+def _wrong(text: str) -> str:
+    """Why a text is no JSON object."""
+    if nesting(text) > DEPTH_MAX:
+        return f"with JSON nested deeper than {DEPTH_MAX} levels"
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            return "with two JSON documents in one body, and which of them is meant is not known"
+        return f"not with JSON; it begins with {text.strip()[:60]!r}"
+    except (ValueError, RecursionError):
+        return f"not with JSON that can be read; it begins with {text.strip()[:60]!r}"
+    return f"with JSON that is no object but {type(value).__name__}"
+
+
+def _number(digits: str) -> int | float:
+    # Python reads no integer of more than 4,300 digits; such a count or index says nothing.
+    return int(digits) if len(digits) <= 400 else float("inf")
+
+
+_lenient = json.JSONDecoder(parse_int=_number)
+
+
+def _grow(exchange: Exchange, chunk: bytes) -> None:
+    exchange.body += chunk
+    if len(exchange.body) > ANSWER_BYTES_MAX:
+        raise Refused(f"the answer is larger than {ANSWER_BYTES_MAX:,} bytes; the rest is not read")
+
+
+def _decoded(body: bytes) -> bytes:
+    """The body in UTF-8, without a byte order mark."""
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(encoding, "replace").encode("utf-8", "replace")
+    return body
 
 
 def _fit(body: bytes) -> bytes:
     """What came, as UTF-8 and without the key that was sent."""
-    mended, key = body.decode("utf-8", "replace").encode(), KEY.get()
-    return mended.replace(key.encode(), b"[key]") if len(key) >= ANSWERED_KEY_CHARS_MIN else mended
+    fitted, key = body.decode("utf-8", "replace").encode(), KEY.get()
+    return fitted.replace(key.encode(), b"[key]") if len(key) >= ANSWERED_KEY_CHARS_MIN else fitted
 
 
 def host_of(url: str) -> str:
@@ -137,14 +223,14 @@ def origin(url: str) -> tuple[str, str] | None:
     """Scheme and ``host:port``; None for what is no http or https URL."""
     if not host_of(url) or not url.startswith(("http://", "https://")):
         return None
-    parsed = httpx2.URL(url)
-    return parsed.scheme, authority(parsed)
+    parsed_url = httpx2.URL(url)
+    return parsed_url.scheme, authority(parsed_url)
 
 
 def shown(url: str) -> str:
     """A URL as it may stand in a message: no user name, password or query."""
     try:
-        parsed = httpx2.URL(url)
-        return f"{parsed.scheme}://{parsed.netloc.decode('ascii', 'replace')}{parsed.path.rstrip('/')}"
+        parsed_url = httpx2.URL(url)
+        return f"{parsed_url.scheme}://{parsed_url.netloc.decode('ascii', 'replace')}{parsed_url.path.rstrip('/')}"
     except (httpx2.InvalidURL, ValueError):
         return repr(url[:100])

@@ -11,7 +11,7 @@ from fabric.core.graph.registry import Registry, condition_of
 from fabric.core.graph.state import NodeOutcome, Turn
 from fabric.core.spec_parts import Name, SpecGroup
 from fabric.core.taxonomy import ErrorClass
-from fabric.core.text import INT64_MAX, clean
+from fabric.core.text import INT_MAX, clean
 
 JSON = Any
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -51,7 +51,7 @@ class ContextEquals(SpecGroup):
     def _plain(cls, value: JsonValue) -> JsonValue:
         cleaned, changed = clean(value)
         if changed:
-            raise ValueError(f"is no value that JSON keeps; write text, numbers up to {INT64_MAX}, true, false or null")
+            raise ValueError(f"is no value that JSON keeps; write text, numbers up to {INT_MAX}, true, false or null")
         kept: JsonValue = cleaned
         return kept
 

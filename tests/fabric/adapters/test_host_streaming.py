@@ -9,7 +9,7 @@ from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.nudge import NullNudge
 from fabric.adapters.owned import Revision
-from fabric.adapters.providers.streaming import STREAM_TYPE
+from fabric.adapters.providers.wire import STREAM_TYPE
 from fabric.adapters.tools.registry import ToolRunner, offers
 from fabric.adapters.writer import JournalWriter
 from fabric.core.context import compile_spec

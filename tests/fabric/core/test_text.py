@@ -24,12 +24,12 @@ def test_any_text_can_be_stored_afterwards(text):
 
 
 def test_values_that_json_or_the_database_refuse_are_changed_and_told():
-    value = {"n": float("nan"), "big": 2**63, "low": -(2**63), "text\0": ["\ud800", (1, True)], "f": 1.5}
+    value = {"n": float("nan"), "big": 2**64, "low": -(2**63), "text\0": ["\ud800", (1, True)], "f": 1.5}
     cleaned, changed = clean(value)
     assert changed
     assert cleaned == {
         "n": None,
-        "big": "9223372036854775808",
+        "big": "18446744073709551616",
         "low": -(2**63),
         "text\ufffd": ["\ufffd", [1, True]],
         "f": 1.5,

@@ -3,13 +3,10 @@
 import asyncio
 import json
 
-import httpx2
 import pytest
 
 from fabric.adapters.providers.asking import Endpoint
-from fabric.adapters.providers.wire import KEY as SENT_KEY
-from fabric.adapters.providers.wire import WireTransport
-from fabric.adapters.tools.outbound import EXCHANGE, SENDING, Exchange, Gate, Refused, Sending
+from fabric.adapters.tools.outbound import SENDING, Gate, Sending
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
 from fabric.core.payloads import json_schema
 from fabric.core.taxonomy import Cause
@@ -166,7 +163,7 @@ def test_whatever_comes_back_is_a_failure_by_name_after_one_request(spoken, step
 
 
 def test_a_page_says_where_the_url_may_be_wrong(spoken):
-    assert f"a web page instead of JSON{spoken.adapter.WIRE.url_hint}" in spoken.ask(html())[0].message
+    assert f"a web page instead of JSON{spoken.adapter.PROTOCOL.url_hint}" in spoken.ask(html())[0].message
 
 
 @pytest.mark.parametrize(
@@ -268,7 +265,7 @@ def test_many_calls_share_one_client(spoken):
         for task in tasks:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        clients = len(provider._clients)
+        clients = len(provider._transports)
         await provider.aclose()
         return len(received), clients, {type(one) for one in ended}
 
@@ -287,21 +284,3 @@ def test_a_model_without_an_id_says_what_to_set(spoken):
     assert (result.cause, received) == (Cause.BAD_CONFIGURATION, [])
     assert "set its `model`" in result.message
     assert ("FABRIC_MODEL" in result.message) == (spoken is OPENAI)
-
-
-@pytest.mark.parametrize("target", ["the same", "another"])
-def test_a_client_library_that_would_ask_again_or_elsewhere_is_stopped(spoken, target):
-    async def go(url, other):
-        token, sent = EXCHANGE.set(Exchange()), SENT_KEY.set(KEY)
-        transport = WireTransport(spoken.adapter.WIRE, url, None)
-        async with httpx2.AsyncClient(transport=transport) as client:
-            if target == "the same":
-                await client.post(url, json={})
-            with pytest.raises(Refused, match="the client library wanted to ask"):
-                await client.post(url if target == "the same" else other, json={})
-        EXCHANGE.reset(token)
-        SENT_KEY.reset(sent)
-
-    with ScriptedEndpoint([spoken.answer("a")]) as endpoint, ScriptedEndpoint([spoken.answer("b")]) as other:
-        asyncio.run(go(spoken.url(endpoint), spoken.url(other)))
-        assert (len(endpoint.received), len(other.received)) == (1 if target == "the same" else 0, 0)

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from fabric.core.inputs import ToolCall
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import Step
 from tests.fabric.adapters.providers.asking import TOOL
@@ -41,7 +40,6 @@ ROWS = [
     (step({"candidates": [7]}), Cause.MALFORMED_ANSWER),
     (step({"candidates": []}), Cause.MALFORMED_ANSWER),
     (step({"promptFeedback": {}}), Cause.MALFORMED_ANSWER),
-    (GOOGLE.answer(None, [("look", '{"at": ', "a")]), Cause.MALFORMED_ANSWER),
 ]
 
 
@@ -80,19 +78,11 @@ def test_thinking_and_cached_tokens_are_charged():
     assert (result.input_tokens, result.output_tokens) == (10, 23)
 
 
-def calls_of(command_id):
+def test_calls_without_ids_are_read():
     parts = [{"functionCall": {"name": "look", "args": {"at": at}}} for at in ("x", "y")]
     given = step({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]})
-    return GOOGLE.ask(given, command_id=command_id, tools=(TOOL,))[0].calls
-
-
-def test_calls_without_ids_are_given_one_each_unlike_another_turn_s():
-    first, again, other = calls_of("plan.r1"), calls_of("plan.r1"), calls_of("plan.r2")
-    assert first == again
-    assert [type(one) for one in first] == [ToolCall, ToolCall]
-    ids = {one.call_id for one in (*first, *other)}
-    assert len(ids) == 4
-    assert all(one.replace("_", "").isalnum() for one in ids)
+    result, _ = GOOGLE.ask(given, tools=(TOOL,))
+    assert [(one.call_id, one.args) for one in result.calls] == [("", {"at": "x"}), ("", {"at": "y"})]
 
 
 def test_a_call_that_was_no_call_is_an_empty_answer():

@@ -1,0 +1,186 @@
+"""Makes a conversation fit for any endpoint, in one place: names, turns, empties, unanswered calls, stray results, sizes, ids.
+
+What every strict endpoint takes: one system text, then turns of user and assistant that alternate, a user first and last; each call answered in
+the turn after it, in order; no empty text. What a provider marked as its own goes back to the model that gave it and to no other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b32encode
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from fabric.core.inputs import ToolCall
+from fabric.runtime.call_ports import ChatMessage
+
+JSON = Any
+TEXT_CHARS_MAX = 1_000_000
+"""Characters of one message; OpenAI's own endpoint refuses some larger ones."""
+NAME_CHARS = 64
+SHORT_ID_CHARS = 9
+"""Mistral takes ids of exactly nine letters and digits, and every other endpoint takes those too."""
+NO_TEXT = "(empty)"
+NO_RESULT = "(no result)"
+NOT_MADE = "(no result: this call was not made)"
+GO_ON = "Go on."
+
+_unfit_name = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+@dataclass(slots=True)
+class SentCall:
+    """A call in the history. ``args`` is an object, whatever the model had written."""
+
+    id: str
+    tool: str
+    args: dict[str, JSON]
+    own: JSON = None
+
+
+@dataclass(slots=True)
+class SentResult:
+    """What a call came to."""
+
+    id: str
+    tool: str
+    text: str
+
+
+@dataclass(slots=True)
+class Turn:
+    """One turn of the conversation. A user's has results before its text, an assistant's calls after it."""
+
+    user: bool
+    texts: list[str] = field(default_factory=list)
+    calls: list[SentCall] = field(default_factory=list)
+    results: list[SentResult] = field(default_factory=list)
+    own: JSON = None
+
+    @property
+    def text(self) -> str:
+        """All its texts."""
+        return "\n\n".join(self.texts)
+
+
+@dataclass(slots=True)
+class Fitted:
+    """A conversation that every endpoint takes."""
+
+    system: str
+    turns: list[Turn]
+    dropped: bool = False
+    """Something that another model's provider marked as its own is left out."""
+
+
+def fit(messages: Sequence[ChatMessage], model: str) -> Fitted:
+    """The conversation for a fabric's model of that name."""
+    system = "\n\n".join(_cut(one.text) for one in messages if one.role == "system" and one.text.strip())
+    fitted = Fitted(system, [])
+    ids: dict[str, tuple[str, str]] = {}
+    for message in messages:
+        if message.role == "assistant":
+            _answer_all(fitted.turns, ids)
+            _add_assistant(fitted, message, model, ids)
+        elif message.role == "tool":
+            _add_result(_user_turn(fitted.turns), message, ids)
+        elif message.role == "user":
+            _answer_all(fitted.turns, ids)
+            _user_turn(fitted.turns).texts.append(_cut(message.text) if message.text.strip() else NO_TEXT)
+    _answer_all(fitted.turns, ids)
+    if not fitted.turns or not fitted.turns[0].user:
+        fitted.turns.insert(0, Turn(user=True, texts=[GO_ON]))
+    if not fitted.turns[-1].user:
+        fitted.turns.append(Turn(user=True, texts=[GO_ON]))
+    return fitted
+
+
+def fit_name(name: str) -> str:
+    """A tool's name in the letters that endpoints take in a history, whatever a model had written."""
+    return _unfit_name.sub("_", name)[:NAME_CHARS] or "unnamed"
+
+
+def short_id(call_id: str) -> str:
+    """An id that every endpoint takes, the same for the same call."""
+    return b32encode(blake2b(call_id.encode(), digest_size=10).digest()).decode().lower()[:SHORT_ID_CHARS]
+
+
+def _user_turn(turns: list[Turn]) -> Turn:
+    """The user's turn that the conversation ends with; a new one where it ends with an assistant's."""
+    if not turns or not turns[-1].user:
+        turns.append(Turn(user=True))
+    return turns[-1]
+
+
+def _add_assistant(fitted: Fitted, message: ChatMessage, model: str, ids: dict[str, tuple[str, str]]) -> None:
+    turns, same = fitted.turns, message.model in ("", model)
+    own = message.own if same else None
+    fitted.dropped = fitted.dropped or (not same and _has_own(message))
+    if not (message.text.strip() or message.calls):
+        return  # An empty answer says nothing, and most endpoints refuse it, reasoning or not.
+    if turns and not turns[-1].user:
+        turn = turns[-1]
+        turn.own = None  # Two answers in one turn: what is a provider's own belongs to one of them.
+    else:
+        turn = Turn(user=False, own=own)
+        turns.append(turn)
+    if message.text.strip():
+        turn.texts.append(_cut(message.text))
+    ids.clear()
+    used: set[str] = set()
+    for call in message.calls:
+        wire = _wire_id(call, used, same=same)
+        used.add(wire)
+        ids[call.call_id] = (wire, fit_name(call.tool))
+        turn.calls.append(SentCall(wire, fit_name(call.tool), _sent_args(call), call.own if same else None))
+
+
+def _wire_id(call: ToolCall, used: set[str], *, same: bool) -> str:
+    """The id that goes out: the endpoint's own, whole, to the model that gave it; else a short one."""
+    given = call.server_id or call.call_id
+    return given if same and given not in used else short_id(call.call_id)
+
+
+def _has_own(message: ChatMessage) -> bool:
+    return message.own is not None or any(call.own is not None for call in message.calls)
+
+
+def _add_result(turn: Turn, message: ChatMessage, ids: dict[str, tuple[str, str]]) -> None:
+    text = _cut(message.text) if message.text.strip() else NO_RESULT
+    known = ids.pop(message.call_id, None)
+    if known is None:
+        turn.texts.append(f"Result of {fit_name(message.tool)}: {text}")
+    else:
+        turn.results.append(SentResult(*known, text))
+
+
+def _answer_all(turns: list[Turn], ids: dict[str, tuple[str, str]]) -> None:
+    """Answers the calls that no result came for, and puts results into the order of their calls."""
+    if not turns:
+        return
+    if ids:
+        turn = _user_turn(turns)
+        turn.results += [SentResult(wire, tool, NOT_MADE) for wire, tool in ids.values()]
+        ids.clear()
+    if turns[-1].user and len(turns[-1].results) > 1:
+        order = {call.id: n for n, call in enumerate(turns[-2].calls)}
+        turns[-1].results.sort(key=lambda result: order[result.id])
+
+
+def _sent_args(call: ToolCall) -> dict[str, JSON]:
+    # Endpoints refuse a history whose arguments do not parse, so what was no object goes back as the text it was.
+    return call.args if isinstance(call.args, dict) else {"invalid_json": call.raw_args[:2_000]}
+
+
+def _cut(text: str) -> str:
+    if len(text) <= TEXT_CHARS_MAX:
+        return text
+    return f"{text[:TEXT_CHARS_MAX]}\n[{len(text) - TEXT_CHARS_MAX:,} more characters are left out]"
+
+
+def compact(value: JSON) -> str:
+    """JSON as it goes out."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,213 @@
+"""Google's ``generateContent``, as the Gemini API and Vertex AI speak it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fabric.adapters.providers.fitting import Fitted, SentCall, Turn
+from fabric.adapters.providers.protocols.chat import offered
+from fabric.adapters.providers.protocols.contract import (
+    Answer,
+    Assembly,
+    Protocol,
+    SaidCall,
+    dicts,
+    finish_of,
+    id_of,
+    malformed_event,
+    text_of,
+)
+from fabric.core.metering import Reported, whole
+from fabric.runtime.call_ports import ModelRequest
+
+JSON = Any
+PASSED_ON: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "seed": "seed",
+    "stop_sequences": "stopSequences",
+}
+"""Options that go out, and the field that each goes out as."""
+
+
+class GenerateContent(Protocol):
+    """``generateContent`` and ``streamGenerateContent``."""
+
+    noun = "answer of generateContent"
+    wanted = "candidates"
+    url_hint = "; the URL is usually https://generativelanguage.googleapis.com"
+
+    def path(self, model: str, *, stream: bool) -> str:
+        """The model is part of the path."""
+        name = model if "/" in model else f"models/{model}"
+        return f"/v1beta/{name}:{verb(stream=stream)}"
+
+    def body(self, request: ModelRequest, fitted: Fitted, *, model: str, schema: bool, stream: bool) -> dict[str, JSON]:
+        """The request's body."""
+        options = request.model.options
+        config: dict[str, JSON] = {"maxOutputTokens": request.max_output_tokens}
+        config |= {field: options[name] for name, field in PASSED_ON.items() if name in options}
+        if schema:
+            config |= {"responseMimeType": "application/json", "responseJsonSchema": dict(request.output_schema or {})}
+        body: dict[str, JSON] = {"contents": [_content(turn) for turn in fitted.turns], "generationConfig": config}
+        if fitted.system:
+            body["systemInstruction"] = {"parts": [{"text": fitted.system}]}
+        if request.tools and request.model.tool_calls:
+            body["tools"] = [
+                {"functionDeclarations": [offered(tool, "parametersJsonSchema") for tool in request.tools]}
+            ]
+        return body | dict(options.get("extra_body") or {})
+
+    def is_answer(self, value: dict[str, JSON]) -> bool:
+        """Candidates, or why there are none: the prompt was blocked."""
+        candidates = value.get("candidates")
+        if isinstance(candidates, list) and candidates:
+            return all(isinstance(one, dict) for one in candidates)
+        return _blocked(value)
+
+    def read(self, value: dict[str, JSON]) -> Answer:
+        """The first candidate."""
+        model, usage = text_of(value.get("modelVersion")), reported(value.get("usageMetadata"))
+        first = next(iter(dicts(value.get("candidates"))), None)
+        if first is None:
+            return Answer(finish="content_filter", model=model, usage=usage)
+        parts = _parts(first)
+        texts = [text_of(part.get("text")) for part in parts if not part.get("thought")]
+        calls = [_call(part) for part in parts if isinstance(part.get("functionCall"), dict)]
+        own = _own(parts)
+        return Answer("".join(texts), calls, finish_of(first.get("finishReason")), model, usage, own)
+
+    def assembly(self) -> Assembly:
+        """Begins to put a stream together."""
+        return _Assembly()
+
+
+def verb(*, stream: bool) -> str:
+    """What is asked of the model, as the path has it."""
+    return "streamGenerateContent?alt=sse" if stream else "generateContent"
+
+
+def reported(usage: JSON) -> Reported:
+    """Tokens; those of thoughts and of tools' prompts are counted apart."""
+    if not isinstance(usage, dict):
+        return Reported()
+    return Reported(
+        input=whole(usage.get("promptTokenCount")),
+        output=whole(usage.get("candidatesTokenCount")),
+        total=whole(usage.get("totalTokenCount")),
+        cached=whole(usage.get("cachedContentTokenCount")),
+        reasoning=whole(usage.get("thoughtsTokenCount")),
+        reasoning_inside=False,
+        audio_in=_audio(usage.get("promptTokensDetails")),
+        audio_out=_audio(usage.get("candidatesTokensDetails")),
+    )
+
+
+def _audio(details: JSON) -> int | None:
+    return next((whole(one.get("tokenCount")) for one in dicts(details) if one.get("modality") == "AUDIO"), None)
+
+
+def _blocked(value: dict[str, JSON]) -> bool:
+    feedback = value.get("promptFeedback")
+    return isinstance(feedback, dict) and bool(feedback.get("blockReason"))
+
+
+# -- going out ---------------------------------------------------------------------------------------------------------
+
+
+def _content(turn: Turn) -> dict[str, JSON]:
+    if turn.user:
+        results: list[JSON] = [
+            {"functionResponse": {"name": one.tool, "response": {"output": one.text}, "id": one.id}}
+            for one in turn.results
+        ]
+        return {"role": "user", "parts": results + [{"text": text} for text in turn.texts]}
+    opaque = [part["opaque"] for part in turn.own or ()]
+    texts = (
+        []
+        if any("text" in part and not part.get("thought") for part in opaque)
+        else [{"text": text} for text in turn.texts]
+    )
+    return {"role": "model", "parts": [*opaque, *texts, *(_sent(call) for call in turn.calls)]}
+
+
+def _sent(call: SentCall) -> dict[str, JSON]:
+    return {"functionCall": {"name": call.tool, "args": call.args, "id": call.id}} | (call.own or {})
+
+
+# -- coming back -------------------------------------------------------------------------------------------------------
+
+
+def _parts(candidate: dict[str, JSON]) -> list[dict[str, JSON]]:
+    content = candidate.get("content")
+    return dicts(content.get("parts")) if isinstance(content, dict) else []
+
+
+def _call(part: dict[str, JSON]) -> SaidCall:
+    call = part["functionCall"]
+    own = {name: one for name, one in part.items() if name != "functionCall" and one} or None
+    return SaidCall(id_of(call.get("id")), text_of(call.get("name")), call.get("args"), own)
+
+
+def _own(parts: list[dict[str, JSON]]) -> JSON:
+    """Parts that go back as they came: signed texts, code, thoughts with a signature. None: there are none.
+
+    A signature belongs to its part, so where one text is signed all of them go back as they were. (Gemini API, "Thought signatures")
+    """
+    spoken = [
+        part for part in parts if "functionCall" not in part and (not part.get("thought") or "thoughtSignature" in part)
+    ]
+    if all(set(part) <= {"text", "thought"} for part in spoken):
+        return None
+    return [{"opaque": part} for part in spoken]
+
+
+class _Assembly(Assembly):
+    """Chunks, each a body of its own with the parts that are new in it."""
+
+    whole_at_once = True
+
+    def __init__(self) -> None:
+        self._top: dict[str, JSON] = {}
+        self._parts: list[JSON] = []
+        self._finish: JSON = None
+
+    def take(self, event: dict[str, JSON]) -> None:
+        """A chunk. Its count of tokens holds once the answer is over: those on the way are of what had come."""
+        candidates = event.get("candidates")
+        if candidates is not None and not (
+            isinstance(candidates, list) and all(isinstance(c, dict) for c in candidates)
+        ):
+            raise malformed_event()
+        self._top |= {name: event[name] for name in ("modelVersion", "promptFeedback") if event.get(name)}
+        first = next(iter(candidates or ()), {})
+        for part in _parts(first):
+            # A piece of text is added to the one before it.
+            said = bool(part.get("text")) or bool(set(part) - {"text", "thought"})
+            self.output = self.output or said
+            if said:
+                self._add(part)
+        self._finish = first.get("finishReason") or self._finish
+        self.over = bool(self._finish) or _blocked(self._top)
+        if self.over and event.get("usageMetadata") is not None:
+            self._top["usageMetadata"] = event["usageMetadata"]
+
+    def _add(self, part: dict[str, JSON]) -> None:
+        last = self._parts[-1] if self._parts else {}
+        kinds = {"text", "thought"}
+        if set(part) <= kinds and last and set(last) <= kinds and part.get("thought") == last.get("thought"):
+            self._parts[-1] = {**last, "text": text_of(last.get("text")) + text_of(part.get("text"))}
+        else:
+            self._parts.append(part)
+
+    def begun(self) -> int:
+        """Calls that have come, each whole."""
+        return sum("functionCall" in part for part in self._parts)
+
+    def body(self) -> dict[str, JSON]:
+        """A body with one candidate."""
+        if _blocked(self._top) and not self._parts:
+            return self._top
+        candidate = {"content": {"role": "model", "parts": self._parts}, "finishReason": self._finish}
+        return {**self._top, "candidates": [candidate]}
