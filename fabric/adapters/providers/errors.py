@@ -15,7 +15,14 @@ import httpx2
 
 from fabric.adapters.providers.refusals.advice import SCHEMA_NAMES, SCHEMA_OFF, advice_on
 from fabric.adapters.providers.refusals.bodies import error_of, is_page, page_title
-from fabric.adapters.providers.refusals.causes import QUOTA_S, cause_of, codes_of, status_in_200
+from fabric.adapters.providers.refusals.causes import (
+    GAVE_UP,
+    QUOTA_S,
+    cause_of,
+    codes_of,
+    status_in_200,
+    status_of_code,
+)
 from fabric.adapters.providers.waiting import Back, back_of, wait_s
 from fabric.adapters.tools.outbound import Exchange, causes, transport_failure
 from fabric.core.frozen import replace
@@ -52,10 +59,12 @@ STATUS_SENTENCES: Mapping[int, str] = {
     460: "a load balancer in front of {where} gave up the request before there was an answer ({http})",
     499: "a proxy in front of {where} gave up the request before there was an answer ({http})",
     501: "{where} does not know this kind of request ({http}){url_hint}",
+    504: "a proxy in front of {where} gave up waiting for the model ({http})",
     511: "a network in between wants a sign-in before {where} can be asked ({http})",
     521: "{where} is down, says the proxy in front of it ({http})",
     522: "the proxy in front of {where} could not connect to it ({http})",
     523: "the proxy in front of {where} could not reach it ({http})",
+    524: "a proxy in front of {where} gave up waiting for the model ({http})",
     529: "{where} has too much to do ({http})",
 }
 """Where a status says more than its cause; it holds as long as the cause is the status's own."""
@@ -198,11 +207,18 @@ def _refused(
         cause,
         _sentence(_template(cause, status, said, asked, exchange, advice), status, said, asked, exchange, when),
         raw=raw,
-        status=status,
+        status=_reported(exchange.status, said),
         retry_after_s=wait,
         # Whoever gave up waiting for the model may have paid for what it did so far.
-        billed=cause is Cause.TIMEOUT,
+        billed=cause is Cause.TIMEOUT or (status in GAVE_UP and cause is Cause.SERVER_ERROR),
     )
+
+
+def _reported(status: int | None, said: Mapping[str, str]) -> int | None:
+    """The HTTP status; of an error inside a 200 the status that it writes as its code, else 500."""
+    if status is None or status >= 300:
+        return status
+    return next((one for field in ("code", "status") if (one := status_of_code(said.get(field, "")))), 500)
 
 
 def _when(back: Back | None, cause: Cause, now: float) -> str:
@@ -221,7 +237,7 @@ def _sentence(template: str, status: int, said: Mapping[str, str], asked: Asked,
     message, page = said.get("message", ""), is_page(exchange.body)
     sentence = template.format(
         where=asked.where,
-        http=f"HTTP {status}" if exchange.status == status else f"HTTP {exchange.status} with an error in it",
+        http=f"HTTP {exchange.status}{' with an error in it' if exchange.status != status else ''}",
         model=asked.model,
         name=asked.name,
         key_advice=_key_advice(asked),

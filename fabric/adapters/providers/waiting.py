@@ -66,7 +66,7 @@ def wait_s(headers: httpx2.Headers, said: Mapping[str, str], now: float, *, limi
 
     ``said`` is what ``errors.error_of`` read; ``now`` is seconds since the epoch.
     """
-    told = [_header_s(headers, now), _delay_s(said)]
+    told = [_header_s(headers, now), duration_s(said.get("retry_delay", ""))]
     if limited:
         in_words = back_in_words(said, now)
         told += [None if in_words is None else in_words.in_s, _used_up_s(headers, now)]
@@ -78,10 +78,9 @@ def back_of(headers: httpx2.Headers, said: Mapping[str, str], now: float) -> Bac
     """When what is used up is back: by the error's own words, by the limits of which nothing remains, else by Retry-After. None: nobody says."""
     if (in_words := back_in_words(said, now)) is not None:
         return in_words
-    if delay := _delay_s(said):
-        return Back(delay)
-    if used_up := _used_up_s(headers, now):
-        return Back(used_up)
+    for told in (duration_s(said.get("retry_delay", "")), _used_up_s(headers, now)):
+        if told is not None and 0 < told <= BACK_MAX_S:
+            return Back(told)
     header = _header_s(headers, now)
     return Back(header, least=header >= RETRY_AFTER_MAX_S) if header else None
 
@@ -112,11 +111,6 @@ def _seconds_of(text: str) -> float:
     return sum(float(number) * _UNITS["ms" if unit.startswith(("ms", "milli")) else unit[0]] for number, unit in found)
 
 
-def _delay_s(said: Mapping[str, str]) -> float | None:
-    delay = duration_s(said.get("retry_delay", ""))
-    return None if delay is None or delay > BACK_MAX_S else delay
-
-
 def _header_s(headers: httpx2.Headers, now: float) -> float | None:
     try:
         return retry_after_s(headers, now)
@@ -133,7 +127,7 @@ def _used_up_s(headers: httpx2.Headers, now: float) -> float | None:
             continue
         reset = f"anthropic-ratelimit-{found['a']}-reset" if found["a"] else f"x-ratelimit-reset-{found['x']}"
         resets.append(headers.get(reset, ""))
-    waits = [wait for wait in (_until_s(reset, now) for reset in resets) if wait is not None and wait <= BACK_MAX_S]
+    waits = [wait for wait in (_until_s(reset, now) for reset in resets) if wait is not None]
     return max(waits, default=None)
 
 

@@ -123,7 +123,7 @@ STATUS_NAMES: Mapping[int, str] = {
     402: "payment_required",
     403: "permission_error permission_denied permission_denied_error forbidden PermissionDeniedError",
     404: "not_found_error not_found resource_not_found_error ResourceNotFoundException",
-    408: "request_timeout timeout ModelTimeoutException",
+    408: "request_timeout timeout timeout_error deadline_exceeded ModelTimeoutException",
     409: "aborted conflict conflict_error",
     413: "request_too_large payload_too_large",
     422: "unprocessable_entity UnprocessableEntityError",
@@ -134,12 +134,12 @@ STATUS_NAMES: Mapping[int, str] = {
     501: "unimplemented not_implemented",
     502: "bad_gateway BadGatewayError APIConnectionError upstream_error",
     503: "service_unavailable service_unavailable_error unavailable ServiceUnavailableException",
-    504: "timeout_error deadline_exceeded gateway_timeout",
+    504: "gateway_timeout",
     529: "overloaded_error overloaded engine_overloaded_error",
 }
 """Generic codes, apart by spaces: each is no more than the name of a status. LiteLLM's and AWS's are the names of their exceptions."""
 
-UNCLEAR = frozenset({200, 400, 422, 500, 502, 503})
+UNCLEAR = frozenset({200, 400, 422, 500, 502, 503, 504})
 """Statuses that say little: the name of a clearer one beats them."""
 
 
@@ -176,18 +176,21 @@ STATUS: Mapping[int, Cause] = {
     501: Cause.BAD_CONFIGURATION,
     502: Cause.SERVER_ERROR,
     503: Cause.SERVER_ERROR,
-    504: Cause.TIMEOUT,
+    504: Cause.SERVER_ERROR,
     511: Cause.BAD_CONFIGURATION,
-    # Cloudflare: 520 to 523 had no answer from the endpoint, 524 gave up waiting for one.
+    # Cloudflare's.
     520: Cause.SERVER_ERROR,
     521: Cause.SERVER_ERROR,
     522: Cause.SERVER_ERROR,
     523: Cause.SERVER_ERROR,
-    524: Cause.TIMEOUT,
+    524: Cause.SERVER_ERROR,
     529: Cause.SERVER_ERROR,
 }
 """By status alone. The rest by hundreds: 3xx bad configuration, 4xx bad request, 5xx server error."""
 _HUNDREDS = {3: Cause.BAD_CONFIGURATION, 4: Cause.BAD_REQUEST, 5: Cause.SERVER_ERROR}
+
+GAVE_UP = frozenset({408, 460, 499, 504, 524})
+"""Statuses by which somebody in front of a model stopped waiting for it: what it did until then may be billed."""
 
 _any_refusal = frozenset(range(400, 500))
 _W = re.IGNORECASE
@@ -312,7 +315,10 @@ def status_in_200(said: Mapping[str, str]) -> int:
     return status
 
 
+def status_of_code(code: str) -> int | None:
+    """The status that a code is written as: "429"; None: it is none."""
+    return int(code) if code.isascii() and code.isdigit() and len(code) == 3 and 400 <= int(code) < 600 else None
+
+
 def _named(code: str) -> int:
-    if code.isascii() and code.isdigit() and len(code) == 3 and 400 <= int(code) < 600:
-        return int(code)
-    return NAMED.get(code, 0)
+    return status_of_code(code) or NAMED.get(code, 0)
