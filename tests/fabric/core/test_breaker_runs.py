@@ -168,3 +168,18 @@ def test_without_breakers_nothing_is_looked_at():
     made = world({"worker": fails(Cause.SERVER_ERROR)}).start().go()
     assert made.reactions == ["retry"] * 5 + ["escalate"]
     assert endpoint().kind not in str(vars(made.guards))
+
+
+@pytest.mark.parametrize(
+    ("told_s", "least_s", "most_s"), [(1.0, 4.0, 10.0), (7.0, 28.0, 35.0), (0.0, 120.0, 140.0), (None, 120.0, 140.0)]
+)
+def test_four_429s_take_as_long_as_they_ask_for(told_s, least_s, most_s):
+    """Three open the breaker, the fourth is its probe. Without a told wait the breaker cools for its own 60 s, twice."""
+    limited = [fails(Cause.RATE_LIMIT, retry_after_s=told_s)] * 4
+    made = world({"worker": [*limited, summary("Here.")]}, {"preset": "rate_limit"}).start().go()
+    assert made.end.state is RunState.COMPLETED
+    assert made.reactions.count("wait_for_breaker") == 2
+    assert len(made.requests) == 5
+    took_s = (made.events[-1].at - made.events[0].at) / 1_000_000
+    assert least_s <= took_s <= most_s
+    assert state(made) == "closed"
