@@ -119,9 +119,9 @@ _CODES: Mapping[Cause, tuple[str, ...]] = {
 STATUS_NAMES: Mapping[int, str] = {
     400: "invalid_request_error invalid_request invalid_argument invalid_parameter bad_request BadRequestError"
     " failed_precondition out_of_range ValidationException",
-    401: "authentication_error unauthenticated unauthorized AuthenticationError",
+    401: "authentication_error unauthenticated unauthorized",
     402: "payment_required",
-    403: "permission_error permission_denied permission_denied_error forbidden PermissionDeniedError",
+    403: "permission_error permission_denied permission_denied_error forbidden",
     404: "not_found_error not_found resource_not_found_error ResourceNotFoundException",
     408: "request_timeout timeout timeout_error deadline_exceeded ModelTimeoutException",
     409: "aborted conflict conflict_error",
