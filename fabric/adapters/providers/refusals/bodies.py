@@ -22,7 +22,7 @@ _TYPES = ("type", "error_type", "__type")
 _DELAYS_S = ("retry_after", "retryAfter", "retry_after_seconds", "resets_in_seconds", "retry_after_s", "Retry-After")
 _RESETS = ("resets_at", "reset_at", "resetsAt", "resetAt", "reset_time", "nextResetTime", "X-RateLimit-Reset")
 _litellm = re.compile(r"\blitellm\.(?:exceptions\.)?(\w+)")
-_title = re.compile(rb"<title[^>]*>([^<]{1,200})</title", re.IGNORECASE)
+_title = re.compile(rb"<title[^>]{0,200}>([^<]{1,200})</title", re.IGNORECASE)
 
 
 def error_of(body: bytes | bytearray, headers: httpx2.Headers | None = None) -> dict[str, str]:
@@ -48,7 +48,7 @@ def is_page(body: bytes | bytearray) -> bool:
 
 def page_title(body: bytes | bytearray) -> str:
     """The title of a web page; empty: it has none."""
-    found = _title.search(bytes(body[:BODY_BYTES]))
+    found = _title.search(bytes(body[: BODY_BYTES // 10]))
     return found[1].decode("utf-8", "replace").strip() if found else ""
 
 
@@ -197,7 +197,7 @@ def _embedded(text: str) -> JSON:
         except (ValueError, RecursionError):
             continue
     try:
-        return ast.literal_eval(inside)
+        return ast.literal_eval(inside) if inside.startswith("{'") else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
 

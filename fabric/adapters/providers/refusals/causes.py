@@ -249,9 +249,9 @@ _limit_words = re.compile(
 )
 _long_words = re.compile(
     r"\b(daily|weekly|monthly|[tr]pd|billing (cycle|period)|usage limit|tokens? plan)\b|\bper[ _-]?(day|week|month)\b"
-    r"|[^\W\d_] ?/ ?(day|week|month)\b|\b\d+[ -]?hours?\b.{0,40}\b(quota|limit|window)\b"
+    r"|[^\W\d_] ?/ ?(day|week|month)\b|\b\d{1,3}[ -]?hours?\b.{0,40}\b(quota|limit|window)\b"
     r"|\bquota\b.{0,20}\b(exhausted|used up|depleted)\b|\b(exhausted|used up)\b.{0,40}\b(quota|credits|plan)\b"
-    r"|每日|每天|每周|每月|\d+ ?小时",
+    r"|每日|每天|每周|每月|\d{1,3} ?小时",
     _W,
 )
 

@@ -1,11 +1,16 @@
 """The bodies of refusals, form by form."""
 
 import json
+import time
 
 import httpx2
 import pytest
 
+from fabric.adapters.providers.refusals.advice import advice_on
 from fabric.adapters.providers.refusals.bodies import error_of, is_page, page_title
+from fabric.adapters.providers.refusals.causes import cause_of
+from fabric.adapters.providers.waiting import back_of
+from fabric.core.taxonomy import Cause
 
 LITELLM = (
     'litellm.RateLimitError: AnthropicException - {"type":"error","error":{"type":"rate_limit_error","message":"Slow"}}'
@@ -101,3 +106,17 @@ def test_a_page_is_known_by_its_first_sign_and_named_by_its_title():
     assert is_page(page)
     assert page_title(page) == "Attention Required!"
     assert (page_title(b"<html>"), is_page(b"1 < 2"), is_page(b"")) == ("", False, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["<title" * 20_000, "9" * 20_000, "max_tokens " * 2_000, "again 1s" * 3_000, "{'a':" * 4_000, "{" * 9_000]
+)
+def test_a_text_made_to_take_long_is_read_at_once(text):
+    body, began = json.dumps({"error": {"message": text}}).encode(), time.process_time()
+    for raw in (body, text.encode(), b"<" + text.encode()):
+        said = error_of(raw)
+        page_title(raw)
+        back_of(httpx2.Headers(), said, 1e9)
+        assert cause_of(429, said) in (Cause.RATE_LIMIT, Cause.QUOTA)
+        advice_on(said, ())
+    assert time.process_time() - began < 3

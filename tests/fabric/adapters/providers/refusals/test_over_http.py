@@ -16,7 +16,7 @@ from fabric.adapters.providers.streaming import STREAM_TYPE
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.providers.asking import TOOL, request
-from tests.fabric.adapters.providers.wires import ALL, OPENAI, event
+from tests.fabric.adapters.providers.wires import ALL, event
 
 NOW = int(time.time())
 LATER = (NOW // 60 + 5 * 60) * 60
