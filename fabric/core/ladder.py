@@ -189,12 +189,10 @@ def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
 
 
 def delay_s(work: Work, failure: Failure, spent: int) -> float:
-    """Seconds until the next attempt: Retry-After, or full jitter ``U(0, base * factor^n)`` under the cap, n = 0 first."""
-    if failure.retry_after_s is not None:
-        return failure.retry_after_s
+    """Seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap, n = 0 first, or Retry-After where that is longer."""
     assert failure.issued is not None
     drawn = unit(work.ctx.seed, "backoff", f"{failure.issued.command_id}#{failure.issued.attempt}")
-    return backoff_s(work.compiled.spec.policy, spent, drawn)
+    return max(backoff_s(work.compiled.spec.policy, spent, drawn), failure.retry_after_s or 0.0)
 
 
 def backoff_s(policy: FlowPolicy, spent: int, drawn: float) -> float:

@@ -137,8 +137,9 @@ def _retry(work: Work, failure: Failure, choice: Choice) -> None:
     if issued is None:
         rerun(work, ladder.rerunnable(work, failure), choice.trip.message)
         return
-    source: Source = "backoff" if failure.retry_after_s is None else "retry_after"
-    _schedule(work, issued, ladder.delay_s(work, failure, choice.spent), source, retry_budget.UNITS)
+    delay = ladder.delay_s(work, failure, choice.spent)
+    source: Source = "retry_after" if delay == failure.retry_after_s else "backoff"
+    _schedule(work, issued, delay, source, retry_budget.UNITS)
 
 
 def _wait_for_breaker(work: Work, failure: Failure, choice: Choice) -> None:

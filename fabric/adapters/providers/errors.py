@@ -1,25 +1,36 @@
-"""What an endpoint's refusal means: tables from HTTP status, structured code and wording to a ``Cause``.
+"""A call that an endpoint refused, or that broke, as a ``CallFailed``: its cause, one sentence for a person, and the endpoint's own text.
 
-Structured code first, then whole-word pattern on the endpoint's own message, then the status. The raw text is kept, cleaned and without the
-key. (semantics.md 2: "expected 500 rows" is not a server error.)
+What a refusal means stands in ``refusals``. The raw text is kept, cleaned and without the key.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from math import ceil
 
 import httpx2
 
-from fabric.adapters.providers.waiting import wait_s
+from fabric.adapters.providers.refusals.advice import SCHEMA_NAMES, SCHEMA_OFF, advice_on
+from fabric.adapters.providers.refusals.bodies import error_of, is_page, page_title
+from fabric.adapters.providers.refusals.causes import (
+    GAVE_UP,
+    QUOTA_S,
+    cause_of,
+    codes_of,
+    status_in_200,
+    status_of_code,
+)
+from fabric.adapters.providers.waiting import Back, back_of, wait_s
 from fabric.adapters.tools.outbound import Exchange, causes, transport_failure
 from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean_text
+
+__all__ = ["SENTENCES", "Asked", "Malformed", "Names", "came_in_part", "classify", "error_of", "failed", "fit"]
 
 RAW_CHARS = 2_000
 """Characters of an endpoint's answer that are kept with a failure."""
@@ -27,134 +38,45 @@ SAID_CHARS = 300
 KEY_CHARS_MIN = 6
 """A shorter key is a word ("none", "local") that is no secret and that any text may hold."""
 
-CODES: Mapping[str, Cause] = {
-    "context_length_exceeded": Cause.CONTEXT_LENGTH,
-    "context_window_exceeded": Cause.CONTEXT_LENGTH,
-    "exceed_context_size_error": Cause.CONTEXT_LENGTH,
-    "string_above_max_length": Cause.CONTEXT_LENGTH,
-    "insufficient_quota": Cause.QUOTA,
-    "quota_exceeded": Cause.QUOTA,
-    "billing_hard_limit_reached": Cause.QUOTA,
-    "billing_not_active": Cause.QUOTA,
-    "billing_error": Cause.QUOTA,
-    "insufficient_balance": Cause.QUOTA,
-    "rate_limit_exceeded": Cause.RATE_LIMIT,
-    "rate_limit_error": Cause.RATE_LIMIT,
-    "too_many_requests": Cause.RATE_LIMIT,
-    "invalid_api_key": Cause.AUTH,
-    "invalid_authentication": Cause.AUTH,
-    "authentication_error": Cause.AUTH,
-    "permission_error": Cause.AUTH,
-    "permission_denied": Cause.AUTH,
-    "model_not_found": Cause.UNKNOWN_MODEL,
-    "model_not_available": Cause.UNKNOWN_MODEL,
-    "unknown_model": Cause.UNKNOWN_MODEL,
-    "deployment_not_found": Cause.UNKNOWN_MODEL,
-    "content_filter": Cause.CONTENT_FILTER,
-    "content_policy_violation": Cause.CONTENT_FILTER,
-    "moderation_blocked": Cause.CONTENT_FILTER,
-    "overloaded_error": Cause.SERVER_ERROR,
-    "service_unavailable": Cause.SERVER_ERROR,
-    "server_error": Cause.SERVER_ERROR,
-    "internal_error": Cause.SERVER_ERROR,
-    # Anthropic's types.
-    "request_too_large": Cause.CONTEXT_LENGTH,
-    "api_error": Cause.SERVER_ERROR,
-    "timeout_error": Cause.TIMEOUT,
-    # Google's statuses, the reasons of its ErrorInfo, and which quota its QuotaFailure names. RESOURCE_EXHAUSTED and
-    # INVALID_ARGUMENT say too little: what is in their details, their wording and the HTTP status decide.
-    "unauthenticated": Cause.AUTH,
-    "api_key_invalid": Cause.AUTH,
-    "api_key_expired": Cause.AUTH,
-    "api_key_service_blocked": Cause.AUTH,
-    "api_key_http_referrer_blocked": Cause.AUTH,
-    "api_key_ip_address_blocked": Cause.AUTH,
-    "service_disabled": Cause.AUTH,
-    "billing_disabled": Cause.QUOTA,
-    "quota_of_a_day": Cause.QUOTA,
-    "quota_that_returns": Cause.RATE_LIMIT,
-    "unavailable": Cause.SERVER_ERROR,
-    "internal": Cause.SERVER_ERROR,
-    "deadline_exceeded": Cause.TIMEOUT,
-}
-"""What an endpoint says in a field of its own: ``CODE_FIELDS``."""
-CODE_FIELDS = ("reason", "code", "type", "status")
-"""The fields of an error that hold a code, the most particular first."""
-
-_any_refusal = frozenset(range(400, 500))
-_W = re.IGNORECASE
-PATTERNS: tuple[tuple[frozenset[int], re.Pattern[str], Cause], ...] = (
-    (
-        frozenset({400, 413, 422, 500}),
-        re.compile(
-            r"\b(context (length|window|size|limit)|maximum context|prompt is too long|too many tokens"
-            r"|exceeds the maximum number of tokens)\b",
-            _W,
-        ),
-        Cause.CONTEXT_LENGTH,
-    ),
-    (
-        _any_refusal,
-        re.compile(
-            r"\b(insufficient (quota|balance|credits?|funds)|exceeded your current quota|credit balance is too low"
-            r"|credits are depleted)\b",
-            _W,
-        ),
-        Cause.QUOTA,
-    ),
-    (
-        frozenset({400, 404, 422}),
-        re.compile(r"\bmodels?\b.{0,120}\b(not found|does not exist|unknown|not available|not supported)\b", _W),
-        Cause.UNKNOWN_MODEL,
-    ),
-    (frozenset({404}), re.compile(r"\b(model|deployment|engine)\b", _W), Cause.UNKNOWN_MODEL),
-    # llama.cpp's Python server answers 500 to a request that it does not understand.
-    (frozenset({500}), re.compile(r"\bvalidation errors?\b", _W), Cause.BAD_REQUEST),
-    (
-        frozenset({400, 403}),
-        re.compile(r"\bcontent (filter(ing)?|policy|management policy)\b", _W),
-        Cause.CONTENT_FILTER,
-    ),
-)
-"""Statuses, words in the endpoint's message, cause; the first row that fits."""
-
-STATUS: Mapping[int, Cause] = {
-    400: Cause.BAD_REQUEST,
-    401: Cause.AUTH,
-    402: Cause.QUOTA,
-    403: Cause.AUTH,
-    404: Cause.BAD_CONFIGURATION,
-    405: Cause.BAD_CONFIGURATION,
-    408: Cause.TIMEOUT,
-    409: Cause.SERVER_ERROR,
-    413: Cause.CONTEXT_LENGTH,
-    422: Cause.BAD_REQUEST,
-    425: Cause.SERVER_ERROR,
-    429: Cause.RATE_LIMIT,
-}
-"""By status alone. The rest by hundreds: 3xx bad configuration, 4xx bad request, 5xx server error."""
-
-_HUNDREDS = {3: Cause.BAD_CONFIGURATION, 4: Cause.BAD_REQUEST, 5: Cause.SERVER_ERROR}
-
 SENTENCES: Mapping[Cause, str] = {
-    Cause.AUTH: "{where} refused the key (HTTP {status}); {key_advice}",
-    Cause.QUOTA: "{where} says that the account's quota or credit is used up (HTTP {status})",
-    Cause.RATE_LIMIT: "{where} asks for fewer requests (HTTP {status})",
-    Cause.SERVER_ERROR: "{where} failed on its side (HTTP {status})",
-    Cause.TIMEOUT: "{where} gave up waiting for the model (HTTP {status})",
-    Cause.UNKNOWN_MODEL: "{where} has no model named {model!r} (HTTP {status}); {model_advice}",
-    Cause.BAD_CONFIGURATION: "{where} has nothing to ask there (HTTP {status}){url_hint}",
-    Cause.CONTEXT_LENGTH: "the prompt is longer than model {model!r} at {where} takes (HTTP {status})",
-    Cause.CONTENT_FILTER: "{where} withheld the answer by its content filter (HTTP {status})",
-    Cause.BAD_REQUEST: "{where} does not take this request (HTTP {status})",
+    Cause.AUTH: "{where} refused the key ({http}); {key_advice}",
+    Cause.QUOTA: "{where} says that the account's quota or credit is used up ({http}){back}",
+    Cause.RATE_LIMIT: "{where} asks for fewer requests ({http}){back}",
+    Cause.SERVER_ERROR: "{where} failed on its side ({http})",
+    Cause.TIMEOUT: "{where} gave up waiting for the model ({http})",
+    Cause.UNKNOWN_MODEL: "{where} has no model named {model!r} ({http}); {model_advice}",
+    Cause.BAD_CONFIGURATION: "{where} has nothing to ask there ({http}){url_hint}",
+    Cause.CONTEXT_LENGTH: "the prompt is longer than model {model!r} at {where} takes ({http})",
+    Cause.CONTENT_FILTER: "{where} withheld the answer by its content filter ({http})",
+    Cause.BAD_REQUEST: "{where} does not take this request ({http})",
 }
-
-SCHEMA_ADVICE = "{where} does not take a response format (HTTP {status}); set `structured_output: false` on the fabric's model {name!r}"
-_no_schema = re.compile(
-    r"\b(response_format|json_schema|json_object|structured[ _]outputs?|guided_json|grammar|output_config|output_format"
-    r"|response_?json_?schema|response_?mime_?type|response_?schema)\b",
-    _W,
+_MOVED = "{where} is moved ({http}), and redirects are not followed; set the URL to where it is now"
+STATUS_SENTENCES: Mapping[int, str] = {
+    **dict.fromkeys(range(300, 400), _MOVED),
+    407: "a proxy in front of {where} wants a sign-in of its own ({http}); set the URL to one that needs none",
+    409: "{where} was busy with another request that conflicts with this one ({http})",
+    425: "{where} would not take the request this early in its connection ({http})",
+    460: "a load balancer in front of {where} gave up the request before there was an answer ({http})",
+    499: "a proxy in front of {where} gave up the request before there was an answer ({http})",
+    501: "{where} does not know this kind of request ({http}){url_hint}",
+    504: "a proxy in front of {where} gave up waiting for the model ({http})",
+    511: "a network in between wants a sign-in before {where} can be asked ({http})",
+    521: "{where} is down, says the proxy in front of it ({http})",
+    522: "the proxy in front of {where} could not connect to it ({http})",
+    523: "the proxy in front of {where} could not reach it ({http})",
+    524: "a proxy in front of {where} gave up waiting for the model ({http})",
+    529: "{where} has too much to do ({http})",
+}
+"""Where a status says more than its cause; it holds as long as the cause is the status's own."""
+_PAGE_REFUSES = (
+    "a web page came in place of an answer of {where} ({http}): a proxy, firewall or sign-in page did not let the request "
+    "through; check the URL, and {key_advice}"
 )
+_PAGE = "; a web page came, so a proxy in front of it may have answered"
+_ADVISED = frozenset({Cause.BAD_REQUEST, Cause.BAD_CONFIGURATION})
+"""Causes of which a setting of the model may be to blame."""
+_schema = re.compile(rf"\b({SCHEMA_NAMES})\b", re.IGNORECASE)
+_SCHEMA = f"{{where}} does not take a response format ({{http}}); {SCHEMA_OFF}"
 
 
 class Malformed(httpx2.TransportError):
@@ -246,121 +168,102 @@ def _classified(error: BaseException, exchange: Exchange, asked: Asked, now: flo
         # Its stream did not break: its client library cannot read what had come of it.
         message = f"{asked.where} answered, but with events that are no {asked.noun}"
         return failed(asked, Cause.MALFORMED_ANSWER, message, raw=raw, status=exchange.status, billed=True)
-    if exchange.status is None or not exchange.complete:
+    # A refusal is one by its status, however little of its body can be read.
+    if exchange.status is None or (exchange.status < 300 and not exchange.complete):
         if exchange.status is None and not exchange.sent and not _is_transport(error):
             return failed(
                 asked, Cause.BAD_CONFIGURATION, f"the request for {asked.where} could not be made: {_named(error)}"
             )
         cause, message = transport_failure(error, exchange, asked.where)
         return failed(asked, cause, message, raw=raw, status=exchange.status, billed=exchange.sent)
-    said = error_of(exchange.body)
-    status = _reported_status(exchange.status, said)
+    said = error_of(exchange.body, exchange.headers)
+    status = status_in_200(said) if exchange.status < 300 else exchange.status
     if status < 300:
         malformed = next((str(link) for link in causes(error) if isinstance(link, Malformed)), "")
         message = f"{asked.where} answered, but {malformed or f'with JSON that is no {asked.noun}'}"
         return failed(asked, Cause.MALFORMED_ANSWER, message, raw=raw, raw_chars=200, status=status, billed=True)
-    cause = cause_of(status, said)
+    return _refused(status, said, exchange, asked, raw, now)
+
+
+def _refused(
+    status: int, said: Mapping[str, str], exchange: Exchange, asked: Asked, raw: str, now: float
+) -> CallFailed:
+    """What an endpoint's refusal means. ``status``: HTTP's, or the one that an error inside a 200 stands for."""
+    back = back_of(exchange.headers, said, now)
+    cause = cause_of(status, said, None if back is None else back.in_s)
+    advice = advice_on(said, tuple(codes_of(said))) if cause in _ADVISED else ""
+    wait = wait_s(exchange.headers, said, now, limited=cause is Cause.RATE_LIMIT)
+    if cause is Cause.QUOTA:
+        # Google names seconds beside the quota of a day too.
+        back = back if back is not None and (back.dated or back.in_s >= QUOTA_S) else None
+        wait = None if back is None else back.in_s
+    elif cause is Cause.RATE_LIMIT:
+        back = Back(wait) if wait else None
+    if advice:
+        cause = Cause.BAD_REQUEST
+    when = _when(back, cause, now)
     return failed(
         asked,
         cause,
-        _sentence(cause, status, said, asked, exchange),
+        _sentence(_template(cause, status, said, asked, exchange, advice), status, said, asked, exchange, when),
         raw=raw,
-        status=status,
-        retry_after_s=wait_s(exchange.headers, said, now, limited=cause is Cause.RATE_LIMIT),
+        status=_reported(exchange.status, said),
+        retry_after_s=wait,
         # Whoever gave up waiting for the model may have paid for what it did so far.
-        billed=cause is Cause.TIMEOUT,
+        billed=cause is Cause.TIMEOUT or (status in GAVE_UP and cause is Cause.SERVER_ERROR),
     )
 
 
-def cause_of(status: int, said: Mapping[str, str]) -> Cause:
-    """The cause of an HTTP refusal: code, then wording, then status."""
-    if (code := _coded(said)) is not None:
-        return code
-    for statuses, pattern, cause in PATTERNS:
-        if status in statuses and pattern.search(said.get("message", "")):
-            return cause
-    return STATUS.get(status) or _HUNDREDS.get(status // 100, Cause.UNKNOWN)
+def _reported(status: int | None, said: Mapping[str, str]) -> int | None:
+    """The HTTP status; of an error inside a 200 the status that it writes as its code, else 500."""
+    if status is None or status >= 300:
+        return status
+    return next((one for field in ("code", "status") if (one := status_of_code(said.get(field, "")))), 500)
 
 
-def _coded(said: Mapping[str, str]) -> Cause | None:
-    """The cause that a code of an error names; None: it has none that is known."""
-    found = (CODES.get(said.get(field, "").lower()) for field in CODE_FIELDS)
-    return next((cause for cause in found if cause is not None), None)
+def _when(back: Back | None, cause: Cause, now: float) -> str:
+    """When it may be asked again, as the end of a sentence; empty: nobody says."""
+    if back is None or back.in_s <= 0:
+        return ""
+    if cause is Cause.RATE_LIMIT and back.in_s < 60:
+        return f"; it may be asked again in {max(1, ceil(back.in_s))} s"
+    instant = datetime.fromtimestamp(ceil(round(now + back.in_s) / 60) * 60, UTC)
+    said = "it may be asked again" if cause is Cause.RATE_LIMIT else "it is back"
+    unsure = "" if back.zoned else " (it names no time zone; read as UTC)"
+    return f"; {said} {'no earlier than' if back.least else 'at'} {instant:%Y-%m-%d %H:%M} UTC{unsure}"
 
 
-def error_of(body: bytes | bytearray) -> dict[str, str]:
-    """``code``, ``type``, ``status``, ``message`` of an error answer as text, and of Google's details ``reason`` and ``retry_delay``.
-
-    What is missing is missing. HTML and other text give nothing.
-    """
-    try:
-        value: Any = json.loads(bytes(body[:100_000]))
-    except (ValueError, RecursionError):
-        return {}
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]  # So some of Google's gateways answer.
-    if not isinstance(value, dict):
-        return {}
-    error = value.get("error", value)
-    if isinstance(error, str):
-        return {"message": error}
-    if not isinstance(error, dict):
-        return {}
-    message = error.get("message", error.get("detail", ""))
-    found = {"code": error.get("code"), "type": error.get("type"), "status": error.get("status"), "message": message}
-    found |= _details(error.get("details"), exhausted=error.get("status") == "RESOURCE_EXHAUSTED")
-    return {field: str(item)[:2_000] for field, item in found.items() if item not in (None, "")}
-
-
-def _details(details: Any, *, exhausted: bool) -> dict[str, str]:
-    """What Google's error details say: the reason, and when to come back. ``exhausted``: it refused for a quota."""
-    found: dict[str, str] = {}
-    items = [item for item in details if isinstance(item, dict)] if isinstance(details, list) else []
-    for item in items:
-        kind = str(item.get("@type", "")).rpartition(".")[2]
-        if kind == "ErrorInfo":
-            found.setdefault("reason", str(item.get("reason", "")))
-        elif kind == "RetryInfo":
-            found["retry_delay"] = str(item.get("retryDelay", ""))
-        elif kind == "QuotaFailure":
-            # It says which quota, where the message says "exceeded your current quota" of one that is back in a minute.
-            of_a_day = re.search(r"per_?(day|month)", json.dumps(item.get("violations")), _W)
-            found["reason"] = "quota_of_a_day" if of_a_day else "quota_that_returns"
-    if exhausted and "retry_delay" in found:
-        found.setdefault("reason", "quota_that_returns")
-    return found
-
-
-def _reported_status(status: int, said: Mapping[str, str]) -> int:
-    """Gateways report a failure inside a 200, with its status as the code."""
-    code = said.get("code", "")
-    if status == 200 and code.isascii() and code.isdigit() and len(code) == 3 and 400 <= int(code) < 600:
-        return int(code)
-    return 500 if status == 200 and _coded(said) is not None else status
-
-
-def _sentence(cause: Cause, status: int, said: Mapping[str, str], asked: Asked, exchange: Exchange) -> str:
-    message = said.get("message", "")
-    template = SENTENCES.get(cause, "{where} answered HTTP {status}")
-    if (
-        cause is Cause.BAD_REQUEST
-        and asked.schema
-        and _no_schema.search(message or exchange.body[:2_000].decode("utf-8", "replace"))
-    ):
-        template = SCHEMA_ADVICE
-    if 300 <= status < 400:
-        template = "{where} is moved (HTTP {status}), and redirects are not followed; set the URL to where it is now"
+def _sentence(template: str, status: int, said: Mapping[str, str], asked: Asked, exchange: Exchange, back: str) -> str:
+    message, page = said.get("message", ""), is_page(exchange.body)
     sentence = template.format(
         where=asked.where,
-        status=status,
+        http=f"HTTP {exchange.status}{' with an error in it' if exchange.status != status else ''}",
         model=asked.model,
         name=asked.name,
         key_advice=_key_advice(asked),
         model_advice=f"check the fabric's model{f' or {asked.names.model}' if asked.names.model else ''}",
         url_hint=asked.url_hint,
+        back=back,
     )
-    said_so = " ".join(clean_text(message)[0].split())[:SAID_CHARS]
+    told = page_title(exchange.body) if page else message
+    said_so = " ".join(clean_text(told)[0].split())[:SAID_CHARS]
     return f"{sentence}. It says: {said_so}" if said_so else sentence
+
+
+def _template(cause: Cause, status: int, said: Mapping[str, str], asked: Asked, exchange: Exchange, advice: str) -> str:
+    """The sentence of a refusal, with the setting that mends it, where this program knows one."""
+    page = is_page(exchange.body)
+    if page and status in (401, 403):
+        return _PAGE_REFUSES
+    template = SENTENCES.get(cause, "{where} answered ({http})")
+    if cause is cause_of(status, {}):
+        template = STATUS_SENTENCES.get(status, template)
+    if page:
+        return template + _PAGE
+    if advice and advice != SCHEMA_OFF:
+        return f"{SENTENCES[Cause.BAD_REQUEST]}; {advice}"
+    text = said.get("message") or exchange.body[:2_000].decode("utf-8", "replace")
+    return _SCHEMA if cause is Cause.BAD_REQUEST and asked.schema and _schema.search(text) else template
 
 
 def _key_advice(asked: Asked) -> str:

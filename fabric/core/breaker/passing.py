@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalName
-from fabric.core.breaker.signals import NEUTRAL, RETRY_AT, US, Neutral, Tally, cools_at, passage, tallies, tripped
+from fabric.core.breaker.signals import (
+    NEUTRAL,
+    RETRY_AT,
+    US,
+    Neutral,
+    Tally,
+    cools_at,
+    passage,
+    tallies,
+    told_cooldown_us,
+    tripped,
+)
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.endpoints import endpoint_name
@@ -311,8 +322,9 @@ def reopened(one: Met, end: str, wait_us: int = 0) -> Looked | None:
     if not any(end in signal.names for signal in breaker.signals):
         return None
     standing = after(breaker, decoded(row.state), Happened.PROBE_FAILED)
-    told = {**row.counts, RETRY_AT: max(row.counts.get(RETRY_AT, 0), row.asked_at + wait_us)}
-    return _looked(one.gate, replace(row, changed_at=row.asked_at, counts=told), standing)
+    told = row.asked_at + told_cooldown_us(breaker, wait_us) if wait_us > 0 else 0
+    counts = {**row.counts, RETRY_AT: max(row.counts.get(RETRY_AT, 0), told)}
+    return _looked(one.gate, replace(row, changed_at=row.asked_at, counts=counts), standing)
 
 
 def settled(
@@ -332,7 +344,7 @@ def settled(
                 continue
             if end in watched and wait_us > 0:
                 # Told before it opens again, so that it is never open without.
-                yield Step("count", one.gate.key, row, tally=Tally(key=RETRY_AT, n=wait_us, until=True))
+                yield Step("count", one.gate.key, row, tally=Tally(key=RETRY_AT, n=told_cooldown_us(breaker, wait_us), until=True))
             yield from _probe_ended(one, Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED)
         elif one.gate.counts and end != NEUTRAL:
             for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None, wait_us):

@@ -16,6 +16,8 @@ Neutral = Literal["neutral"]
 NEUTRAL: Neutral = "neutral"
 Clean = Literal["clean"]
 CLEAN: Clean = "clean"
+LEAST_TOLD_US = US
+"""A wait that was told counts as a second at least: it must still be running when the breaker opens, and a probe a moment later finds nothing new."""
 RETRY_AT = "retry_at"
 """What the latest Retry-After is called among the counts of a row: an instant, before which no probe goes out."""
 
@@ -135,7 +137,7 @@ def _waits(policy: Breaker, domain: str, signal: SignalName | None, wait_us: int
     mine = [one for one in policy.signals if DOMAIN[one.names[0]] == domain]
     if any(signal in one.names for one in mine):
         if wait_us > 0:
-            yield Tally(key=RETRY_AT, n=wait_us, until=True)
+            yield Tally(key=RETRY_AT, n=told_cooldown_us(policy, wait_us), until=True)
     elif mine and all(one.mode == "consecutive" for one in mine):
         yield Tally(key=RETRY_AT, n=0, reset=True, until=True)
 
@@ -143,6 +145,11 @@ def _waits(policy: Breaker, domain: str, signal: SignalName | None, wait_us: int
 def told_us(retry_after_s: float | None) -> int:
     """Microseconds of a Retry-After, ``COOLDOWN_MAX_S`` at most."""
     return 0 if retry_after_s is None else math.ceil(min(retry_after_s, COOLDOWN_MAX_S) * US)
+
+
+def told_cooldown_us(policy: Breaker, wait_us: int) -> int:
+    """Microseconds of the cooldown that follows a told wait of ``wait_us``, which is more than 0."""
+    return max(wait_us, min(LEAST_TOLD_US, math.ceil(policy.cooldown_s * US)))
 
 
 @value()
@@ -176,8 +183,11 @@ Passage = Literal["pass", "probe", "refuse"]
 
 
 def cools_at(policy: Breaker, changed_at: int, retry_at: int) -> int:
-    """When the cooldown of a breaker that opened at ``changed_at`` is over: it is no shorter than what its endpoint said. Microseconds since the epoch."""
-    return max(changed_at + math.ceil(policy.cooldown_s * US), retry_at)
+    """When the cooldown of a breaker that opened at ``changed_at`` is over: when its endpoint said, else after ``cooldown_s``. Microseconds since the epoch.
+
+    ``retry_at``: the row's ``RETRY_AT``. What was over before the breaker opened says nothing.
+    """
+    return retry_at if retry_at > changed_at else changed_at + math.ceil(policy.cooldown_s * US)
 
 
 def passage(policy: Breaker, standing: Standing, changed_at: int, now: int, retry_at: int = 0) -> Passage:

@@ -54,21 +54,20 @@ def told(work: Work, events: Iterable[Event]) -> list[Line]:
 
 def _wait(work: Work, fact: ev.RetryScheduled, spent: int) -> Wait:
     """Between which two the wait is drawn, by the functions that the engine draws it with."""
-    if fact.source == "backoff":
-        policy = work.compiled.spec.policy
-        low, high = (ladder.backoff_s(policy, spent, drawn) for drawn in (0.0, ALMOST_1))
-        return Wait(low, round(high, 6), "backoff")
+    if fact.source in ("backoff", "retry_after"):
+        policy, asked_s = work.compiled.spec.policy, _failed(work, fact.command_id).retry_after_s or 0.0
+        low, high = (max(asked_s, ladder.backoff_s(policy, spent, drawn)) for drawn in (0.0, ALMOST_1))
+        return Wait(low, round(high, 6), "retry_after" if asked_s == high else "backoff")
     if fact.source == "breaker":
-        failed = work.run.pending[fact.command_id]
-        least = _cooldown(work, failed.issued.command_id)
+        least = _failed(work, fact.command_id).breaker_wait_s or 0.0
         return Wait(least, round(least * (1 + ladder.HERD), 6), "breaker")
     return Wait(fact.delay_s, fact.delay_s, fact.source)
 
 
-def _cooldown(work: Work, command_id: str) -> float:
+def _failed(work: Work, command_id: str) -> ev.AttemptFailed:
+    """The last attempt of a call that failed."""
     facts = (one.event.fact for one in reversed(work.emitted))
-    failed = (fact for fact in facts if isinstance(fact, ev.AttemptFailed) and fact.command_id == command_id)
-    return next(failed).breaker_wait_s or 0.0
+    return next(fact for fact in facts if isinstance(fact, ev.AttemptFailed) and fact.command_id == command_id)
 
 
 def _node(work: Work, fact: ev.NodeRetryScheduled, spent: int) -> Wait:

@@ -253,7 +253,7 @@ class _Walk:
         evidence = Evidence(unit="failures", scope=scope, details={"fallback": str(breaker.on_open)})
         message = f"the circuit breaker of its {breaker.scope} is open"
         record = ev.TripRecord(mechanism=circuit_breaker.NAME, cause=self.cause, message=message, evidence=evidence)
-        return record, breaker.cooldown_s
+        return record, self.given.retry_after_s or breaker.cooldown_s
 
     # -- what follows from a decision ----------------------------------------------------------------------------------
 

@@ -168,3 +168,37 @@ def test_without_breakers_nothing_is_looked_at():
     made = world({"worker": fails(Cause.SERVER_ERROR)}).start().go()
     assert made.reactions == ["retry"] * 5 + ["escalate"]
     assert endpoint().kind not in str(vars(made.guards))
+
+
+@pytest.mark.parametrize(
+    ("told_s", "waits", "least_s", "most_s"),
+    [(1.0, 0, 4.0, 20.0), (7.0, 0, 28.0, 35.0), (0.0, 2, 120.0, 140.0), (None, 2, 120.0, 140.0)],
+)
+def test_four_429s_take_as_long_as_they_ask_for(told_s, waits, least_s, most_s):
+    """Three open the breaker, the fourth is its probe. With a told wait the retry comes when the cooldown is over; without one it cools for 60 s, twice."""
+    limited = [fails(Cause.RATE_LIMIT, retry_after_s=told_s)] * 4
+    made = world({"worker": [*limited, summary("Here.")]}, {"preset": "rate_limit"}).start().go()
+    assert made.end.state is RunState.COMPLETED
+    assert made.reactions.count("wait_for_breaker") == waits
+    assert len(made.requests) == 5
+    took_s = (made.events[-1].at - made.events[0].at) / 1_000_000
+    assert least_s <= took_s <= most_s
+    assert state(made) == "closed"
+
+
+def test_a_told_wait_shortens_a_long_cooldown():
+    limited = [fails(Cause.RATE_LIMIT, retry_after_s=50.0)] * 3
+    made = world({"worker": [*limited, summary("Here.")]}, {"preset": "rate_limit", "cooldown_s": 600.0}).start().go()
+    assert made.end.state is RunState.COMPLETED
+    assert (made.events[-1].at - made.events[0].at) / 1_000_000 < 200
+
+
+def test_a_quota_is_not_asked_again_and_the_question_says_when_it_is_back():
+    said = "https://x says that the account's quota or credit is used up (HTTP 429); it is back at 2026-11-28 18:00 UTC"
+    used_up = fails(Cause.QUOTA, said, retry_after_s=20_000.0)
+    made = world({"worker": used_up}, {"preset": "rate_limit"}, tier=Tier.HIGH_STAKES).start().go()
+    assert len(made.requests) == 1
+    assert "it is back at 2026-11-28 18:00 UTC" in made.question.fact.reason
+    failed = world({"worker": used_up}, {"preset": "rate_limit"}, tier=Tier.INTERACTIVE).start().go()
+    assert len(failed.requests) == 1
+    assert "it is back at 2026-11-28 18:00 UTC" in failed.end.reason

@@ -85,6 +85,18 @@ def test_retry_after_beats_the_backoff_and_nothing_goes_out_before_it():
     assert again.at == scheduled.not_before == T0 + int(1 * US) + int(7.5 * US)
 
 
+@pytest.mark.parametrize("told_s", [0.0, 0.001, 0.5])
+def test_the_wait_is_the_greater_of_backoff_and_retry_after(told_s):
+    failed = fails(Cause.RATE_LIMIT, retry_after_s=told_s)
+    world = ran(lone(breakers=[]), {"worker": failed}, tier=Tier.BATCH, seed=11)
+    command = world.of(ev.CallIssued)[0].command_id
+    drawn = [unit(11, "backoff", f"{command}#{n + 1}") * 2**n for n in range(5)]
+    scheduled = world.of(ev.RetryScheduled)
+    assert [fact.delay_s for fact in scheduled] == [max(told_s, wait) for wait in drawn]
+    assert [fact.source for fact in scheduled] == ["backoff" if wait > told_s else "retry_after" for wait in drawn]
+    assert told_s < max(drawn), "or the backoff would never be seen"
+
+
 def test_a_retry_after_over_the_cap_fails_at_once():
     world = ran(lone(), {"worker": fails(Cause.RATE_LIMIT, retry_after_s=61.0)})
     assert len(world.requests) == 1

@@ -142,12 +142,13 @@ def test_one_whose_endpoint_wants_to_wait_longer_says_so(actor):
     assert row.counts["retry_at"] == seen.retry_at
 
 
-def test_a_wait_that_is_shorter_than_the_cooldown_changes_nothing(actor):
+def test_one_whose_endpoint_wants_to_wait_less_than_the_cooldown_says_so(actor):
     guarded(actor)
     tell_to_wait(the(actor, BreakerScope.PROVIDER), 5)
     change(the(actor, BreakerScope.PROVIDER), TRIPPED)
     seen = the(actor, BreakerScope.PROVIDER)
-    assert (seen.cools_at, seen.asked_longer) == (seen.changed_at + 60 * US, False)
+    assert (seen.cools_at, seen.as_asked, seen.asked_longer) == (seen.retry_at, True, False)
+    assert seen.changed_at < seen.cools_at <= seen.changed_at + 5 * US
 
 
 @pytest.mark.parametrize("held", [STOPPED, Standing(state=BreakerState.OPEN, signal=FORCED, by="ana", reason="x")])

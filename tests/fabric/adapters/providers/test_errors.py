@@ -5,8 +5,9 @@ from email.utils import format_datetime
 import httpx2
 import pytest
 
-from fabric.adapters.providers.errors import CODES, SENTENCES, STATUS, cause_of
+from fabric.adapters.providers.errors import SENTENCES
 from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
+from fabric.adapters.providers.refusals.causes import CODES, STATUS, cause_of
 from fabric.adapters.tools.outbound import RETRY_AFTER_MAX_S, retry_after_s
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step, answer, bad_json, empty, html, refusal

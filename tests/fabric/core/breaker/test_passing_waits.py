@@ -1,10 +1,10 @@
-"""How long a breaker stays open that was told to wait: no shorter than the Retry-After of whatever it counted."""
+"""How long a breaker stays open: for the Retry-After of what it counted, where one was told, else for its own cooldown."""
 
 import pytest
 
 from fabric.core.breaker.passing import Gate, Key, Looked, passing, reopened, settled
 from fabric.core.breaker.policy import SignalName, rate_limit
-from fabric.core.breaker.signals import NEUTRAL, US
+from fabric.core.breaker.signals import NEUTRAL, US, told_cooldown_us
 from fabric.core.mechanisms import circuit_breaker
 from tests.fabric.core.breaker.test_passing import KEY, Rows
 
@@ -40,9 +40,9 @@ class Storm(Rows):
 
 @pytest.mark.parametrize(
     ("waits_s", "open_s"),
-    [((0, 0, 90), 90), ((300, 0, 0), 300), ((90, 300, 120), 300), ((0, 5, 59), 60), ((0, 0, 0), 60)],
+    [((0, 0, 90), 90), ((300, 0, 0), 300), ((90, 300, 120), 300), ((0, 5, 59), 59), ((1, 1, 1), 1), ((0, 0, 0), 60)],
 )
-def test_it_stays_open_for_the_longest_wait_of_its_streak_and_no_shorter_than_its_cooldown(waits_s, open_s):
+def test_it_stays_open_for_the_longest_wait_of_its_streak_else_for_its_cooldown(waits_s, open_s):
     storm = Storm()
     storm.met(*waits_s)
     assert storm.refused_for() == open_s
@@ -58,6 +58,42 @@ def test_a_wait_is_counted_from_its_answer_and_not_from_the_opening():
     storm.passes(50)
     storm.met(0)
     assert storm.refused_for() == 150
+
+
+def test_what_was_over_before_it_opened_says_nothing():
+    storm = Storm()
+    storm.met(5, 0)
+    storm.passes(20)
+    storm.met(0)
+    assert storm.refused_for() == 60
+
+
+@pytest.mark.parametrize("wait_s", [0.000001, 0.02, 0.999])
+def test_a_wait_below_a_second_counts_as_a_second(wait_s):
+    storm = Storm()
+    storm.met(0, 0, wait_s)
+    assert storm.refused_for() == 1
+    storm.passes(1)
+    probe = storm.asks()
+    assert circuit_breaker.wait_us(reopened(probe[0], SignalName.RATE_LIMIT, round(wait_s * US))) == US
+    storm.says(probe, wait_s)
+    assert storm.refused_for() == 1
+
+
+def test_a_cooldown_below_a_second_is_not_made_longer_by_a_shorter_wait():
+    quick = rate_limit().model_copy(update={"cooldown_s": 0.25})
+    assert told_cooldown_us(quick, 20_000) == 250_000
+    assert told_cooldown_us(quick, 700_000) == 700_000
+
+
+def test_a_probe_that_fails_and_is_told_nothing_waits_its_own_cooldown():
+    storm = Storm()
+    storm.met(0, 0, 7)
+    storm.passes(7)
+    probe = storm.asks()
+    assert circuit_breaker.wait_us(reopened(probe[0], SignalName.RATE_LIMIT, 0)) == 60 * US
+    storm.says(probe)
+    assert storm.refused_for() == 60
 
 
 def test_what_a_broken_streak_told_does_not_count():

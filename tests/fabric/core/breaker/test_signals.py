@@ -128,15 +128,17 @@ def test_who_may_pass(state, waited_us, may):
     [
         (BreakerState.OPEN, 90 * US, 90 * US - 1, "refuse"),
         (BreakerState.OPEN, 90 * US, 90 * US, "probe"),
-        (BreakerState.OPEN, 30 * US, 60 * US + 4, "refuse"),  # Its own cooldown is the longer one.
-        (BreakerState.OPEN, 30 * US, 60 * US + 5, "probe"),
+        (BreakerState.OPEN, 30 * US, 30 * US - 1, "refuse"),
+        (BreakerState.OPEN, 30 * US, 30 * US, "probe"),  # Its own cooldown, the longer one, is not waited for.
+        (BreakerState.OPEN, 5, 60 * US + 4, "refuse"),  # What was over when it opened says nothing.
+        (BreakerState.OPEN, 5, 60 * US + 5, "probe"),
         (BreakerState.HALF_OPEN, 90 * US, 90 * US - 1, "refuse"),
         (BreakerState.HALF_OPEN, 90 * US, 90 * US, "probe"),
         (BreakerState.CLOSED, 90 * US, 0, "pass"),
         (BreakerState.STOPPED, 90 * US, 10**15, "refuse"),
     ],
 )
-def test_nobody_probes_before_the_retry_after_nor_before_the_cooldown(state, retry_at, now, may):
+def test_nobody_probes_before_the_retry_after_or_without_one_before_the_cooldown(state, retry_at, now, may):
     assert passage(SEMANTIC, Standing(state=state), 5, now, retry_at) == may
 
 
@@ -148,16 +150,16 @@ def test_a_retry_after_is_heeded_for_a_day_at_most(said_s, us):
 
 
 def test_a_retry_after_is_told_of_what_is_counted_alone():
-    def told(policy, signal, wait_us=7):
+    def told(policy, signal, wait_us=7 * US):
         return [(one.n, one.reset) for one in tallies(policy, "endpoint", signal, wait_us) if one.until]
 
     limit = rate_limit()
-    assert told(limit, SignalName.RATE_LIMIT) == [(7, False)]
+    assert told(limit, SignalName.RATE_LIMIT) == [(7 * US, False)]
     assert told(limit, SignalName.RATE_LIMIT, 0) == []
     assert told(limit, SignalName.SERVER_ERROR) == [(0, True)], "which breaks the streak"
     assert told(limit, None) == [(0, True)]
     assert told(SEMANTIC, None) == [], "a rate is not broken by one that is clean"
-    assert list(tallies(limit, "answer", SignalName.SCHEMA_INVALID, 7)) == []
+    assert list(tallies(limit, "answer", SignalName.SCHEMA_INVALID, 7 * US)) == []
 
 
 def test_one_that_a_person_opened_does_not_cool_down():
