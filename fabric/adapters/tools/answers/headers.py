@@ -41,15 +41,19 @@ NOT_PACKED = frozenset(
 """What servers write where nothing is packed; a charset has its place elsewhere, and packs nothing."""
 
 
-def unpacked(headers: httpx2.Headers) -> list[tuple[str, str]]:
+def unpacked(headers: httpx2.Headers) -> list[tuple[bytes, bytes]]:
     """The headers without those that say how the packed body is, and nothing of the unpacked one."""
-    return [(name, one) for name, one in headers.multi_items() if name not in ("content-encoding", "content-length")]
+    return _without(headers, b"content-encoding", b"content-length")
 
 
-def handed_up(headers: httpx2.Headers) -> list[tuple[str, str]]:
+def handed_up(headers: httpx2.Headers) -> list[tuple[bytes, bytes]]:
     """The headers of an answer that was read, without those that a client library would act on."""
-    acted_on = ("content-encoding", "content-length", "transfer-encoding", "location", "set-cookie")
-    return [(name, one) for name, one in headers.multi_items() if name not in acted_on]
+    return _without(headers, b"content-encoding", b"content-length", b"transfer-encoding", b"location", b"set-cookie")
+
+
+def _without(headers: httpx2.Headers, *names: bytes) -> list[tuple[bytes, bytes]]:
+    # As bytes: a server may write what is no ASCII, which cannot be written again as text.
+    return [(name, one) for name, one in headers.raw if name.lower() not in names]
 
 
 def location(headers: httpx2.Headers, url: str) -> str:
