@@ -10,10 +10,11 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import httpx2
 
+from fabric.adapters.tools.answers.results import result_of
 from fabric.adapters.tools.outbound import CALL_HEADER, Gate, call_name
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.permits import RESERVED, Permits
-from fabric.adapters.tools.web import AddressRefused, exchange, parsed
+from fabric.adapters.tools.web import AddressRefused, exchange, shown
 from fabric.core.saga import Outcome
 from fabric.core.spec_http import PLACEHOLDER, placeholders
 from fabric.core.spec_tools import ToolSpec
@@ -28,7 +29,7 @@ _header_value = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
 
 
 async def call_endpoint(gate: Gate, permits: Permits, request: ToolRequest, deadline_s: float) -> JSON:
-    """The endpoint's answer: JSON where it says so, else text.
+    """The endpoint's answer, as ``result_of`` reads it.
 
     An argument travels where ``places`` says; others in the JSON body of POST, PUT and PATCH, in the query of GET and DELETE. ToolError for a 4xx,
     which tells the model what the endpoint said; CallBroken for 5xx, 429, no connection, the deadline, and an address or header that may not be.
@@ -44,12 +45,13 @@ async def call_endpoint(gate: Gate, permits: Permits, request: ToolRequest, dead
     }
     try:
         headers |= permits.headers(tool.headers_from)
-        return parsed(await exchange(gate, tool.method, url, deadline_s=deadline_s, headers=headers, content=content))
+        answer = await exchange(gate, tool.method, url, deadline_s=deadline_s, headers=headers, content=content)
     except LookupError as error:
         raise CallBroken(Cause.BAD_CONFIGURATION, f"tool {tool.name!r}: {error}", outcome=Outcome.REJECTED) from None
     except AddressRefused as error:
         message = f"tool {tool.name!r}: {error}"
         raise CallBroken(Cause.BAD_CONFIGURATION, message, outcome=Outcome.REJECTED) from None
+    return result_of(answer, shown(url))
 
 
 def _placed(tool: ToolSpec, args: Mapping[str, JSON]) -> tuple[str, dict[str, str], bytes | None]:

@@ -9,7 +9,8 @@ import httpx2
 
 from fabric.adapters.tools.outbound import Gate, authority
 from fabric.adapters.tools.outcome import ToolError
-from fabric.adapters.tools.web import exchange
+from fabric.adapters.tools.web import exchange, shown
+from fabric.core.saga import Outcome
 
 JSON = Any
 
@@ -39,15 +40,21 @@ async def http_get(
         raise ToolError(f"{httpx2.URL(url).host} is not among the allowed hosts: {', '.join(allowed) or 'none'}")
     accept = {"Accept": "text/*, application/json, application/xml;q=0.9"}
     answer = await exchange(gate, "GET", url, deadline_s=deadline_s, headers=accept)
-    text = answer.body[start : start + min(length, READ_CHARS)]
-    more = start + len(text) < len(answer.body)
+    if answer.text is None:
+        noun = answer.content_type or "something"
+        raise ToolError(
+            f"{shown(url)} answered with binary data ({noun}), which is no text; only text is read",
+            outcome=Outcome.ANSWERED,
+        )
+    text = answer.text[start : start + min(length, READ_CHARS)]
+    more = start + len(text) < len(answer.text)
     return {
         "url": url,
         "status": answer.status,
         "content_type": answer.content_type,
         "text": text,
         "start": start,
-        "total": len(answer.body),
+        "total": len(answer.text),
         "more": more,
     }
 

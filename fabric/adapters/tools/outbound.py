@@ -2,7 +2,7 @@
 
 https to public addresses; plain http and private addresses only for the ``host:port`` pairs that the operator lists (FABRIC_ALLOWED_HOSTS).
 A name is resolved once, every address it has is vetted, and the connection goes to a vetted address, so that a second answer of the name
-server changes nothing. No redirects, no proxies from the environment, no compressed bodies, a cap on size. (reliability.md 2.11 "SSRF")
+server changes nothing. No redirects, no proxies from the environment, a cap on size, packed or not. (reliability.md 2.11 "SSRF")
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
-from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
+from fabric.adapters.tools.answers.headers import RETRY_AFTER_MAX_S as RETRY_AFTER_MAX_S  # noqa: PLC0414 - Others take it from here.
+from fabric.adapters.tools.answers.headers import encodings, handed_up, unpacked
+from fabric.adapters.tools.answers.headers import retry_after_s as retry_after_s  # noqa: PLC0414
+from fabric.adapters.tools.answers.unpacking import NotUnpacked, Unpacker
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 
@@ -73,12 +75,15 @@ DENIED: tuple[tuple[_Network, str], ...] = tuple(
 
 _name = re.compile(rb"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
 _numeric = re.compile(r"(?:^|\.)(?:\d+|0[xX][0-9a-fA-F]*)\.?$")
-RETRY_AFTER_MAX_S = 86_400.0
 _ports = {"http": 80, "https": 443}
 
 
 class Refused(httpx2.TransportError):
     """An address that may not be asked, or an answer that may not be read. The message is one sentence for a person."""
+
+
+class TooLarge(Refused):
+    """An answer of more bytes than are read."""
 
 
 def denied(address: str) -> str:
@@ -269,7 +274,7 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         """Raises Refused, OSError (the name has no address) and httpx2's transport errors."""
         exchange = EXCHANGE.get() or Exchange()
         response = await self.opened(request, exchange)
-        kept = [(k, v) for k, v in response.headers.multi_items() if k not in ("content-length", "transfer-encoding")]
+        kept = handed_up(response.headers)
         if (passed_on := self._passed_on(response, exchange)) is not None:
             return httpx2.Response(response.status_code, headers=kept, stream=passed_on, request=request)
         try:
@@ -298,28 +303,71 @@ class VettedTransport(httpx2.AsyncBaseTransport):
             # The Host header and the certificate's name stay those of the URL.
             request.extensions["sni_hostname"] = request.url.host
             request.url = request.url.copy_with(host=address)
-        response = await self._inner.handle_async_request(request)
+        with _of_transport():
+            response = await self._inner.handle_async_request(request)
         exchange.status, exchange.headers = response.status_code, response.headers
-        return response
+        return self._unpacked(response)
+
+    def _unpacked(self, response: httpx2.Response) -> httpx2.Response:
+        """The answer with its body as it was before it was packed. What is no body, as after 204 and 304, is in no packing."""
+        packed = encodings(response.headers)
+        headers = unpacked(response.headers) if packed else response.headers
+        stream = _Body(response, packed, self._max_bytes)
+        return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
 
     def _passed_on(self, response: httpx2.Response, exchange: Exchange) -> httpx2.AsyncByteStream | None:
         """A body that is handed up as it comes; None: it is read whole first."""
         return None
 
     async def _read(self, response: httpx2.Response, exchange: Exchange) -> bytes:
-        encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in ("", "identity"):
-            raise Refused(f"the answer is compressed ({encoding[:20]}) although that was not asked for; it is not read")
-        async for chunk in response.aiter_raw():
-            exchange.body += chunk
-            if len(exchange.body) > self._max_bytes:
-                raise Refused(f"the answer is larger than {self._max_bytes:,} bytes; the rest is not read")
+        try:
+            async for chunk in response.aiter_raw():
+                exchange.body += chunk
+                if len(exchange.body) > self._max_bytes:
+                    raise TooLarge(f"the answer is larger than {self._max_bytes:,} bytes; the rest is not read")
+        except (httpx2.HTTPError, OSError):
+            if response.status_code < 400:
+                raise
+            # The status says what became of the request; of the body there is what came of it.
+            return bytes(exchange.body[: self._max_bytes])
         exchange.complete = True
         return bytes(exchange.body)
 
     async def aclose(self) -> None:
         """Closes the kept connections."""
         await self._inner.aclose()
+
+
+@contextmanager
+def _of_transport() -> Iterator[None]:
+    """Whatever a server sends, what it breaks is one of httpx2's transport errors."""
+    try:
+        yield
+    except NotUnpacked as error:
+        raise (TooLarge if error.too_large else Refused)(f"the answer {error}") from None
+    except (httpx2.HTTPError, OSError):
+        raise
+    except Exception as error:
+        raise httpx2.RemoteProtocolError(f"the answer is no HTTP: {error}") from error
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of an answer, unpacked as it comes. Raises Refused for what cannot be, and httpx2's transport errors, whatever a server sends."""
+
+    def __init__(self, response: httpx2.Response, packed: Sequence[str], most: int) -> None:
+        self._response, self._packed, self._most = response, packed, most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _of_transport():
+            unpacker = Unpacker(self._packed, self._most) if self._packed else None
+            async for chunk in self._response.aiter_raw():
+                for piece in unpacker.unpack(chunk) if unpacker else (chunk,):
+                    yield piece
+            if unpacker:
+                unpacker.end()
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
 
 
 def causes(error: BaseException) -> list[BaseException]:
@@ -350,33 +398,3 @@ def transport_failure(error: BaseException, exchange: Exchange, where: str) -> t
         if isinstance(link, socket.gaierror):
             return Cause.NETWORK, f"nothing answers at {where}: its name has no address"
     return Cause.NETWORK, f"nothing answers at {where}"
-
-
-def retry_after_s(headers: httpx2.Headers, now: float) -> float | None:
-    """Seconds to wait, from ``retry-after-ms``, ``x-ms-retry-after-ms`` or ``Retry-After`` (seconds or HTTP date); a day at most."""
-    for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
-        raw = headers.get(name)
-        seconds = None if raw is None else _seconds(raw.strip(), unit, headers.get("date"), now)
-        if seconds is not None and isfinite(seconds) and seconds >= 0:
-            return min(seconds, RETRY_AFTER_MAX_S)
-    return None
-
-
-def _seconds(raw: str, unit: float, date: str | None, now: float) -> float | None:
-    try:
-        return float(raw) * unit
-    except ValueError:
-        pass
-    until = _instant(raw)
-    if until is None:
-        return None
-    # The endpoint's own clock, where it tells it, so that a wrong clock on either side does not matter.
-    return max(0.0, until - ((_instant(date) if date else None) or now))
-
-
-def _instant(text: str) -> float | None:
-    try:
-        parsed: datetime = parsedate_to_datetime(text)
-    except (TypeError, ValueError, IndexError):
-        return None
-    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -12,6 +12,7 @@ from fabric.adapters.evaluators import Evaluator, SchemaProblem, compile_schema
 from fabric.adapters.tools import builtin_documents as docs
 from fabric.adapters.tools import calculator, callables, handing_over, http_endpoint
 from fabric.adapters.tools import http_get as web_get
+from fabric.adapters.tools.answers.binary import without_bytes
 from fabric.adapters.tools.mcp.servers import McpServers
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken, ToolError
@@ -21,7 +22,7 @@ from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaise
 from fabric.core.fingerprint import encode
 from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, ToolFinished
-from fabric.core.saga import Outcome
+from fabric.core.saga import MUTATES, Outcome
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean, clean_text
@@ -33,6 +34,9 @@ JSON = Any
 
 RESULT_BYTES_MAX = 1_000_000
 ERROR_CHARS = 1_000
+DONE = "; it was done all the same, so do not call it again for the same thing"
+"""What a model has to know of a call that changed the world and whose answer is an error."""
+_FROM_OUTSIDE = ("http", "mcp", "callable")
 ANY_OBJECT: Mapping[str, JSON] = {"type": "object"}
 
 
@@ -184,7 +188,7 @@ class ToolRunner:
         except ToolError as error:
             return _finished(request, None, str(error), outcome=error.outcome, code=error.code)
         except CallBroken as broken:
-            return _failed(request, broken)
+            return _broken(request, broken)
         except PoolFull as full:
             return _not_begun(request, Cause.QUEUE_FULL, f"tool {name!r} was not run: {full}")
         except Expired:
@@ -251,7 +255,7 @@ def _kept(request: ToolRequest, result: JSON) -> ToolFinished:
     """The result, fit to be kept, or what is wrong with it: the tool has done its work either way."""
     result, returned = handing_over.taken(request.tool, result)
     try:
-        cleaned, changed = clean(result)
+        cleaned, changed = clean(without_bytes(result) if request.tool.kind in _FROM_OUTSIDE else result)
     except (ValueError, RecursionError) as error:
         return _finished(request, None, f"the tool's result is refused: {error}", outcome=Outcome.ANSWERED)
     size = len(encode(cleaned))
@@ -270,7 +274,8 @@ def _finished(
     outcome: Outcome | None = None,
     code: str = "",
 ) -> ToolFinished:
-    shown, dirty = clean_text(error[:ERROR_CHARS])
+    done = DONE if error and outcome is Outcome.ANSWERED and request.tool.effect in MUTATES else ""
+    shown, dirty = clean_text(error[: ERROR_CHARS - len(done)] + done)
     return ToolFinished(
         command_id=request.command_id,
         attempt=request.attempt,
@@ -280,6 +285,13 @@ def _finished(
         outcome=outcome,
         code=code,
     )
+
+
+def _broken(request: ToolRequest, broken: CallBroken) -> ToolFinished | CallFailed:
+    """A failed call; where it was done all the same, an error that is told: another try would do it again."""
+    if broken.outcome is Outcome.ANSWERED and request.tool.effect in MUTATES:
+        return _finished(request, None, broken.message, outcome=broken.outcome)
+    return _failed(request, broken)
 
 
 def _not_begun(request: ToolRequest, cause: Cause, message: str) -> CallFailed:

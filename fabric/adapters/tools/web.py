@@ -3,56 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
-import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import httpx2
 
+from fabric.adapters.tools.answers.decoding import text_of
+from fabric.adapters.tools.answers.headers import charset, location, media_type, retry_after_s
+from fabric.adapters.tools.answers.pages import leads_to_sign_in, page_of, visible
+from fabric.adapters.tools.answers.parsing import NotJson, is_json, is_json_lines, value_of
+from fabric.adapters.tools.answers.results import Answer
 from fabric.adapters.tools.outbound import (
     EXCHANGE,
     Exchange,
     Gate,
     Refused,
+    TooLarge,
     VettedTransport,
     authority,
-    retry_after_s,
     transport_failure,
 )
 from fabric.adapters.tools.outcome import CallBroken, ToolError, code_of
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
-from fabric.core.text import DEPTH_MAX, nesting
-
-JSON = Any
 
 BYTES_MAX = 1_000_000
 EXCERPT_CHARS = 300
 _TRY_AGAIN: Mapping[int, Cause] = {408: Cause.TIMEOUT, 425: Cause.SERVER_ERROR, 429: Cause.RATE_LIMIT}
-_TEXT_TYPES = (
-    "text/",
-    "application/json",
-    "application/xml",
-    "application/javascript",
-    "application/yaml",
-    "application/x-yaml",
-)
+_BYTES_TYPES = ("image/", "audio/", "video/", "font/", "application/pdf", "application/zip", "application/gzip")
+"""Types that are no text, whatever their bytes look like."""
+_STREAM_TYPE = "text/event-stream"
 
 
 class AddressRefused(ToolError):
     """The address may not be asked. Whoever named it mends it: the model its argument, the author the fabric."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer that was read whole. ``body`` is text; ``content_type`` without its parameters."""
-
-    status: int
-    content_type: str
-    body: str
 
 
 async def exchange(
@@ -60,8 +44,8 @@ async def exchange(
 ) -> Answer:
     """Sends one request and reads the answer.
 
-    Raises ToolError for an address that may not be asked, an answer that is no text or too large, and a 4xx; CallBroken for what another try
-    may mend (no connection, 408, 425, 429, 5xx) and at the deadline.
+    Raises ToolError for an address that may not be asked, an answer that is too large or cannot be unpacked, a redirect and a 4xx; CallBroken for what
+    another try may mend (no connection, 408, 425, 429, 5xx) and at the deadline. ``outcome`` of both is what the status says.
     """
     seen = Exchange()
     token = EXCHANGE.set(seen)
@@ -75,17 +59,17 @@ async def exchange(
     except TimeoutError:
         got = f"{len(seen.body)} bytes had come" if seen.status else "no answer had begun"
         sentence = f"{where} did not finish within {deadline_s:.1f} seconds: {got}"
-        raise CallBroken(Cause.TIMEOUT, sentence, outcome=unread(seen)) from None
+        raise CallBroken(Cause.TIMEOUT, sentence, outcome=_outcome(seen)) from None
     except Refused as error:
         if seen.status is None:
             raise AddressRefused(str(error)) from None
-        larger = "; ask for less" if len(seen.body) > BYTES_MAX else ""
-        raise ToolError(f"{error}{larger}", outcome=outcome_of(seen.status)) from None
+        less = "; ask for less" if isinstance(error, TooLarge) else ""
+        raise ToolError(f"{error}{less}", outcome=outcome_of(seen.status)) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise CallBroken(*transport_failure(error, seen, where), outcome=unread(seen)) from None
+        raise CallBroken(*transport_failure(error, seen, where), outcome=_outcome(seen)) from None
     finally:
         EXCHANGE.reset(token)
-    return _answer(response, where)
+    return _answer(seen, response, url)
 
 
 def try_again(response: httpx2.Response, where: str, text: str = "") -> CallBroken | None:
@@ -104,7 +88,9 @@ def try_again(response: httpx2.Response, where: str, text: str = "") -> CallBrok
 
 
 def outcome_of(status: int) -> Outcome:
-    """What an HTTP status says about whether the request was done: 2xx yes, 4xx no, all others nothing."""
+    """What an HTTP status says about whether the request was done: 2xx yes, 4xx, 307 and 308 no, all others nothing."""
+    if status in (307, 308):
+        return Outcome.REJECTED  # The same request is to be sent elsewhere. (RFC 9110, 15.4.8)
     return {2: Outcome.ANSWERED, 4: Outcome.REJECTED}.get(status // 100, Outcome.UNKNOWN)
 
 
@@ -113,67 +99,75 @@ def unread(seen: Exchange) -> Outcome:
     return Outcome.UNKNOWN if seen.sent else Outcome.REJECTED
 
 
-def _answer(response: httpx2.Response, where: str) -> Answer:
-    status, kind = response.status_code, response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    text = ""
-    if not kind or kind.startswith(_TEXT_TYPES) or kind.endswith(("+json", "+xml")):
-        text = response.content.decode(_codec(response.charset_encoding), "replace")
-    excerpt = f"; it says: {' '.join(text.split())[:EXCERPT_CHARS]}" if text.strip() else ""
-    if (broken := try_again(response, where, text)) is not None:
+def _outcome(seen: Exchange) -> Outcome:
+    """Whether a request was done whose answer did not come whole: its status says so, but for a stream, which has one before anything is done."""
+    kind = media_type(seen.headers)
+    if seen.status is None or kind == _STREAM_TYPE or is_json_lines(kind):
+        return unread(seen)
+    return outcome_of(seen.status)
+
+
+def _answer(seen: Exchange, response: httpx2.Response, url: str) -> Answer:
+    status, kind, where = response.status_code, media_type(seen.headers), shown(url)
+    text = _text(response.content, kind, charset(seen.headers))
+    if (broken := try_again(response, where, text or "")) is not None:
         raise broken
+    leads_to = location(seen.headers, url)
     if 300 <= status < 400:
-        raise ToolError(
-            f"{where} answered HTTP {status}: it is moved, and redirects are not followed", outcome=outcome_of(status)
-        )
+        raise ToolError(f"{where} answered HTTP {status}: {_moved(leads_to)}", outcome=outcome_of(status))
     if status >= 400:
-        raise ToolError(f"{where} answered HTTP {status}{excerpt}", code=_code(kind, text))
-    if not text and response.content:
-        raise ToolError(
-            f"{where} answered with {kind or 'something'}, which is no text; only text is read",
-            outcome=outcome_of(status),
-        )
-    if "\0" in text:
-        raise ToolError(f"{where} answered with binary data; only text is read", outcome=outcome_of(status))
-    return Answer(status, kind, text)
+        raise ToolError(f"{where} answered HTTP {status}{_excerpt(text or '')}", code=_code(kind, text or ""))
+    if status == 206:
+        said = f"{where} answered HTTP 206, a part of what was asked for; a part is not taken for the whole"
+        raise ToolError(said, outcome=outcome_of(status))
+    return Answer(status, kind, text, len(response.content), leads_to)
+
+
+def _text(body: bytes, kind: str, named: str) -> str | None:
+    """The text of a body; None: its bytes are none. What neither its type nor a charset calls text has to be UTF-8."""
+    if kind.startswith(_BYTES_TYPES) and not kind.endswith(("+xml", "+json")):
+        return None if body else ""
+    text = text_of(body, kind, named)
+    sure = kind.startswith("text/") or kind.endswith(("json", "xml", "javascript", "yaml")) or bool(named)
+    if "\0" in text or ("\ufffd" in text and not sure):
+        return None
+    return text
+
+
+def _moved(leads_to: str) -> str:
+    if not leads_to:
+        return "it is moved and says not where, and redirects are not followed"
+    try:
+        signs_in = leads_to_sign_in(httpx2.URL(leads_to).path)
+    except (httpx2.InvalidURL, ValueError):
+        signs_in = False
+    noun = "a page to sign in, " if signs_in else ""
+    return f"it leads to {noun}{shown(leads_to)}, and redirects are not followed"
+
+
+def _excerpt(text: str) -> str:
+    """What a refusal says, in words: of a page what can be seen of it."""
+    page = page_of(text)
+    said = (visible(text) if page else " ".join(text.split()))[:EXCERPT_CHARS]
+    if page is not None:
+        return f" with {page}" + (f"; it says: {said}" if said else "")
+    return f"; it says: {said}" if said else ""
 
 
 def _code(kind: str, text: str) -> str:
     """What a refusal's JSON calls the failure (``FAILURE_CODE``); nothing else in it is taken for that, be it named ``code``: an endpoint's codes may
     mean something else each time.
     """
-    if not _is_json(kind) or nesting(text) > DEPTH_MAX:
+    if not is_json(kind):
         return ""
     try:
-        said = json.loads(text)
-    except ValueError:
+        said = value_of(text)
+    except NotJson:
         return ""
     return code_of(said.get(FAILURE_CODE)) if isinstance(said, dict) else ""
 
 
 FAILURE_CODE = "failure_code"
-
-
-def _is_json(kind: str) -> bool:
-    return kind == "application/json" or kind.endswith("+json")
-
-
-def parsed(answer: Answer) -> JSON:
-    """The body as JSON where it is announced as such, else as text. ToolError when what is announced as JSON is none."""
-    if not _is_json(answer.content_type):
-        return answer.body
-    if nesting(answer.body) > DEPTH_MAX:
-        raise ToolError(f"the answer's JSON is nested deeper than {DEPTH_MAX} levels", outcome=Outcome.ANSWERED)
-    try:
-        return json.loads(answer.body)
-    except ValueError as error:
-        raise ToolError(f"the answer is announced as JSON but is none: {error}", outcome=Outcome.ANSWERED) from None
-
-
-def _codec(name: str | None) -> str:
-    try:
-        return codecs.lookup(name or "utf-8").name
-    except LookupError:
-        return "utf-8"
 
 
 def shown(url: str) -> str:

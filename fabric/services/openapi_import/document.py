@@ -18,7 +18,7 @@ from ruamel.yaml.events import AliasEvent
 
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken, ToolError
-from fabric.adapters.tools.web import exchange
+from fabric.adapters.tools.web import exchange, shown
 from fabric.core.text import DEPTH_MAX, nesting
 from fabric.services.errors import Refused
 
@@ -89,9 +89,12 @@ def document_at(given: str, gate: Gate) -> Document:
 def _fetched(url: str, gate: Gate) -> str:
     accept = {"Accept": "application/json, application/yaml, text/*;q=0.9"}
     try:
-        return asyncio.run(exchange(gate, "GET", url, deadline_s=FETCH_S, headers=accept)).body
+        text = asyncio.run(exchange(gate, "GET", url, deadline_s=FETCH_S, headers=accept)).text
     except (ToolError, CallBroken) as error:
         raise Refused(f"{error}; or save it and name the file", code="invalid", field="file") from None
+    if text is None:
+        raise Refused(f"{shown(url)} answered with what is no text", code="invalid", field="file")
+    return text
 
 
 def document_of(text: str, *, origin: str) -> Document:

@@ -265,6 +265,12 @@ def test_an_answer_that_is_too_large_is_not_read():
     assert len(result.raw) <= 2_000
 
 
+def test_a_packed_answer_that_is_cut_is_no_answer():
+    result, _ = ask(Step(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"}))
+    assert result.cause is Cause.MALFORMED_ANSWER
+    assert "packed (gzip) and ends before it is whole" in result.message
+
+
 def test_redirects_are_not_followed():
     with ScriptedEndpoint([answer("stolen")]) as other:
         result, received = ask(refusal(307, headers={"Location": f"{other.url}/chat/completions"}))

@@ -1,0 +1,100 @@
+"""What the headers of an answer say. Whatever a server writes there, nothing here raises: what has no meaning is passed over."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+
+import httpx2
+
+RETRY_AFTER_MAX_S = 86_400.0
+HEADER_CHARS = 1_000
+"""Of a header that is read; longer ones are nonsense."""
+_number = re.compile(r"\d{1,30}(?:\.\d{1,30})?", re.ASCII)
+_type = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", re.ASCII)
+_charset = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
+
+
+def media_type(headers: httpx2.Headers) -> str:
+    """The type of the body in lower case, without parameters; empty where none is named. The first counts where it is given twice (RFC 9110, 8.3)."""
+    found = _type.match(_value(headers, "content-type"))
+    return found[0].lower() if found else ""
+
+
+def charset(headers: httpx2.Headers) -> str:
+    """The charset that the type names, in lower case; empty: none."""
+    found = _charset.search(_value(headers, "content-type"))
+    return found[1].lower() if found else ""
+
+
+def encodings(headers: httpx2.Headers) -> tuple[str, ...]:
+    """What the body was packed with, in lower case, in that order (RFC 9110, 8.4)."""
+    named = (one.strip().lower() for one in _value(headers, "content-encoding").split(","))
+    return tuple(one for one in named if one not in NOT_PACKED)
+
+
+NOT_PACKED = frozenset(
+    ["", "identity", "none", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1"]
+)
+"""What servers write where nothing is packed; a charset has its place elsewhere, and packs nothing."""
+
+
+def unpacked(headers: httpx2.Headers) -> list[tuple[bytes, bytes]]:
+    """The headers without those that say how the packed body is, and nothing of the unpacked one."""
+    return _without(headers, b"content-encoding", b"content-length")
+
+
+def handed_up(headers: httpx2.Headers) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer that was read, without those that a client library would act on."""
+    return _without(headers, b"content-encoding", b"content-length", b"transfer-encoding", b"location", b"set-cookie")
+
+
+def _without(headers: httpx2.Headers, *names: bytes) -> list[tuple[bytes, bytes]]:
+    # As bytes: a server may write what is no ASCII, which cannot be written again as text.
+    return [(name, one) for name, one in headers.raw if name.lower() not in names]
+
+
+def location(headers: httpx2.Headers, url: str) -> str:
+    """The whole address that ``Location`` leads to from ``url``; empty: it names none."""
+    given = _value(headers, "location")
+    if not given:
+        return ""
+    try:
+        return str(httpx2.URL(url).join(given))
+    except (httpx2.InvalidURL, ValueError):
+        return ""
+
+
+def _value(headers: httpx2.Headers, name: str) -> str:
+    given = headers.get(name, "").strip()
+    return given if len(given) <= HEADER_CHARS else ""
+
+
+def retry_after_s(headers: httpx2.Headers, now: float) -> float | None:
+    """Seconds to wait, from ``retry-after-ms``, ``x-ms-retry-after-ms`` or ``Retry-After`` (seconds or HTTP date); a day at most."""
+    for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
+        seconds = _seconds(_value(headers, name), unit, _value(headers, "date"), now)
+        if seconds is not None and isfinite(seconds):
+            return min(seconds, RETRY_AFTER_MAX_S)
+    return None
+
+
+def _seconds(raw: str, unit: float, date: str, now: float) -> float | None:
+    if _number.fullmatch(raw):
+        return float(raw) * unit
+    until = _instant(raw)
+    if until is None:
+        return None
+    # The endpoint's own clock, where it tells it, so that a wrong clock on either side does not matter.
+    own = _instant(date)
+    return max(0.0, until - (now if own is None else own))
+
+
+def _instant(text: str) -> float | None:
+    try:
+        parsed: datetime = parsedate_to_datetime(text)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, IndexError, OverflowError, AttributeError):
+        return None
