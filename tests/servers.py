@@ -1,6 +1,7 @@
-"""Finds the servers that some tests need: PostgreSQL, Redis, RabbitMQ.
+"""Finds the servers that some tests need: PostgreSQL, Redis, RabbitMQ, and the peers of ``tests/peers``.
 
-TEST_DATABASE_URL, TEST_REDIS_URL and TEST_AMQP_URL name them; without one, the usual loopback addresses are tried.
+TEST_DATABASE_URL, TEST_REDIS_URL and TEST_AMQP_URL name the first three; without one, the usual loopback addresses are tried.
+The peers are programs in an environment of their own, which ``console.launch.peers`` makes.
 `python -m tests.servers` prints what was found and what is missing as one line of JSON.
 """
 
@@ -9,7 +10,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from console.launch import peers
+
 _TIMEOUT_S = 3
+NO_PEERS = "every test against a peer: their environment is not there (python3 manage.py test makes it)"
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,16 @@ def locate(environ: Mapping[str, str] = os.environ) -> tuple[dict[str, str], dic
         else:
             where = named or "its usual loopback addresses"
             missing[server.marker] = f"every test that needs {server.name}: none answers at {where} ({problem})"
+    if there := _peers(environ):
+        found |= there
+    else:
+        missing["peers"] = NO_PEERS
     return found, missing
+
+
+def _peers(environ: Mapping[str, str]) -> dict[str, str] | None:
+    named = {variable: environ.get(variable, "") for variable in (peers.PYTHON, peers.NODE)}
+    return named if all(map(os.path.exists, named.values())) else peers.find()
 
 
 def _try(server: Server, address: str) -> str:

@@ -21,7 +21,7 @@ from console.launch import kept, lockfile
 from console.launch.errors import Refused
 from console.launch.paths import cache_dir
 
-ROOM = 600 * 1024 * 1024
+ROOM = 1_200 * 1024 * 1024
 """Bytes that the largest environment takes, with what is unpacked on the way; asked about only when a build has failed."""
 
 
@@ -30,14 +30,14 @@ def ensure(lock: Path) -> Path:
 
     Raises Refused when there is neither `uv` nor `venv`, when the cache cannot be written, and when installing fails.
     """
-    home = cache_dir() / "environments" / name_of(lock)
+    home = home_of(lock)
     running = Path(sys.executable)
     if Path(sys.prefix) == home or lockfile.satisfied(lock):
         return running
     if not _usable(home, lock):
         try:
             home.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(home) as held:
+            with alone(home) as held:
                 if not _usable(home, lock):  # Somebody else may have built it while this process waited.
                     _build(home, lock, held.fileno())
         except OSError as error:
@@ -46,6 +46,17 @@ def ensure(lock: Path) -> Path:
                 "set XDG_CACHE_HOME to a folder that you can write and that has room."
             ) from error
     return home / "bin" / "python"
+
+
+def find(lock: Path) -> Path | None:
+    """Return the interpreter of a lock's environment if it has been built and is whole. Builds nothing."""
+    home = home_of(lock)
+    return home / "bin" / "python" if _usable(home, lock) else None
+
+
+def home_of(lock: Path) -> Path:
+    """Return the folder of the environment for a lock, which need not exist."""
+    return cache_dir() / "environments" / name_of(lock)
 
 
 def name_of(lock: Path, abi: str | None = None) -> str:
@@ -63,12 +74,13 @@ def _usable(home: Path, lock: Path) -> bool:
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[TextIO]:
+def alone(home: Path) -> Iterator[TextIO]:
+    """Hold the lock of a folder that is to be built; wait while another process holds it. Yields the locked file."""
     with home.with_name(home.name + ".lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say("Another process is making the environment; waiting for it.")
+            say("Another process is making the environment; waiting for it.")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file
 
@@ -77,7 +89,7 @@ def _build(home: Path, lock: Path, held: int) -> None:
     """Build into a temporary name, then rename. `held` is the lock, which what a killed builder started holds too."""
     building = home.with_name(home.name + ".building")
     recipes = _recipes(building, lock)
-    _say(f"Making the environment for {lock.name} in {home.parent} (once; it takes a minute or two).")
+    say(f"Making the environment for {lock.name} in {home.parent} (once; it takes a minute or two).")
     for leftover in (building, home):
         shutil.rmtree(leftover, ignore_errors=True)
     said: dict[str, str] = {}
@@ -91,7 +103,7 @@ def _build(home: Path, lock: Path, held: int) -> None:
         said[recipe[0][0]] = failed
         shutil.rmtree(building, ignore_errors=True)
     for words in said.values():
-        _say(words.rstrip())
+        say(words.rstrip())
     if shutil.disk_usage(home.parent).free < ROOM:
         raise Refused(
             f"The dependencies in {lock.name} do not fit on the disk of {home.parent}: make room for "
@@ -144,5 +156,6 @@ def _point_scripts_at(building: Path, home: Path) -> None:
             script.write_bytes(content.replace(str(building).encode(), str(home).encode()))
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """Print a sentence for whoever waits to standard error."""
     print(sentence, file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree  # noqa: ICN001 - A name that says what it is.
 
-from console.launch import kept
+from console.launch import kept, peers
 from console.launch.errors import Refused
 from console.launch.paths import ROOT, cache_dir
 from console.variables import SETTINGS
@@ -318,6 +318,10 @@ def _check(name: str, command: Sequence[str], environ: Mapping[str, str], *, qui
 def _servers(environ: dict[str, str]) -> tuple[Result, list[str]]:
     """Look for what some tests need, put the addresses found into `environ`, and return what is missing."""
     started = time.monotonic()
+    try:
+        environ.update(peers.ensure())
+    except Refused as refused:  # What is missing is then said below.
+        print(refused.sentence, file=sys.stderr, flush=True)
     looked = kept.run([sys.executable, "-m", "tests.servers"], cwd=ROOT, environ=environ, capture=True)
     if looked.returncode:
         raise Refused(f"The servers for the tests could not be looked for: {looked.stderr.strip()[-500:]}")
@@ -331,10 +335,10 @@ def _servers(environ: dict[str, str]) -> tuple[Result, list[str]]:
     else:
         missing.append("every test in a browser: no chromium is installed (TEST_CHROMIUM names one)")
     environ.update(found)
-    print("== servers and browser")
+    print("== servers, browser and peers")
     for variable, address in found.items():
         print(f"{variable}={address}")
     for sentence in missing:
         print(f"LEFT OUT: {sentence}")
     passed = not (missing and nothing_may_be_left_out())
-    return Result("servers and browser", passed, time.monotonic() - started), missing
+    return Result("servers, browser and peers", passed, time.monotonic() - started), missing

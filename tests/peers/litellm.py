@@ -1,0 +1,121 @@
+"""LiteLLM's proxy between the product's adapters and a scripted endpoint: what it makes of a request and of an answer is not ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fabric.adapters.providers.asking import Endpoint, HttpModel
+from fabric.runtime.call_ports import ModelRequest
+from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, refusal
+from tests.fabric.adapters.providers.wires import ANTHROPIC, GOOGLE, OPENAI, Spoken
+from tests.peers.processes import free_port, script, served
+
+KEY = "sk-litellm-0123456789abcdef0123456789"
+BEHIND: dict[str, tuple[str, str, Spoken]] = {
+    "openai": ("openai/scripted", "/v1", OPENAI),
+    "azure": ("azure/scripted", "", OPENAI),
+    "anthropic": ("anthropic/claude-opus-4-8", "", ANTHROPIC),
+    "gemini": ("gemini/gemini-2.5-flash", "", GOOGLE),
+}
+"""What it asks behind a model's name: its name of it, what the address has behind the host, and the protocol that the endpoint speaks then."""
+
+
+FETCHED = (
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS",
+    "LITELLM_LOCAL_AUTOROUTER_PRESETS",
+    "LITELLM_LOCAL_BLOG_POSTS",
+    "LITELLM_LOCAL_MODEL_COST_MAP",
+    "LITELLM_LOCAL_POLICY_TEMPLATES",
+)
+"""Variables for what it would fetch from its makers otherwise."""
+
+
+@dataclass
+class Proxy:
+    """A proxy that runs, and the endpoint behind it, which answers by ``script``."""
+
+    where: str
+    outside: ScriptedEndpoint
+    """Where each connection goes that is not to this machine."""
+    script: Any = field(default_factory=lambda: answer("Hello."))
+    endpoint: ScriptedEndpoint = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.endpoint = ScriptedEndpoint(self.reply)
+        # Adapters are made once, on one loop, as a worker has them.
+        self._loop, self._ports = asyncio.Runner(), dict[tuple[str, str], HttpModel[Any]]()
+
+    def reply(self, received: Received) -> Step:
+        found = self.script(received) if callable(self.script) else self.script
+        assert isinstance(found, Step)
+        return found
+
+    def ask(self, spoken: Spoken, key: str, request: ModelRequest, within_s: float = 60.0) -> Any:
+        """What the product's adapter for a protocol says, pointed at the proxy; one that hangs raises instead."""
+        port = self._ports.get((spoken.name, key))
+        if port is None:
+            port = spoken.adapter(Endpoint(f"http://{self.where}{spoken.base}", "", key))
+            self._ports[spoken.name, key] = port
+        return self._loop.run(asyncio.wait_for(port.ask(request), within_s))
+
+    def close(self) -> None:
+        """Ends the adapters' connections."""
+        for port in self._ports.values():
+            self._loop.run(port.aclose())
+        self._loop.close()
+
+
+def configuration(endpoint: ScriptedEndpoint) -> dict[str, Any]:
+    """The proxy's own configuration: one model for each protocol behind it, and no attempt but the one that is asked for."""
+    models = []
+    for name, (model, base, _) in BEHIND.items():
+        given = {"model": model, "api_base": f"http://{endpoint.authority}{base}", "api_key": "sk-behind"}
+        if name == "azure":
+            given["api_version"] = "2024-10-21"
+        models.append({"model_name": name, "litellm_params": given})
+    return {
+        "model_list": models,
+        "litellm_settings": {
+            "num_retries": 0,
+            "telemetry": False,
+            # It asks OpenAI's Responses for what comes in Anthropic's form otherwise.
+            "use_chat_completions_url_for_anthropic_messages": True,
+        },
+        "router_settings": {"num_retries": 0, "disable_cooldowns": True},
+        # The product's own headers go on to the endpoint, whose scripted agents read from them who asks.
+        "general_settings": {"master_key": KEY, "forward_client_headers_to_llm_api": True},
+    }
+
+
+@contextmanager
+def proxy(folder: Path) -> Iterator[Proxy]:
+    """A proxy in a process of its own. It takes about ten seconds to start."""
+    port = free_port()
+    outside = ScriptedEndpoint([refusal(403, "nothing is fetched here")])
+    found = Proxy(f"127.0.0.1:{port}", outside)
+    with outside, found.endpoint:
+        config = folder / "litellm.json"  # Each JSON is YAML.
+        config.write_text(json.dumps(configuration(found.endpoint)))
+        command = [script("litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+        away = f"http://{outside.authority}"
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "LITELLM_MODE": "PRODUCTION",
+            **dict.fromkeys(FETCHED, "True"),
+            "HTTP_PROXY": away,
+            "HTTPS_PROXY": away,
+            "NO_PROXY": "127.0.0.1",
+        }
+        with served(command, f"http://127.0.0.1:{port}/health/liveliness", folder, environ):
+            try:
+                yield found
+            finally:
+                found.close()
