@@ -6,14 +6,14 @@ Each ask makes one request, to the endpoint's own origin, with no credential but
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
 import httpx2
 
 from fabric.adapters.providers.errors import Malformed, error_of
-from fabric.adapters.tools.outbound import CALL_HEADER, Exchange, Gate, Refused, VettedTransport, authority
+from fabric.adapters.tools.outbound import CALL_HEADER, Exchange, Gate, Refused, TooLarge, VettedTransport, authority
 from fabric.core.text import DEPTH_MAX, nesting
 from fabric.runtime.call_ports import ModelRequest
 
@@ -23,6 +23,7 @@ ANSWERED_KEY_CHARS_MIN = 12
 STREAM_TYPE = "text/event-stream"
 DONE = "[DONE]"
 JSON = Any
+Read = Callable[[httpx2.Response, Exchange], Awaitable[bytes]]
 
 KEY: ContextVar[str] = ContextVar("KEY", default="")
 """The key that the ask of this task goes out with; empty: none. No client keeps one, so that a key that was replaced or deleted is gone."""
@@ -41,8 +42,8 @@ class Unanswered(Exception):
 class Reply:
     """What comes back for one request: a body at once, or the events of a stream as they come."""
 
-    def __init__(self, response: httpx2.Response, exchange: Exchange) -> None:
-        self._response, self._exchange = response, exchange
+    def __init__(self, response: httpx2.Response, exchange: Exchange, read: Read) -> None:
+        self._response, self._exchange, self._read = response, exchange, read
 
     @property
     def streams(self) -> bool:
@@ -52,10 +53,7 @@ class Reply:
 
     async def body(self) -> bytes:
         """The whole body. Raises Refused for one that is too large, and httpx2's transport errors."""
-        async for chunk in self._response.aiter_raw():
-            _grow(self._exchange, chunk)
-        self._exchange.complete = True
-        raw = bytes(self._exchange.body)
+        raw = await self._read(self._response, self._exchange)
         fitted = _fit(_decoded(raw))
         self._exchange.mended = fitted != raw
         self._exchange.body[:] = fitted
@@ -120,7 +118,7 @@ class ModelTransport(VettedTransport):
         request = httpx2.Request("POST", url, headers={"Content-Type": "application/json", **headers}, content=content)
         if origin(str(request.url)) != self._origin:
             raise Refused(f"{authority(request.url)} is not where this model's endpoint is; it is not asked")
-        return Reply(await self.opened(request, exchange), exchange)
+        return Reply(await self.opened(request, exchange), exchange, self.read)
 
 
 def headers_of(request: ModelRequest) -> dict[str, str]:
@@ -194,7 +192,7 @@ _lenient = json.JSONDecoder(parse_int=_number)
 def _grow(exchange: Exchange, chunk: bytes) -> None:
     exchange.body += chunk
     if len(exchange.body) > ANSWER_BYTES_MAX:
-        raise Refused(f"the answer is larger than {ANSWER_BYTES_MAX:,} bytes; the rest is not read")
+        raise TooLarge(f"the answer is larger than {ANSWER_BYTES_MAX:,} bytes; the rest is not read")
 
 
 def _decoded(body: bytes) -> bytes:

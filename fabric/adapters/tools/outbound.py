@@ -275,10 +275,8 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         exchange = EXCHANGE.get() or Exchange()
         response = await self.opened(request, exchange)
         kept = handed_up(response.headers)
-        if (passed_on := self._passed_on(response, exchange)) is not None:
-            return httpx2.Response(response.status_code, headers=kept, stream=passed_on, request=request)
         try:
-            body = await self._read(response, exchange)
+            body = await self.read(response, exchange)
         finally:
             await response.aclose()
         if self._mend is not None:
@@ -315,11 +313,8 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         stream = _Body(response, packed, self._max_bytes)
         return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
 
-    def _passed_on(self, response: httpx2.Response, exchange: Exchange) -> httpx2.AsyncByteStream | None:
-        """A body that is handed up as it comes; None: it is read whole first."""
-        return None
-
-    async def _read(self, response: httpx2.Response, exchange: Exchange) -> bytes:
+    async def read(self, response: httpx2.Response, exchange: Exchange) -> bytes:
+        """The whole body of an answer. Raises Refused for one that is too large, and httpx2's transport errors below status 400."""
         try:
             async for chunk in response.aiter_raw():
                 exchange.body += chunk

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fabric.adapters.providers.streaming import STREAM_TYPE
+from fabric.adapters.providers.wire import STREAM_TYPE
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.providers.asking import TOOL, request
