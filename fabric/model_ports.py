@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.providers.anthropic import Anthropic
+from fabric.adapters.providers.asking import Endpoint, HttpModel
+from fabric.adapters.providers.google import Google
 from fabric.adapters.providers.keys import KeyRing
+from fabric.adapters.providers.openai_compatible import OpenAICompatible
 from fabric.adapters.providers.router import LateProvider, ModelRouter
 from fabric.adapters.providers.trial import Trial, tried
 from fabric.adapters.stored_keys import note_used, stored_keys
@@ -23,9 +27,6 @@ from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelPort
 from fabric.services import here
 from fabric.services.publication import DRILL_PROVIDER
-
-if TYPE_CHECKING:
-    from fabric.adapters.providers.asking import HttpModel
 
 PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
 """Provider adapters by the name a fabric uses; each takes no arguments."""
@@ -45,7 +46,7 @@ def key_ring() -> KeyRing:
 
 
 def http_port(provider: str, now: Now = SYSTEM_CLOCK.now) -> HttpModel:
-    """The adapter of one of ``BUILT_IN``, with the operator's endpoint and the stored keys. It imports the client library: seconds, and memory."""
+    """The adapter of one of ``BUILT_IN``, with the operator's endpoint and the stored keys."""
     return _BUILT[provider](gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS), keys=key_ring(), now=now)
 
 
@@ -56,11 +57,7 @@ def provider_names() -> frozenset[str]:
 
 def model_port(now: Now = SYSTEM_CLOCK.now) -> ModelPort:
     """All providers behind one port. ``now``: what deadlines are judged by, microseconds since the epoch."""
-    found: dict[str, ModelPort] = {
-        name: LateProvider(partial(http_port, name, now), now) for name in ("openai", "anthropic", "google")
-    }
-    if settings.FABRIC_MODEL_URL:
-        found["openai"] = http_port("openai", now)  # It is going to be asked: the first call should not wait for it.
+    found: dict[str, ModelPort] = {name: http_port(name, now) for name in sorted(BUILT_IN)}
     named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
     drills = {name: LateProvider(partial(_provider, name, path), now) for name, path in RESERVED.items()}
     return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()} | drills)
@@ -88,23 +85,15 @@ async def _tried(model: ModelSpec, workspace: str) -> Trial:
 
 
 def _openai(**more: Any) -> HttpModel:
-    from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
-
     endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
     return OpenAICompatible(endpoint, **more)
 
 
 def _anthropic(**more: Any) -> HttpModel:
-    from fabric.adapters.providers.anthropic import Anthropic
-    from fabric.adapters.providers.asking import Endpoint
-
     return Anthropic(Endpoint(settings.FABRIC_ANTHROPIC_URL, "", settings.FABRIC_ANTHROPIC_KEY), **more)
 
 
 def _google(**more: Any) -> HttpModel:
-    from fabric.adapters.providers.asking import Endpoint
-    from fabric.adapters.providers.google import Google
-
     return Google(Endpoint(settings.FABRIC_GOOGLE_URL, "", settings.FABRIC_GOOGLE_KEY), **more)
 
 

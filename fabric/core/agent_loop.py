@@ -6,6 +6,7 @@ corrections at the end of the wave; when they are spent the step fails. Calls th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fabric.core import (
@@ -20,9 +21,11 @@ from fabric.core import (
     write_conflicts,
 )
 from fabric.core import events as ev
+from fabric.core.answers import Said
 from fabric.core.failure import Failure
-from fabric.core.inputs import ModelReplied
+from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.judges import is_judge
+from fabric.core.proposed import Proposed
 from fabric.core.run import Pending, Step
 from fabric.core.saga import by_command
 from fabric.core.taxonomy import Cause
@@ -91,31 +94,8 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
     step = work.run.steps[issued.step_id]
     found = answers.said(work, step, reply, final=issued.final)
     proposals = write_conflicts.ordered(work.compiled.spec, proposed.proposals(step, found.calls))
-    output, problems = found.output, list(found.problems)
-    verdict: Any = "calls" if proposals else "output" if output is not None else "rejected"
-    content: dict[str, JSON] = {}
-    if output is not None:
-        content["output"] = output
-    if verdict != "output":
-        content["text"] = found.text
-    if proposals:
-        content["calls"] = [proposal.as_json() for proposal in proposals]
-    if found.thinking:
-        content["thinking"] = found.thinking
-    if proposals or reply.own is not None:
-        # Ids and reasoning mean something to the model that gave them, and to no other.
-        content["from"] = issued.target
-    if reply.own is not None:
-        content["own"] = reply.own
-    if verdict == "rejected":
-        content["problems"] = problems
-        if reply.calls:
-            content["unused_calls"] = [
-                {"tool": call.tool, "args": call.args}
-                if call.args is not None
-                else {"tool": call.tool, "raw_args": call.raw_args}
-                for call in reply.calls
-            ]
+    verdict: Any = "calls" if proposals else "output" if found.output is not None else "rejected"
+    content = _content(issued, reply, found, proposals, verdict)
     work.emit(
         ev.ModelAnswered(
             command_id=issued.command_id,
@@ -126,7 +106,7 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
             input_tokens=reply.input_tokens,
             output_tokens=reply.output_tokens,
             cost_usd_micros=_cost(work, issued, reply),
-            problems=tuple(problems) if verdict == "rejected" else (),
+            problems=found.problems if verdict == "rejected" else (),
             sanitized=reply.sanitized,
             handled=streamed.handled(step, proposals),
             finish=reply.finish,
@@ -147,6 +127,34 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
     if verdict == "rejected" and issued.final:
         return _spent(work, work.run.steps[step.id])
     return None
+
+
+def _content(
+    issued: ev.CallIssued, reply: ModelReplied, found: Said, proposals: Sequence[Proposed], verdict: str
+) -> dict[str, JSON]:
+    """What is journaled of an answer."""
+    content: dict[str, JSON] = {} if found.output is None else {"output": found.output}
+    if verdict != "output":
+        content["text"] = found.text
+    if proposals:
+        content["calls"] = [proposal.as_json() for proposal in proposals]
+    if found.thinking:
+        content["thinking"] = found.thinking
+    if proposals or reply.own is not None:
+        # Ids and reasoning mean something to the model that gave them, and to no other.
+        content["from"] = issued.target
+    if reply.own is not None:
+        content["own"] = reply.own
+    if verdict == "rejected":
+        content["problems"] = list(found.problems)
+    if verdict == "rejected" and reply.calls:
+        content["unused_calls"] = [_unused(call) for call in reply.calls]
+    return content
+
+
+def _unused(call: ToolCall) -> JSON:
+    given = {"args": call.args} if call.args is not None else {"raw_args": call.raw_args}
+    return {"tool": call.tool, **given}
 
 
 def _cost(work: Work, issued: ev.CallIssued, reply: ModelReplied) -> int:

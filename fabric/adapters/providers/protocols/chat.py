@@ -283,7 +283,7 @@ class _Assembly(Assembly):
         call_id, name = id_of(delta.get("id")), text_of(inner.get("name"))
         if at is None or _is_another(self._calls[at], call_id, name):
             self._open[index] = len(self._calls)
-            call = {"id": call_id, "function": {"name": name, "arguments": ""}}
+            call: dict[str, JSON] = {"id": call_id, "function": {"name": name, "arguments": ""}}
             self._calls.append(call)
         else:
             call = self._calls[at]

@@ -181,7 +181,7 @@ class _Assembly(Assembly):
         ):
             raise malformed_event()
         self._top |= {name: event[name] for name in ("modelVersion", "promptFeedback") if event.get(name)}
-        first = next(iter(candidates or ()), {})
+        first: dict[str, JSON] = candidates[0] if candidates else {}
         for part in _parts(first):
             # A piece of text is added to the one before it.
             said = bool(part.get("text")) or bool(set(part) - {"text", "thought"})

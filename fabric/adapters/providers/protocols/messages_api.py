@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from fabric.adapters.providers.fitting import Fitted, Turn
 from fabric.adapters.providers.protocols.chat import offered
@@ -48,7 +48,7 @@ class MessagesApi(Protocol):
     schema_with_tools = True
     wanted = "content"
     url_hint = "; the URL is usually https://api.anthropic.com"
-    headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
+    headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
 
     def path(self, model: str, *, stream: bool) -> str:
         """Always the same."""
