@@ -90,7 +90,7 @@ class HttpModel(ABC):
         try:
             async with asyncio.timeout((request.deadline_at - self._now()) / 1e6) as limit:
                 answer = await self._answer(request, url, asked, exchange)
-            return settle(request, answer, mended=exchange.mended)
+            return settle(request, answer, protocol=self._protocol(request.model).key, mended=exchange.mended)
         except TimeoutError as error:
             if not limit.expired():
                 return classify(error, exchange, asked, self._now() / 1e6)
@@ -110,7 +110,7 @@ class HttpModel(ABC):
     async def _answer(self, request: ModelRequest, url: str, asked: Asked, exchange: Exchange) -> Answer:
         """The answer, at once or as it streams in. Raises Unanswered for a refusal, and what the transport raises."""
         protocol, stream = self._protocol(request.model), wants_stream(request)
-        fitted = fit(request.messages, request.model.name)
+        fitted = fit(request.messages, request.model.name, protocol.key)
         body = self._body(
             request, protocol.body(request, fitted, model=asked.model, schema=asked.schema, stream=stream), url
         )

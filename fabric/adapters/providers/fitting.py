@@ -76,15 +76,15 @@ class Fitted:
     """Something that another model's provider marked as its own is left out."""
 
 
-def fit(messages: Sequence[ChatMessage], model: str) -> Fitted:
-    """The conversation for a fabric's model of that name."""
+def fit(messages: Sequence[ChatMessage], model: str, protocol: str) -> Fitted:
+    """The conversation for a fabric's model of that name, which is asked by a protocol (``Protocol.key``)."""
     system = "\n\n".join(_cut(one.text) for one in messages if one.role == "system" and one.text.strip())
     fitted = Fitted(system, [])
     ids: dict[str, tuple[str, str]] = {}
     for message in messages:
         if message.role == "assistant":
             _answer_all(fitted.turns, ids)
-            _add_assistant(fitted, message, model, ids)
+            _add_assistant(fitted, message, _For(model, protocol), ids)
         elif message.role == "tool":
             _add_result(_user_turn(fitted.turns), message, ids)
         elif message.role == "user":
@@ -108,6 +108,20 @@ def short_id(call_id: str) -> str:
     return b32encode(blake2b(call_id.encode(), digest_size=10).digest()).decode().lower()[:SHORT_ID_CHARS]
 
 
+@dataclass(frozen=True, slots=True)
+class _For:
+    """Whom a conversation is for."""
+
+    model: str
+    protocol: str
+
+    def own_of(self, message: ChatMessage, own: JSON) -> JSON:
+        """What the provider marked as its own in a message; None where another model, or another protocol, is asked."""
+        if own is None or message.model not in ("", self.model) or own.get("protocol") != self.protocol:
+            return None
+        return own["parts"]
+
+
 def _user_turn(turns: list[Turn]) -> Turn:
     """The user's turn that the conversation ends with; a new one where it ends with an assistant's."""
     if not turns or not turns[-1].user:
@@ -115,37 +129,33 @@ def _user_turn(turns: list[Turn]) -> Turn:
     return turns[-1]
 
 
-def _add_assistant(fitted: Fitted, message: ChatMessage, model: str, ids: dict[str, tuple[str, str]]) -> None:
-    turns, same = fitted.turns, message.model in ("", model)
-    own = message.own if same else None
-    fitted.dropped = fitted.dropped or (not same and _has_own(message))
+def _add_assistant(fitted: Fitted, message: ChatMessage, asked: _For, ids: dict[str, tuple[str, str]]) -> None:
+    turns, same = fitted.turns, message.model in ("", asked.model)
+    given = [one for one in (message.own, *(call.own for call in message.calls)) if one is not None]
+    fitted.dropped = fitted.dropped or any(asked.own_of(message, one) is None for one in given)
     if not (message.text.strip() or message.calls):
         return  # An empty answer says nothing, and most endpoints refuse it, reasoning or not.
     if turns and not turns[-1].user:
         turn = turns[-1]
         turn.own = None  # Two answers in one turn: what is a provider's own belongs to one of them.
     else:
-        turn = Turn(user=False, own=own)
+        turn = Turn(user=False, own=asked.own_of(message, message.own))
         turns.append(turn)
     if message.text.strip():
         turn.texts.append(_cut(message.text))
     ids.clear()
     used: set[str] = set()
     for call in message.calls:
-        wire = _wire_id(call, used, same=same)
+        wire, tool = _wire_id(call, used, same=same), fit_name(call.tool)
         used.add(wire)
-        ids[call.call_id] = (wire, fit_name(call.tool))
-        turn.calls.append(SentCall(wire, fit_name(call.tool), _sent_args(call), call.own if same else None))
+        ids[call.call_id] = (wire, tool)
+        turn.calls.append(SentCall(wire, tool, _sent_args(call), asked.own_of(message, call.own)))
 
 
 def _wire_id(call: ToolCall, used: set[str], *, same: bool) -> str:
     """The id that goes out: the endpoint's own, whole, to the model that gave it; else a short one."""
     given = call.server_id or call.call_id
     return given if same and given not in used else short_id(call.call_id)
-
-
-def _has_own(message: ChatMessage) -> bool:
-    return message.own is not None or any(call.own is not None for call in message.calls)
 
 
 def _add_result(turn: Turn, message: ChatMessage, ids: dict[str, tuple[str, str]]) -> None:

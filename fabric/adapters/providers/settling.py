@@ -19,11 +19,11 @@ OWN_BYTES_MAX = 400_000
 """Bytes of reasoning and signatures that are kept with an answer. Larger ones are dropped whole: a part of them is worth nothing."""
 
 
-def settle(request: ModelRequest, answer: Answer, *, mended: bool) -> ModelReplied:
+def settle(request: ModelRequest, answer: Answer, *, protocol: str, mended: bool) -> ModelReplied:
     """The answer as an input for the engine. ``mended``: the body was changed before it was read."""
     text, dirty = clean_text(answer.text)
-    calls = [settle_call(request, one) for one in answer.calls]
-    own, own_dirty = _own(answer.own)
+    calls = [settle_call(request, one, protocol) for one in answer.calls]
+    own, own_dirty = _own(answer.own, protocol)
     charged = meter(request, answer)
     return ModelReplied(
         command_id=request.command_id,
@@ -41,7 +41,7 @@ def settle(request: ModelRequest, answer: Answer, *, mended: bool) -> ModelRepli
     )
 
 
-def settle_call(request: ModelRequest, said: SaidCall) -> tuple[ToolCall, bool]:
+def settle_call(request: ModelRequest, said: SaidCall, protocol: str) -> tuple[ToolCall, bool]:
     """A proposed call, and whether cleaning changed it. Its raw text is kept where it is no JSON object."""
     text, dirty = clean_text(_arguments_text(said.arguments))
     args, _ = parse_json_object(text, strict=True) if text.strip() else ({}, "")
@@ -51,7 +51,7 @@ def settle_call(request: ModelRequest, said: SaidCall) -> tuple[ToolCall, bool]:
     if args:
         args = _without_nulls(request, tool, args)
     kept = text[:RAW_ARGS_CHARS] if args is None else ""
-    own, _ = _own(said.own)
+    own, _ = _own(said.own, protocol)
     return ToolCall(call_id=clean_text(said.id)[0], tool=tool, args=args, raw_args=kept, own=own), changed
 
 
@@ -116,15 +116,15 @@ def _takes_null(schema: JSON) -> bool:
     return kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
 
 
-def _own(own: JSON) -> tuple[JSON, bool]:
-    """What only its provider understands, fit to be kept; None where it is too large or cannot be kept."""
+def _own(own: JSON, protocol: str) -> tuple[JSON, bool]:
+    """What only its provider understands, fit to be kept, with the protocol that it is of; None where it is too large or cannot be kept."""
     if own is None:
         return None, False
     try:
         kept, changed = clean(own)
     except ValueError:
         return None, True
-    return (None, True) if len(compact(kept)) > OWN_BYTES_MAX else (kept, changed)
+    return (None, True) if len(compact(kept)) > OWN_BYTES_MAX else ({"protocol": protocol, "parts": kept}, changed)
 
 
 def _name(text: str) -> str:

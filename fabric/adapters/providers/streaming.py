@@ -67,7 +67,7 @@ def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, told:
     whole = assembly.begun() if assembly.after_calls else assembly.begun() - 1
     if whole <= told or request.streamed is None:
         return told
-    calls = [settle_call(request, one)[0] for one in protocol.read(assembly.body()).calls]
+    calls = [settle_call(request, one, protocol.key)[0] for one in protocol.read(assembly.body()).calls]
     for count in range(told + 1, whole + 1):
         if calls[count - 1].args is not None:
             request.streamed(

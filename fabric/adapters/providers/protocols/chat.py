@@ -43,6 +43,7 @@ _strict_turns = re.compile(r"mistral|mixtral|magistral|ministral|codestral|devst
 class Chat(Protocol):
     """Chat completions."""
 
+    key = "chat"
     noun = "chat completion"
     wanted = "choices"
     url_hint = "; the URL usually ends in /v1"

@@ -103,6 +103,8 @@ class Assembly(ABC):
 class Protocol(ABC):
     """One provider's protocol. Every method is pure."""
 
+    key: ClassVar[str]
+    """Its name in the journal."""
     noun: ClassVar[str]
     """What an answer is called, for sentences: "chat completion"."""
     wanted: ClassVar[str]

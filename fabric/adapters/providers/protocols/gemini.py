@@ -34,6 +34,7 @@ PASSED_ON: Mapping[str, str] = {
 class GenerateContent(Protocol):
     """``generateContent`` and ``streamGenerateContent``."""
 
+    key = "gemini"
     noun = "answer of generateContent"
     wanted = "candidates"
     url_hint = "; the URL is usually https://generativelanguage.googleapis.com"

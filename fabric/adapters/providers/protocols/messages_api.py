@@ -44,6 +44,7 @@ UNTAKEN = frozenset(
 class MessagesApi(Protocol):
     """Messages."""
 
+    key = "messages"
     noun = "message of the Messages API"
     schema_with_tools = True
     wanted = "content"

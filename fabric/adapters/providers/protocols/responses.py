@@ -30,6 +30,7 @@ PASSED_ON = ("temperature", "top_p")
 class Responses(Protocol):
     """Responses. Without ``store`` the reasoning comes back encrypted and goes out with the history."""
 
+    key = "responses"
     noun = "response of the Responses API"
     schema_with_tools = True
     wanted = "output"
