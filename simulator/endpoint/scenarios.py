@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from simulator.endpoint import misbehaviour as mis
 from simulator.endpoint import steps
-from simulator.endpoint.misbehaviour import Saying, always, healthy, kernel
-from simulator.endpoint.server import Received
-from simulator.endpoint.steps import Step
-from simulator.endpoint.turns import Turn, problem
+from simulator.endpoint.misbehaviour import always, healthy, kernel
+from simulator.endpoint.playing import Playing
+from simulator.endpoint.quirks import calls, content, form, refusals, streams, strict
+from simulator.endpoint.scenario import Saying, Scenario
 
-COMPLETIONS, MODELS = "/chat/completions", "/models"
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One way to behave. ``after``, ``times``: the requests that it leaves alone at first, and how many it then takes (None: all)."""
-
-    sentence: str
-    say: Saying
-    after: int = 0
-    times: int | None = None
-    delay_s: float = 0.0
-    """Seconds before each answer."""
+__all__ = ["SCENARIOS", "Playing", "Scenario", "unknown"]
 
 
 def _refuses(status: int, message: str, code: str = "", **headers: str) -> Saying:
@@ -89,46 +75,15 @@ SCENARIOS: Mapping[str, Scenario] = {
     "spawning": Scenario("Gives the work to one more agent each time, or plans for 200 of them.", mis.spawning),
     "ping_pong": Scenario("Hands the work over each time it gets it, A B A B.", mis.ping_pong(2)),
     "ping_pong_of_3": Scenario("Hands the work over in a ring of three, A B C A B C, where the tool says to whom.", mis.ping_pong(3)),
+    # The real world.
+    **calls.SCENARIOS,
+    **content.SCENARIOS,
+    **form.SCENARIOS,
+    **streams.SCENARIOS,
+    **strict.SCENARIOS,
+    **refusals.SCENARIOS,
 }  # fmt: skip
 """By what ``--scenario`` takes."""
-
-
-class Playing:
-    """A scenario as it is played: counts requests for completions. The arguments go over what the scenario says; None leaves it."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        after: int | None = None,
-        times: int | None = None,
-        delay_s: float | None = None,
-        seed: int = 1,
-    ) -> None:
-        self._scenario, self._seed, self._count = scenario, seed, 0
-        self.after = scenario.after if after is None else after
-        self.times = scenario.times if times is None else times
-        self.delay_s = scenario.delay_s if delay_s is None else delay_s
-        self.struck = False
-        """Whether the request before was answered by the scenario, and not by a healthy model."""
-
-    def reply(self, received: Received) -> Step:
-        """What is answered to the next request."""
-        self.struck = False
-        if received.method == "GET" and received.path.endswith(MODELS):
-            models = {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
-            return Step(body=json.dumps(models).encode())
-        if not received.path.endswith(COMPLETIONS):
-            return steps.refusal(404, f"nothing is served at {received.path}; ask /v1{COMPLETIONS}")
-        if wrong := problem(received.body):
-            return steps.refusal(400, wrong)
-        self._count += 1
-        self.struck = self._count > self.after and (self.times is None or self._count <= self.after + self.times)
-        turn = Turn(received, self._seed)
-        if not self.struck:
-            return healthy(turn)
-        step = self._scenario.say(turn)
-        return replace(step, delay_s=self.delay_s) if self.delay_s else step
 
 
 def unknown(name: str) -> str:

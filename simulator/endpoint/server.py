@@ -245,7 +245,7 @@ async def _trickle(step: Step, head: Sequence[str], writer: asyncio.StreamWriter
 async def _send_pieces(pieces: Sequence[bytes], mode: str, head: Sequence[str], writer: asyncio.StreamWriter) -> None:
     """A stream, or the first half of it: without the end of the body unless the whole is sent."""
     writer.write(_joined([*head, CHUNKED]))
-    for piece in pieces if mode == "send" else pieces[: len(pieces) // 2]:
+    for piece in pieces if mode in ("send", "broken") else pieces[: len(pieces) // 2]:
         writer.write(_chunk(piece))
         await writer.drain()
     if mode == "send":
