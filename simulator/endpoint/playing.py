@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from simulator.endpoint import protocols, steps
 from simulator.endpoint.misbehaviour import healthy
 from simulator.endpoint.protocols.protocol import Asked, Protocol, Unreadable
+from simulator.endpoint.protocols.responses import items_of
 from simulator.endpoint.rendering import refused, rendered
 from simulator.endpoint.scenario import Refusal, Scenario
 from simulator.endpoint.server import Received
@@ -29,6 +31,7 @@ class Playing:
     ) -> None:
         self._scenario, self._seed, self._count = scenario, seed, 0
         self._spoken: Counter[str] = Counter()
+        self._stored: dict[str, list[Any]] = {}
         self.after = scenario.after if after is None else after
         self.times = scenario.times if times is None else times
         self.delay_s = scenario.delay_s if delay_s is None else delay_s
@@ -45,11 +48,11 @@ class Playing:
             return steps.refusal(404, f"nothing is served at {protocols.bare(received.path)}; ask {protocols.SERVED}")
         if not isinstance(received.body, dict):
             return refused(Refusal(400, "the body is no JSON object"), protocol)
-        asked = Asked(self._count + 1, received.body, received.path)
+        asked = Asked(self._count + 1, received.body, received.path, self._stored)
         try:
             read = protocol.read(asked)
         except Unreadable as unreadable:
-            return refused(Refusal(400, str(unreadable)), protocol)
+            return refused(unreadable.refusal, protocol)
         self._count += 1
         past = self._count > self.after
         self.struck = past and (self.times is None or self._count <= self.after + self.times)
@@ -61,8 +64,13 @@ class Playing:
 
     def _struck(self, turn: Turn, protocol: Protocol, asked: Asked) -> Step:
         scenario, agent = self._scenario, turn.received.agent
+        judged = {**asked.body, "input": items_of(asked)} if protocol.name == "responses" else asked.body
         for rule in scenario.rules:
-            if (found := rule(protocol.name, asked.body)) is not None:
+            try:
+                found = rule(protocol.name, judged)
+            except (TypeError, AttributeError, KeyError):
+                found = Refusal(400, "the request's body has a form that this protocol does not know")
+            if found is not None:
                 return refused(found, protocol)
         self._spoken[agent] += 1
         if scenario.spoken is not None and self._spoken[agent] > scenario.spoken:

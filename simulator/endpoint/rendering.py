@@ -59,6 +59,9 @@ def _stream(step: Step, answer: Answer, protocol: Protocol, asked: Asked, form: 
     if step.stream == "cut":
         events = [one for one in events if not protocol.ends(one)]
         return replace(stream, mode="send", pieces=tuple(encoded(events[: len(events) // 2])))
+    if protocol.name == "google" and "alt=sse" not in asked.path:
+        found = [one.data for one in form.events(protocol.name, events)]
+        return replace(step, body=form.raw(json.dumps(found).encode()), stream="as_it_is", answer=None)
     pieces = tuple(form.pieces(encoded(form.events(protocol.name, events))))
     return replace(stream, pieces=pieces, mode="broken" if step.stream == "broken" else step.mode)
 

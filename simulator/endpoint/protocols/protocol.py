@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.endpoint.answers import Answer
@@ -14,7 +14,11 @@ JSON = Any
 
 
 class Unreadable(Exception):
-    """A request that makes no sense, in one sentence."""
+    """A request that makes no sense, in one sentence; ``refusal`` where the provider says more of it."""
+
+    def __init__(self, sentence: str, refusal: Refusal | None = None) -> None:
+        super().__init__(sentence)
+        self.refusal = refusal or Refusal(400, sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +28,8 @@ class Asked:
     number: int
     body: Mapping[str, JSON]
     path: str
-    history: tuple[JSON, ...] = ()
-    """Items that stand before those of the request: what ``previous_response_id`` names."""
+    stored: dict[str, list[Mapping[str, JSON]]] = field(default_factory=dict)
+    """Of the Responses API: the items of each response that is kept, by its id. The protocol writes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.endpoint.answers import Answer, Usage
 from simulator.endpoint.quirks.saying import Change, in_all, in_texts
-from simulator.endpoint.scenario import Event, Form, Name, Saying, Scenario
+from simulator.endpoint.scenario import EVERY, Event, Form, Name, Saying, Scenario
 from simulator.endpoint.turns import Turn
 
 JSON = Any
@@ -89,6 +89,15 @@ USAGES: Mapping[str, tuple[str, Usage | None]] = {
     "usage_audio": ("audio tokens in the prompt", Usage(1_000, 50, audio=700)),
 }
 
+COUNTED: Mapping[str, tuple[Name, ...]] = {
+    "usage_cached_apart": ("chat", "anthropic"),
+    "usage_cached_too_many": ("chat", "responses", "google"),
+    "usage_reasoning": ("chat", "responses", "google"),
+    "usage_reasoning_too_many": ("chat", "responses"),
+    "usage_audio": ("chat", "google"),
+}
+"""Counts that not every protocol has."""
+
 SCENARIOS: Mapping[str, Scenario] = {
     "think": Scenario("Puts what it thinks into the text, between <think> and </think>.", _thinks(f"<think>\n{THOUGHT}\n</think>\n\n", "")),
     "think_closing": Scenario("Puts what it thinks into the text, with the closing </think> alone.", _thinks(f"{THOUGHT}\n</think>\n\n", "")),
@@ -99,6 +108,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "reasoning_details": Scenario("Gives its reasoning in reasoning_details, as OpenRouter does.", in_all(_details), protocols=("chat",)),
     "reasoning_only": Scenario("Gives its reasoning, and no text at all.", in_texts(lambda answer, turn: replace(answer, text="", reasoning=THOUGHT))),
     **{f"finish_{word}": Scenario(f"Ends each answer with {word} for a reason.", _finishes(word)) for word in FINISHES},
-    **{name: Scenario(f"Says that each answer took {what}.", _uses(usage)) for name, (what, usage) in USAGES.items()},
+    **{name: Scenario(f"Says that each answer took {what}.", _uses(usage), protocols=COUNTED.get(name, EVERY)) for name, (what, usage) in USAGES.items()},
 }  # fmt: skip
 """By what ``--scenario`` takes."""

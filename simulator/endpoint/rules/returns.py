@@ -13,6 +13,8 @@ JSON = Any
 
 REASONING = "I have to look before I answer."
 """What the model thinks in each answer that has to come back."""
+SKIPPED = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+"""What Google takes in place of a signature, for histories that another model began."""
 
 
 def deepseek(body: Body) -> Iterator[Refusal]:
@@ -24,23 +26,34 @@ def deepseek(body: Body) -> Iterator[Refusal]:
 
 
 def gemini_compatible(body: Body) -> Iterator[Refusal]:
-    """The first call of each assistant's message has its ``thought_signature``. Gemini 3, OpenAI-compatible; the error is in a list."""
+    """The first call of each step since the user spoke has its ``thought_signature``. Gemini 3, OpenAI-compatible; the error is in a list."""
+    spoken = [at for at, message in enumerate(body["messages"]) if message.get("role") == "user"]
     for at, message in enumerate(body["messages"]):
+        if at < max(spoken, default=0):
+            continue
         for call in (message.get("tool_calls") or ())[:1]:
             google = (call.get("extra_content") or {}).get("google") or {}
             yield from _signed(google.get("thought_signature"), call["function"]["name"], at + 1, listed=True)
 
 
 def gemini(body: Body) -> Iterator[Refusal]:
-    """The first call of each of the model's turns has its ``thoughtSignature``. Gemini 3."""
-    for at, content in enumerate(body.get("contents") or ()):
+    """The first call of each step since the user spoke has its ``thoughtSignature``. Gemini 3."""
+    contents = body.get("contents") or ()
+    spoken = [at for at, one in enumerate(contents) if one.get("role") != "model" and _says(one)]
+    for at, content in enumerate(contents):
+        if at < max(spoken, default=0):
+            continue
         calls = [part for part in content.get("parts") or () if "functionCall" in part]
         for part in calls[:1]:
             yield from _signed(part.get("thoughtSignature"), part["functionCall"].get("name"), at + 1, listed=False)
 
 
+def _says(content: Body) -> bool:
+    return any("text" in part for part in content.get("parts") or ())
+
+
 def _signed(found: JSON, name: str, position: int, *, listed: bool) -> Iterator[Refusal]:
-    if found == seal(name):
+    if found == seal(name) or found in SKIPPED:
         return
     if found:
         said = "Corrupted thought signature."
@@ -56,10 +69,9 @@ def _signed(found: JSON, name: str, position: int, *, listed: bool) -> Iterator[
 
 
 def openrouter(body: Body) -> Iterator[Refusal]:
-    """Each assistant's message that calls a tool has its ``reasoning_details``, unchanged. OpenRouter, in front of Anthropic."""
-    for at, message in enumerate(body["messages"]):
-        if not message.get("tool_calls"):
-            continue
+    """The last message that calls a tool has its ``reasoning_details``, unchanged. OpenRouter, in front of Anthropic."""
+    calling = [(at, message) for at, message in enumerate(body["messages"]) if message.get("tool_calls")]
+    for at, message in calling[-1:]:
         details = message.get("reasoning_details")
         sealed = [one.get("signature") == seal(str(one.get("text"))) for one in details or ()]
         if not sealed or not all(sealed):
@@ -77,16 +89,19 @@ THINKING_FIRST = (
 
 
 def anthropic(body: Body) -> Iterator[Refusal]:
-    """A message that calls a tool begins with its thinking, and the thinking has the signature that it came with."""
+    """The last message that calls a tool begins with its thinking, and all thinking has the signature that it came with."""
+    calling: list[tuple[int, str]] = []
     for at, message in enumerate(body.get("messages") or ()):
         content = message.get("content")
         if message.get("role") != "assistant" or not isinstance(content, list):
             continue
         for number, block in enumerate(content):
             yield from _block(block, f"messages.{at}.content.{number}")
-        calls = any(block.get("type") == "tool_use" for block in content)
-        if calls and content[0].get("type") not in ("thinking", "redacted_thinking"):
-            said = THINKING_FIRST.replace("`tool_use`. When", f"`{content[0].get('type')}`. When")
+        if any(block.get("type") == "tool_use" for block in content):
+            calling.append((at, content[0].get("type")))
+    for at, kind in calling[-1:]:
+        if kind not in ("thinking", "redacted_thinking"):
+            said = THINKING_FIRST.replace("`tool_use`. When", f"`{kind}`. When")
             yield Refusal(400, f"messages.{at}.content.0.type: {said}")
 
 
