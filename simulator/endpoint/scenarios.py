@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 from simulator.endpoint import misbehaviour as mis
 from simulator.endpoint import steps
 from simulator.endpoint.misbehaviour import always, healthy, kernel
 from simulator.endpoint.playing import Playing
-from simulator.endpoint.quirks import calls, content, form, refusals, streams, strict
+from simulator.endpoint.quirks import calls, content, form, own, refusals, streams, strict
 from simulator.endpoint.scenario import Saying, Scenario
 
-__all__ = ["SCENARIOS", "Playing", "Scenario", "unknown"]
+__all__ = ["SCENARIOS", "Playing", "Scenario", "named", "unknown"]
+
+COUNT_DIGITS_MAX = 9
 
 
 def _refuses(status: int, message: str, code: str = "", **headers: str) -> Saying:
@@ -79,6 +81,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     **calls.SCENARIOS,
     **content.SCENARIOS,
     **form.SCENARIOS,
+    **own.SCENARIOS,
     **streams.SCENARIOS,
     **strict.SCENARIOS,
     **refusals.SCENARIOS,
@@ -86,10 +89,26 @@ SCENARIOS: Mapping[str, Scenario] = {
 """By what ``--scenario`` takes."""
 
 
+COUNTED: Mapping[str, Callable[[int], Scenario]] = {"cut_after": streams.cut_after, "drop_after": streams.drop_after}
+"""Scenarios that take a number: ``cut_after=7``."""
+
+
+def named(name: str) -> Scenario | None:
+    """A scenario by its name, or by its name and a number; None: there is none."""
+    head, sign, number = name.partition("=")
+    if not sign:
+        return SCENARIOS.get(name)
+    if head in COUNTED and number.isascii() and number.isdigit() and len(number) <= COUNT_DIGITS_MAX:
+        return COUNTED[head](int(number))
+    return None
+
+
 def unknown(name: str) -> str:
     """The sentence about a name that no scenario has."""
-    near = get_close_matches(name, SCENARIOS, n=3, cutoff=0.5)
-    rest = ", ".join(one for one in SCENARIOS if one not in near)
+    head, sign, number = name.partition("=")
+    if sign and head in COUNTED:
+        return f"--scenario: {head} takes a whole number from 0 on, not {number!r}"
+    near = get_close_matches(head, SCENARIOS, n=3, cutoff=0.5)
     if not near:
-        return f"--scenario: there is no {name!r}; there are: {rest}"
-    return f"--scenario: there is no {name!r}; did you mean {' or '.join(near)}? There are also: {rest}"
+        return f"--scenario: there is no {name!r}; --list says what there is"
+    return f"--scenario: there is no {name!r}; did you mean {' or '.join(near)}? --list says what there is"

@@ -72,7 +72,7 @@ def _uses(usage: Usage | None) -> Saying:
     return in_all(change)
 
 
-FINISHES = ("tool_use", "eos", "end_turn", "stop_sequence", "totally_new", "length", "content_filter")
+FINISHES = ("tool_use", "eos", "end_turn", "stop_sequence", "pause_turn", "totally_new", "length", "content_filter")
 USAGES: Mapping[str, tuple[str, Usage | None]] = {
     "usage_negative": ("negative counts of tokens", Usage(1116, -35)),
     "usage_absurd": ("10^15 tokens", Usage(HUGE, HUGE)),
