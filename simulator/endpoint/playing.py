@@ -16,6 +16,10 @@ from simulator.endpoint.server import Received
 from simulator.endpoint.steps import Step
 from simulator.endpoint.turns import Turn
 
+NONSENSE = (TypeError, AttributeError, KeyError, ValueError)
+"""What a body raises that has other types in it than its protocol says."""
+UNKNOWN_FORM = Refusal(400, "the request's body has a form that this protocol does not know")
+
 
 class Playing:
     """Counts requests for answers. The arguments go over what the scenario says; None leaves it."""
@@ -53,6 +57,8 @@ class Playing:
             read = protocol.read(asked)
         except Unreadable as unreadable:
             return refused(unreadable.refusal, protocol)
+        except NONSENSE:
+            return refused(UNKNOWN_FORM, protocol)
         self._count += 1
         past = self._count > self.after
         self.struck = past and (self.times is None or self._count <= self.after + self.times)
@@ -68,8 +74,8 @@ class Playing:
         for rule in scenario.rules:
             try:
                 found = rule(protocol.name, judged)
-            except (TypeError, AttributeError, KeyError):
-                found = Refusal(400, "the request's body has a form that this protocol does not know")
+            except NONSENSE:
+                found = UNKNOWN_FORM
             if found is not None:
                 return refused(found, protocol)
         self._spoken[agent] += 1
