@@ -53,7 +53,8 @@ def _says(content: Body) -> bool:
 
 
 def _signed(found: JSON, name: str, position: int, *, listed: bool) -> Iterator[Refusal]:
-    if found == seal(name) or found in SKIPPED:
+    # Google's own client writes base64 in the alphabet of URLs; both are taken.
+    if found in SKIPPED or str(found).translate(str.maketrans("-_", "+/")) == seal(name):
         return
     if found:
         said = "Corrupted thought signature."
