@@ -13,11 +13,10 @@ from typing import Any
 
 from fabric.core.payloads import AGENT_OUTPUT
 from simulator.endpoint import steps
+from simulator.endpoint.scenario import Saying
 from simulator.endpoint.scripts import agents
 from simulator.endpoint.steps import Step
 from simulator.endpoint.turns import Turn, calls, is_handing_on, says
-
-Saying = Callable[[Turn], Step]
 
 FLOOD = 200
 """Calls in one answer, and briefs in one plan."""

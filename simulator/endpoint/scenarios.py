@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 from simulator.endpoint import misbehaviour as mis
 from simulator.endpoint import steps
-from simulator.endpoint.misbehaviour import Saying, always, healthy, kernel
-from simulator.endpoint.server import Received
-from simulator.endpoint.steps import Step
-from simulator.endpoint.turns import Turn, problem
+from simulator.endpoint.misbehaviour import always, healthy, kernel
+from simulator.endpoint.playing import Playing
+from simulator.endpoint.quirks import calls, content, form, own, refusals, streams, strict
+from simulator.endpoint.scenario import Saying, Scenario
 
-COMPLETIONS, MODELS = "/chat/completions", "/models"
+__all__ = ["SCENARIOS", "Playing", "Scenario", "named", "unknown"]
 
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One way to behave. ``after``, ``times``: the requests that it leaves alone at first, and how many it then takes (None: all)."""
-
-    sentence: str
-    say: Saying
-    after: int = 0
-    times: int | None = None
-    delay_s: float = 0.0
-    """Seconds before each answer."""
+COUNT_DIGITS_MAX = 9
 
 
 def _refuses(status: int, message: str, code: str = "", **headers: str) -> Saying:
@@ -89,52 +77,38 @@ SCENARIOS: Mapping[str, Scenario] = {
     "spawning": Scenario("Gives the work to one more agent each time, or plans for 200 of them.", mis.spawning),
     "ping_pong": Scenario("Hands the work over each time it gets it, A B A B.", mis.ping_pong(2)),
     "ping_pong_of_3": Scenario("Hands the work over in a ring of three, A B C A B C, where the tool says to whom.", mis.ping_pong(3)),
+    # The real world.
+    **calls.SCENARIOS,
+    **content.SCENARIOS,
+    **form.SCENARIOS,
+    **own.SCENARIOS,
+    **streams.SCENARIOS,
+    **strict.SCENARIOS,
+    **refusals.SCENARIOS,
 }  # fmt: skip
 """By what ``--scenario`` takes."""
 
 
-class Playing:
-    """A scenario as it is played: counts requests for completions. The arguments go over what the scenario says; None leaves it."""
+COUNTED: Mapping[str, Callable[[int], Scenario]] = {"cut_after": streams.cut_after, "drop_after": streams.drop_after}
+"""Scenarios that take a number: ``cut_after=7``."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        after: int | None = None,
-        times: int | None = None,
-        delay_s: float | None = None,
-        seed: int = 1,
-    ) -> None:
-        self._scenario, self._seed, self._count = scenario, seed, 0
-        self.after = scenario.after if after is None else after
-        self.times = scenario.times if times is None else times
-        self.delay_s = scenario.delay_s if delay_s is None else delay_s
-        self.struck = False
-        """Whether the request before was answered by the scenario, and not by a healthy model."""
 
-    def reply(self, received: Received) -> Step:
-        """What is answered to the next request."""
-        self.struck = False
-        if received.method == "GET" and received.path.endswith(MODELS):
-            models = {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
-            return Step(body=json.dumps(models).encode())
-        if not received.path.endswith(COMPLETIONS):
-            return steps.refusal(404, f"nothing is served at {received.path}; ask /v1{COMPLETIONS}")
-        if wrong := problem(received.body):
-            return steps.refusal(400, wrong)
-        self._count += 1
-        self.struck = self._count > self.after and (self.times is None or self._count <= self.after + self.times)
-        turn = Turn(received, self._seed)
-        if not self.struck:
-            return healthy(turn)
-        step = self._scenario.say(turn)
-        return replace(step, delay_s=self.delay_s) if self.delay_s else step
+def named(name: str) -> Scenario | None:
+    """A scenario by its name, or by its name and a number; None: there is none."""
+    head, sign, number = name.partition("=")
+    if not sign:
+        return SCENARIOS.get(name)
+    if head in COUNTED and number.isascii() and number.isdigit() and len(number) <= COUNT_DIGITS_MAX:
+        return COUNTED[head](int(number))
+    return None
 
 
 def unknown(name: str) -> str:
     """The sentence about a name that no scenario has."""
-    near = get_close_matches(name, SCENARIOS, n=3, cutoff=0.5)
-    rest = ", ".join(one for one in SCENARIOS if one not in near)
+    head, sign, number = name.partition("=")
+    if sign and head in COUNTED:
+        return f"--scenario: {head} takes a whole number from 0 on, not {number!r}"
+    near = get_close_matches(head, SCENARIOS, n=3, cutoff=0.5)
     if not near:
-        return f"--scenario: there is no {name!r}; there are: {rest}"
-    return f"--scenario: there is no {name!r}; did you mean {' or '.join(near)}? There are also: {rest}"
+        return f"--scenario: there is no {name!r}; --list says what there is"
+    return f"--scenario: there is no {name!r}; did you mean {' or '.join(near)}? --list says what there is"

@@ -39,7 +39,7 @@ class Received:
     path: str
     agent: str
     key: str
-    """What stood behind ``Bearer``; empty: no key came."""
+    """What stood behind ``Bearer``, in ``x-api-key`` or in ``x-goog-api-key``; empty: no key came."""
     idempotency_key: str
     headers: dict[str, str]
     """Names in lower case."""
@@ -157,7 +157,7 @@ class ScriptedEndpoint:
                 method,
                 path,
                 agent,
-                headers.get("authorization", "").removeprefix("Bearer "),
+                _key(headers),
                 headers.get("idempotency-key", ""),
                 headers,
                 parsed,
@@ -181,6 +181,11 @@ class ScriptedEndpoint:
         else:
             steps, number = script, received.number
         return steps[min(number, len(steps)) - 1]
+
+
+def _key(headers: Mapping[str, str]) -> str:
+    named = (headers.get(name, "") for name in ("x-api-key", "x-goog-api-key"))
+    return headers.get("authorization", "").removeprefix("Bearer ") or next(filter(None, named), "")
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[str, str, dict[str, str], bytes] | None:
@@ -245,7 +250,7 @@ async def _trickle(step: Step, head: Sequence[str], writer: asyncio.StreamWriter
 async def _send_pieces(pieces: Sequence[bytes], mode: str, head: Sequence[str], writer: asyncio.StreamWriter) -> None:
     """A stream, or the first half of it: without the end of the body unless the whole is sent."""
     writer.write(_joined([*head, CHUNKED]))
-    for piece in pieces if mode == "send" else pieces[: len(pieces) // 2]:
+    for piece in pieces if mode in ("send", "broken") else pieces[: len(pieces) // 2]:
         writer.write(_chunk(piece))
         await writer.drain()
     if mode == "send":

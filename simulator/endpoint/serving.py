@@ -15,16 +15,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from simulator.endpoint.scenarios import SCENARIOS, Playing, unknown
+from simulator.endpoint.protocols import bare
+from simulator.endpoint.scenario import EVERY, Scenario
+from simulator.endpoint.scenarios import SCENARIOS, Playing, named, unknown
 from simulator.endpoint.server import LOOPBACK, Received, ScriptedEndpoint
 from simulator.endpoint.steps import Step
 
 Say = Callable[[str], None]
 
-HELP = "Serve an OpenAI-compatible endpoint that fails by script, for the client of any framework. It needs no model and no key."
+HELP = (
+    "Serve a model endpoint that fails by script, for the client of any framework. It needs no model and no key. "
+    "It speaks OpenAI's chat completions and Responses, Anthropic's Messages and Google's generateContent."
+)
 PORT_MAX = 65_535
 DELAY_MAX_S = 3_600.0
-SECRET_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
+SECRET_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "proxy-authorization"})
 """Headers whose value no ledger holds."""
 
 
@@ -36,7 +41,8 @@ class Refused(Exception):
 class Chosen:
     """The options, understood. ``after``, ``times``, ``delay_s``: None leaves what the scenario says."""
 
-    scenario: str
+    name: str
+    scenario: Scenario
     host: str
     port: int
     after: int | None
@@ -76,25 +82,31 @@ def run(options: Mapping[str, Any], say: Say, complain: Say) -> int:
 
 
 def listed(*, as_json: bool) -> Iterator[str]:
-    """A line a scenario, or one line of JSON."""
+    """A line a scenario, or one line of JSON. A scenario that not every protocol has says which do."""
     if as_json:
-        yield json.dumps({"scenarios": [{"name": name, "sentence": one.sentence} for name, one in SCENARIOS.items()]})
+        found = [
+            {"name": name, "sentence": one.sentence, "protocols": list(one.protocols)}
+            for name, one in SCENARIOS.items()
+        ]
+        yield json.dumps({"scenarios": found})
         return
     width = max(map(len, SCENARIOS))
     for name, one in SCENARIOS.items():
-        yield f"{name:{width}}  {one.sentence}"
+        only = "" if one.protocols == EVERY else f" ({', '.join(one.protocols)})"
+        yield f"{name:{width}}  {one.sentence}{only}"
 
 
 def understood(options: Mapping[str, Any]) -> Chosen:
     """The options as they are meant. ``Refused`` for the first that is wrong."""
-    if options["scenario"] not in SCENARIOS:
+    if (scenario := named(options["scenario"])) is None:
         raise Refused(unknown(options["scenario"]))
     if not options["host"].strip():
         raise Refused(f"--host is empty, which would be every address: give one, or leave it out for {LOOPBACK}")
     after, times, delay = (options[name] for name in ("after", "times", "delay"))
     ledger = Path(options["ledger"]) if options["ledger"] else None
     return Chosen(
-        scenario=options["scenario"],
+        name=options["scenario"],
+        scenario=scenario,
         host=options["host"],
         port=_whole("--port", options["port"], 0, PORT_MAX),
         after=None if after is None else _whole("--after", after, 0),
@@ -108,8 +120,7 @@ def understood(options: Mapping[str, Any]) -> Chosen:
 
 def serve(chosen: Chosen, say: Say) -> int:
     """Serves until SIGINT or SIGTERM; 128 and its number. ``Refused`` where it cannot listen."""
-    scenario = SCENARIOS[chosen.scenario]
-    playing = Playing(scenario, after=chosen.after, times=chosen.times, delay_s=chosen.delay_s, seed=chosen.seed)
+    playing = Playing(chosen.scenario, after=chosen.after, times=chosen.times, delay_s=chosen.delay_s, seed=chosen.seed)
 
     def reply(received: Received) -> Step:
         step = playing.reply(received)
@@ -188,11 +199,14 @@ def _ended_by_signals() -> Iterator[list[int]]:
 def _opening(chosen: Chosen, playing: Playing, url: str) -> Iterator[str]:
     """What it does, and what to set so that a client asks it."""
     if chosen.as_json:
-        told = {"url": url, "scenario": chosen.scenario, "after": playing.after, "times": playing.times}
+        told = {"url": url, "scenario": chosen.name, "after": playing.after, "times": playing.times}
         yield json.dumps({**told, "delay_s": playing.delay_s, "seed": chosen.seed})
         return
-    yield f"{chosen.scenario}: {SCENARIOS[chosen.scenario].sentence}{_when(playing)}"
+    base = url.removesuffix("/v1")
+    yield f"{chosen.name}: {chosen.scenario.sentence}{_when(playing)}"
     yield f"OPENAI_BASE_URL={url} OPENAI_API_KEY=any"
+    yield f"ANTHROPIC_BASE_URL={base} ANTHROPIC_API_KEY=any"
+    yield f"GOOGLE_GEMINI_BASE_URL={base} GEMINI_API_KEY=any"
     yield f"FABRIC_MODEL_URL={url} FABRIC_MODEL=scripted"
     yield "Ctrl-C ends it."
 
@@ -210,14 +224,14 @@ def _many(count: int, what: str) -> str:
 
 
 def _line(chosen: Chosen, received: Received, step: Step, struck: bool) -> str:
-    by = chosen.scenario if struck else "healthy"
+    by = chosen.name if struck else "healthy"
     told = {
         "number": received.number,
         "method": received.method,
-        "path": received.path,
+        "path": bare(received.path),
         "agent": received.agent,
         "key": bool(received.key),
-        "stream": isinstance(received.body, dict) and received.body.get("stream") is True,
+        "stream": _streams(received),
         "by": by,
         "status": step.status,
         "mode": step.mode,
@@ -227,7 +241,12 @@ def _line(chosen: Chosen, received: Received, step: Step, struck: bool) -> str:
     how = str(step.status) if step.mode == "send" else step.mode
     agent = f" agent={_printable(received.agent)}" if received.agent else ""
     stream = " stream" if told["stream"] else ""
-    return f"{received.number:4} {received.method} {_printable(received.path)}{agent}{stream} key={'yes' if received.key else 'no'}: {by} {how}"
+    return f"{received.number:4} {received.method} {_printable(bare(received.path))}{agent}{stream} key={'yes' if received.key else 'no'}: {by} {how}"
+
+
+def _streams(received: Received) -> bool:
+    asked = isinstance(received.body, dict) and received.body.get("stream") is True
+    return asked or ":streamGenerateContent" in received.path
 
 
 def _printable(text: str) -> str:
@@ -238,6 +257,12 @@ def _printable(text: str) -> str:
 def _write(path: Path, received: Received, struck: bool) -> None:
     """A line of the ledger: the request without its keys."""
     kept = {name: text for name, text in received.headers.items() if name not in SECRET_HEADERS}
-    line = {**asdict(received), "key": bool(received.key), "headers": kept, "struck": struck}
+    line = {
+        **asdict(received),
+        "path": bare(received.path),
+        "key": bool(received.key),
+        "headers": kept,
+        "struck": struck,
+    }
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

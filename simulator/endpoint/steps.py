@@ -7,26 +7,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from simulator.endpoint.answers import Answer
+
 JSON_TYPE = "application/json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One answer. ``mode``: send it whole; trickle blanks for ever; hang without a byte; drop the connection inside the body, or go silent there."""
+    """One answer. ``mode``: send it whole; trickle blanks for ever; hang without a byte; drop the connection inside the body, go silent there, or break off behind the last event."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     content_type: str = JSON_TYPE
-    mode: Literal["send", "trickle", "hang", "drop", "hang_up", "stall"] = "send"
-    stream: Literal["whole", "cut", "doubled"] = "whole"
-    """What becomes of it where a stream is asked for: its chunks, half of them and then a clean end, or one of them twice."""
+    mode: Literal["send", "trickle", "hang", "drop", "hang_up", "stall", "broken"] = "send"
+    stream: Literal["whole", "cut", "doubled", "broken", "as_it_is"] = "whole"
+    """What becomes of it where a stream is asked for: its chunks, half of them and then a clean end, one of them twice, a broken connection behind the last of them, or nothing."""
     pieces: tuple[bytes, ...] | None = None
     """The events of a stream, sent one after another instead of the body; see ``streaming``."""
     every_s: float = 0.01
     """Seconds between the bytes of a trickle."""
     delay_s: float = 0.0
     """Seconds before the first byte."""
+    answer: Answer | None = None
+    """What is said, in place of ``body``, for whatever protocol is spoken; ``rendering`` gives it its form."""
 
 
 def call(tool: str, args: Any, call_id: str = "call-1") -> dict[str, Any]:

@@ -28,6 +28,8 @@ def streamed(step: Step, body: Mapping[str, JSON]) -> Step:
     """The same step as a stream. A refusal and what is no JSON stay as they are; JSON that is no completion is one event."""
     if step.status != 200 or step.content_type != JSON_TYPE or step.mode in ("hang", "hang_up"):
         return step
+    if step.stream == "as_it_is":
+        return step
     completion = _completion(step.body)
     if step.mode == "trickle":
         return replace(step, content_type=STREAM_TYPE, pieces=(_event(_chunk({}, {"content": " "})),))
@@ -36,7 +38,7 @@ def streamed(step: Step, body: Mapping[str, JSON]) -> Step:
         return replace(step, content_type=STREAM_TYPE, pieces=pieces)
     options = body.get("stream_options")
     with_usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    chunks = list(_chunks(completion, with_usage=with_usage))
+    chunks = list(chunks_of(completion, with_usage=with_usage))
     if step.stream == "doubled":
         at = _doubled(chunks)
         chunks.insert(at, chunks[at])
@@ -54,7 +56,7 @@ def _completion(body: bytes) -> dict[str, JSON] | None:
     return found if isinstance(found, dict) and isinstance(found.get("choices"), list) else None
 
 
-def _chunks(completion: Mapping[str, JSON], *, with_usage: bool) -> Iterator[dict[str, JSON]]:
+def chunks_of(completion: Mapping[str, JSON], *, with_usage: bool) -> Iterator[dict[str, JSON]]:
     """The role, then the text, then the calls, then why it ends; at last the usage where it was asked for."""
     more = {"usage": None} if with_usage else {}
     for choice in completion["choices"]:
@@ -67,14 +69,21 @@ def _chunks(completion: Mapping[str, JSON], *, with_usage: bool) -> Iterator[dic
 
 
 def _deltas(message: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
-    yield {"role": "assistant", "content": None if message["content"] is None else ""}
-    for text in _cut(message["content"] or ""):
-        yield {"content": text}
+    content = message["content"]
+    yield {"role": "assistant", "content": None if content is None else ""}
+    for name in sorted(message.keys() - {"role", "content", "tool_calls"}):
+        for piece in cut(message[name]) if isinstance(message[name], str) else [message[name]]:
+            yield {name: piece}
+    for piece in cut(content or "") if not isinstance(content, list) else [content]:
+        yield {"content": piece}
     for number, call in enumerate(message.get("tool_calls") or ()):
         function = call["function"]
+        if not isinstance(function["arguments"], str):
+            yield {"tool_calls": [{**call, "index": number}]}
+            continue
         opening = {**call, "index": number, "function": {"name": function["name"], "arguments": ""}}
         yield {"tool_calls": [opening]}
-        for text in _cut(function["arguments"]):
+        for text in cut(function["arguments"]):
             yield {"tool_calls": [{"index": number, "function": {"arguments": text}}]}
 
 
@@ -90,7 +99,8 @@ def _chunk(
     }
 
 
-def _cut(text: str) -> Iterator[str]:
+def cut(text: str) -> Iterator[str]:
+    """A text in pieces."""
     size = max(PIECE_CHARS, -(-len(text) // PIECES_MAX))
     for start in range(0, len(text), size):
         yield text[start : start + size]

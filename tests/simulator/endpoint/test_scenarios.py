@@ -330,16 +330,16 @@ def test_a_request_that_makes_no_sense_is_told_so(body, sentence):
 def test_models_are_listed_and_what_is_not_served_says_what_is():
     with ScriptedEndpoint(playing("unavailable")) as endpoint:
         assert httpx2.get(f"{endpoint.url}/models").json()["data"][0]["id"] == "scripted"
-        answer = httpx2.post(f"{endpoint.url}/responses", json={})
+        answer = httpx2.post(f"{endpoint.url}/embeddings", json={})
         assert answer.status_code == 404
-        assert "ask /v1/chat/completions" in answer.json()["error"]["message"]
+        assert "ask /v1/chat/completions, /v1/responses, /v1/messages or " in answer.json()["error"]["message"]
 
 
 def test_a_name_that_is_nearly_one_is_told_first():
     assert unknown("rate-limit").startswith(
         "--scenario: there is no 'rate-limit'; did you mean rate_limit or rate_limit_silent"
     )
-    assert unknown("qqq").startswith("--scenario: there is no 'qqq'; there are: cooperative, echo, ")
+    assert unknown("qqq") == "--scenario: there is no 'qqq'; --list says what there is"
 
 
 # -- how an answer has to be given --

@@ -47,6 +47,9 @@ def test_it_says_what_to_set_serves_and_ends_on_a_signal(tmp_path, door, number)
         url, key = lines.next().split()
         assert key == "OPENAI_API_KEY=any"
         url = url.removeprefix("OPENAI_BASE_URL=")
+        base = url.removesuffix("/v1")
+        assert lines.next() == f"ANTHROPIC_BASE_URL={base} ANTHROPIC_API_KEY=any"
+        assert lines.next() == f"GOOGLE_GEMINI_BASE_URL={base} GEMINI_API_KEY=any"
         assert lines.next() == f"FABRIC_MODEL_URL={url} FABRIC_MODEL=scripted"
         assert lines.next() == "Ctrl-C ends it."
         assert [post(url).status_code for _ in range(3)] == [200, 429, 200]
@@ -106,20 +109,26 @@ def command(*arguments: str) -> tuple[int, str, str]:
 def test_the_list_has_a_line_a_scenario():
     code, out, _ = command("--list")
     assert code == 0
-    assert {name: sentence.strip() for name, _, sentence in (line.partition(" ") for line in out.splitlines())} == {
-        name: one.sentence for name, one in SCENARIOS.items()
-    }
+    told = {name: sentence.strip() for name, _, sentence in (line.partition(" ") for line in out.splitlines())}
+    assert list(told) == list(SCENARIOS)
+    assert all(told[name].startswith(one.sentence) for name, one in SCENARIOS.items())
+    assert told["return_redacted"].endswith(" (anthropic)")
+    assert told["cooperative"] == SCENARIOS["cooperative"].sentence
 
 
 def test_the_list_as_json():
     code, out, _ = command("--list", "--json")
     assert code == 0
-    assert json.loads(out)["scenarios"] == [{"name": name, "sentence": one.sentence} for name, one in SCENARIOS.items()]
+    assert json.loads(out)["scenarios"] == [
+        {"name": name, "sentence": one.sentence, "protocols": list(one.protocols)} for name, one in SCENARIOS.items()
+    ]
 
 
 BAD = {
     ("--scenario", "rate-limit"): "--scenario: there is no 'rate-limit'; did you mean rate_limit or ",
-    ("--scenario", ""): "--scenario: there is no ''; there are: cooperative, ",
+    ("--scenario", ""): "--scenario: there is no ''; --list says what there is",
+    ("--scenario", "cut_after=x"): "--scenario: cut_after takes a whole number from 0 on, not 'x'",
+    ("--scenario", "cooperative=3"): "--scenario: there is no 'cooperative=3'; did you mean cooperative? ",
     ("--port", "65536"): "--port is 65536: give a whole number from 0 to 65535",
     ("--port", "-1"): "--port is -1: give a whole number from 0 to 65535",
     ("--port", "http"): "--port is 'http': give a whole number from 0 to 65535",

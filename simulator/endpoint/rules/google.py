@@ -1,0 +1,91 @@
+"""What Google's ``generateContent`` refuses in a request, in Google's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from simulator.endpoint.protocols.google import given
+from simulator.endpoint.rules.rule import Body
+from simulator.endpoint.scenario import Refusal
+
+JSON = Any
+
+CALLS_FOLLOW = (
+    "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
+)
+RESPONSES_FOLLOW = "Please ensure that function response turn comes immediately after a function call turn."
+AS_MANY = (
+    "Please ensure that the number of function response parts is equal to the number of function call parts of the "
+    "function call turn."
+)
+USER_LAST = "Please ensure that single turn requests end with a user role or the role field is empty."
+ALTERNATE = "Please ensure that multiturn requests alternate between user and model."
+
+
+def _refused(message: str) -> Refusal:
+    return Refusal(400, message)
+
+
+def _parts(content: Body, kind: str) -> list[JSON]:
+    return [one for part in content.get("parts") or () if (one := given(part, kind)) is not None]
+
+
+def required(body: Body) -> Iterator[Refusal]:
+    """Contents, parts in each of them, and no role but two."""
+    if not body.get("contents"):
+        yield _refused("* GenerateContentRequest.contents: contents is not specified\n")
+    for at, content in enumerate(body["contents"]):
+        if content.get("role") not in (None, "user", "model", "function"):
+            yield _refused("Please use a valid role: user, model.")
+        if not content.get("parts"):
+            yield _refused(f"* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty.\n")
+        for number, part in enumerate(content.get("parts") or ()):
+            if not part.keys() - {"thought", "thoughtSignature"}:
+                where = f"GenerateContentRequest.contents[{at}].parts[{number}].data"
+                yield _refused(f"* {where}: required oneof field 'data' must have one initialized field\n")
+
+
+def content(body: Body) -> Iterator[Refusal]:
+    """No text is empty, as Vertex has it."""
+    for content in body.get("contents") or ():
+        if any(part.get("text") == "" for part in content.get("parts") or ()):
+            yield _refused(
+                "Unable to submit request because it must have a text parameter. Add a text parameter and try again."
+            )
+
+
+def answered(body: Body) -> Iterator[Refusal]:
+    """As many responses as calls, in the one turn right behind them; calls follow the user or a response."""
+    contents = body.get("contents") or []
+    for at, content in enumerate(contents):
+        calls, responses = _parts(content, "functionCall"), _parts(content, "functionResponse")
+        before: Body = contents[at - 1] if at else {}
+        if calls and (before.get("role") or "user") == "model" and not _parts(before, "functionResponse"):
+            yield _refused(CALLS_FOLLOW)
+        if calls and not at:
+            yield _refused(CALLS_FOLLOW)
+        if calls and at + 1 < len(contents) and len(_parts(contents[at + 1], "functionResponse")) != len(calls):
+            yield _refused(AS_MANY)
+        if responses and not _parts(before, "functionCall"):
+            yield _refused(RESPONSES_FOLLOW)
+
+
+def alternating(body: Body) -> Iterator[Refusal]:
+    """Users and models alternate, as the older models have it."""
+    roles = ["model" if one.get("role") == "model" else "user" for one in body.get("contents") or ()]
+    if any(before == role for before, role in pairwise(roles)):
+        yield _refused(ALTERNATE)
+
+
+def last(body: Body) -> Iterator[Refusal]:
+    """The last turn is the user's."""
+    if body.get("contents") and body["contents"][-1].get("role") == "model":
+        yield _refused(USER_LAST)
+
+
+def google(body: Body) -> Iterator[Refusal]:
+    """All of it; names are a rule of their own."""
+    for check in (required, answered, last):
+        yield from check(body)

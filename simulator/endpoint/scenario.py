@@ -1,0 +1,86 @@
+"""A scenario: what it says turn by turn, what it refuses in a request, and the form in which its answers go out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from simulator.endpoint.steps import Step
+from simulator.endpoint.turns import Turn
+
+JSON = Any
+Name = Literal["chat", "responses", "anthropic", "google"]
+"""The four protocols."""
+EVERY: tuple[Name, ...] = ("chat", "responses", "anthropic", "google")
+Saying = Callable[[Turn], Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What an endpoint says to a request that it refuses. ``body`` is set where the provider has a form of its own."""
+
+    status: int
+    message: str
+    code: str = ""
+    kind: str = ""
+    param: str = ""
+    body: JSON = None
+
+
+Rule = Callable[[Name, Mapping[str, JSON]], Refusal | None]
+"""A request's body, in its own protocol, and what is wrong with it; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a stream. ``data`` as text goes out as it is; ``carries``: it carries some of the answer."""
+
+    data: JSON
+    name: str = ""
+    carries: bool = False
+
+
+def _same(protocol: Name, value: Any) -> Any:
+    return value
+
+
+def _as_sent(data: Any) -> Any:
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an answer goes out. Each field changes what the protocol has made of it."""
+
+    whole: Callable[[Name, JSON], JSON] = _same
+    """The body of an answer that comes at once."""
+    events: Callable[[Name, list[Event]], list[Event]] = _same
+    """The events of a stream."""
+    raw: Callable[[bytes], bytes] = _as_sent
+    """The bytes of the body."""
+    pieces: Callable[[list[bytes]], list[bytes]] = _as_sent
+    """The bytes of the events."""
+    encoding: str = ""
+    """A content coding that nobody asked for: gzip, deflate, br."""
+
+
+PLAIN = Form()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One way to behave. ``after``, ``times``: the requests that it leaves alone at first, and how many it then takes (None: all)."""
+
+    sentence: str
+    say: Saying
+    after: int = 0
+    times: int | None = None
+    delay_s: float = 0.0
+    """Seconds before each answer."""
+    spoken: int | None = None
+    """After so many answers to one agent it does its work; its rules hold on. None: it never does."""
+    rules: tuple[Rule, ...] = ()
+    form: Form = field(default=PLAIN)
+    protocols: tuple[Name, ...] = EVERY
+    """Where it has a meaning; in the others it does its work."""
