@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from fabric.adapters.evaluators import SchemaProblem, compile_schema
-from fabric.adapters.tools.mcp.offer import Offer
+from fabric.adapters.tools.mcp.offer import Offer, Offered
 from fabric.adapters.tools.mcp.servers import McpServers
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken
@@ -63,7 +63,7 @@ def offers_of(
 ) -> tuple[list[Declared], list[LeftOut]]:
     """Asks a server what it offers: a declaration each, and what cannot be one. ``taken``: names of other tools. Refused where it cannot be asked."""
 
-    async def asked() -> list[Offer]:
+    async def asked() -> Offered:
         servers = McpServers(gate, permits)
         try:
             return await servers.offered(server)
@@ -74,7 +74,7 @@ def offers_of(
         offered = asyncio.run(asked())
     except CallBroken as error:
         raise Refused(error.message, code="invalid", field="server") from None
-    return declared(server, offered, taken)
+    return declared(server, offered.tools, taken)
 
 
 def declared(

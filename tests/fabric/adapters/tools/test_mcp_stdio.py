@@ -260,7 +260,7 @@ def test_an_answer_that_breaks_the_protocol_is_one_sentence(line, said):
     [
         (
             '{"type": "image", "mimeType": "image/png", "data": "AAAA"}',
-            {"type": "image/png", "left_out": "it is no text"},
+            {"type": "image/png", "bytes": 3, "left_out": "it is no text"},
         ),
         (
             '{"type": "resource", "resource": {"uri": "file:///a.json", "mimeType": "application/json", "text": "[1]"}}',
