@@ -13,7 +13,16 @@ import httpx2
 from httpx2 import EventSource, ServerSentEvent, SSEError
 
 from fabric.adapters.tools.mcp.failing import LARGER, MESSAGE_BYTES_MAX, TOO_LARGE, SessionGone
-from fabric.adapters.tools.mcp.messages import answer_to, excerpt, is_answer, nameless, objects_in, same_id, written
+from fabric.adapters.tools.mcp.messages import (
+    answer_to,
+    excerpt,
+    is_answer,
+    is_message,
+    nameless,
+    objects_in,
+    same_id,
+    written,
+)
 from fabric.adapters.tools.outbound import Exchange
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.web import outcome_of
@@ -257,7 +266,7 @@ class _Events(httpx2.AsyncByteStream):
     def _message(self, message: dict[str, JSON]) -> bytes | None:
         own = self._asked.request_id
         if not is_answer(message) or own is None:
-            return written(message)
+            return written(message) if is_message(message) else None
         if nameless(message) or same_id(message.get("id"), own):
             self._asked.failure = None
             return written(answer_to(message, own, self._asked.method))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, jsonrpc_message_adapter
 from pydantic_core import from_json
 
 from fabric.adapters.tools.mcp.settling import settled
@@ -37,6 +37,15 @@ def without_escapes(line: bytes) -> bytes:
 def is_answer(message: Mapping[str, JSON]) -> bool:
     """Whether a message answers a request, and is none itself."""
     return "method" not in message and ("result" in message or "error" in message)
+
+
+def is_message(message: Mapping[str, JSON]) -> bool:
+    """Whether the SDK can read it: to what it cannot, it answers with the end of the request that is out."""
+    try:
+        jsonrpc_message_adapter.validate_python(message, by_name=False)
+    except ValueError:
+        return False
+    return True
 
 
 def same_id(one: JSON, other: JSON) -> bool:

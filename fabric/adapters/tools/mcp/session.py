@@ -347,7 +347,8 @@ def _not_started(error: BaseException, process: stdio.StdioServer | None, asked:
         return NotStarted(cause, f"it answered HTTP {asked.status} to the first greeting{ADVICE.get(asked.status, '')}")
     if asked.failure is not None:
         return NotStarted(Cause.MALFORMED_ANSWER, str(asked.failure))
-    if process is not None and process.gone:
+    unfit = isinstance(error, RuntimeError | ValidationError)
+    if process is not None and process.gone and not unfit:
         return NotStarted(Cause.NETWORK, f"it was gone before it answered the first greeting: {process.why}")
     if isinstance(error, TimeoutError):
         return NotStarted(Cause.TIMEOUT, "it did not say in time what it offers")

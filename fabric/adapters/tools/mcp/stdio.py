@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import signal
 from collections import deque
@@ -80,8 +81,13 @@ class StdioServer:
     @property
     def gone(self) -> bool:
         """Whether it answers nothing any more, though the end of what it said may still be on its way."""
-        output = self._process.stdout
-        return self.ended.is_set() or self._process.returncode is not None or (output is not None and output.at_eof())
+        if self.ended.is_set() or self._process.returncode is not None:
+            return True
+        try:
+            # Asked of the system: what would tell the loop of it may not have had its turn yet.
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
 
     @property
     def why(self) -> str:
@@ -190,7 +196,7 @@ class StdioServer:
             if request_id is not None:
                 error = ErrorData(code=PARSE_ERROR, message=said)
                 return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
-            if "jsonrpc" not in one:
+            if "jsonrpc" not in one or "method" in one:
                 return None
             raise _Nonsense(said) from None
 

@@ -61,7 +61,7 @@ def test_a_tool_that_is_not_there_any_more_is_told_with_those_that_are():
     found = one("add", {"a": 1}, server=stdio("--without", "add"))
     assert isinstance(found, CallFailed)
     assert (found.cause, found.outcome) == (Cause.BAD_CONFIGURATION, Outcome.REJECTED)
-    assert found.message.startswith("MCP server 'things' offers no tool 'add'; it offers: asks, echo, environment")
+    assert found.message.startswith("MCP server 'things' offers no tool 'add'; it offers: asks, change, echo, environment")
 
 
 def test_arguments_that_the_server_takes_no_more_are_told_before_they_are_sent():
