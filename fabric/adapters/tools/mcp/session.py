@@ -13,8 +13,10 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types import (
     CONNECTION_CLOSED,
+    CallToolResult,
     Implementation,
     InputRequiredResult,
+    ReadResourceResult,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -22,7 +24,7 @@ from pydantic import ValidationError
 
 from fabric.adapters.evaluators import SchemaProblem, compile_schema
 from fabric.adapters.tools.mcp import http, stdio
-from fabric.adapters.tools.mcp.answers import error_of, result_of
+from fabric.adapters.tools.mcp.answers import error_of, resource_of, result_of
 from fabric.adapters.tools.mcp.bodies import Asked
 from fabric.adapters.tools.mcp.failing import NotStarted, SessionGone
 from fabric.adapters.tools.mcp.listing import list_prompts, list_resources, list_tools
@@ -31,7 +33,7 @@ from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, SENDING, Gate,
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.permits import Permits
 from fabric.core.saga import Outcome
-from fabric.core.spec_mcp import McpServer
+from fabric.core.spec_mcp import READ_RESOURCE, McpServer
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ToolRequest
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 JSON = Any
+Answer = CallToolResult | ReadResourceResult | InputRequiredResult
 LISTEN_AGAIN_S = 30.0
 """After a subscription to changes ended, before another one is asked for."""
 ADVICE: Mapping[int, str] = {
@@ -254,9 +257,14 @@ class McpSession:
                     raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
                 sent = True
                 meta = {KEY_META: request.idempotency_key, CALL_META: call_name(request)}
-                answer = await client.session.call_tool(
-                    tool, dict(request.args), meta=cast("Any", meta), allow_input_required=True
-                )
+                if self._reads(tool):
+                    answer: Answer = await client.session.read_resource(
+                        request.args["uri"], meta=cast("Any", meta), allow_input_required=True
+                    )
+                else:
+                    answer = await client.session.call_tool(
+                        tool, dict(request.args), meta=cast("Any", meta), allow_input_required=True
+                    )
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -281,13 +289,23 @@ class McpSession:
         if isinstance(answer, InputRequiredResult):
             sentence = f"MCP server {name!r} asks for more input in the middle of the call, which is not given"
             raise ToolError(sentence, outcome=Outcome.UNKNOWN)
+        if isinstance(answer, ReadResourceResult):
+            return resource_of(answer, name, self.server.result_bytes)
         return result_of(answer, name, self.server.result_bytes)
+
+    def _reads(self, tool: str) -> bool:
+        """Whether it is no tool of the server's, but the reading of a resource."""
+        return tool == READ_RESOURCE and tool not in self._offered
 
     async def _fits(self, client: Client, tool: str, request: ToolRequest) -> None:
         """Whether the server still offers what the fabric declares, before anything is asked."""
         name = self.server.name
-        self._changed = self._changed or tool not in self._offered
+        self._changed = self._changed or not (tool in self._offered or self._reads(tool))
         await self._look_again(client)
+        if self._reads(tool):
+            if not isinstance(request.args.get("uri"), str):
+                raise ToolError(f"to read a resource of MCP server {name!r}, give its address as `uri`, a text")
+            return
         if tool not in self._offered:
             there = ", ".join(sorted(self._offered)[:20]) or "none"
             if tool in self._seen:
