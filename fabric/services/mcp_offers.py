@@ -86,6 +86,9 @@ def offers_of(server: McpServer, gate: Gate, permits: Permits, *, taken: Collect
     except CallBroken as error:
         raise Refused(error.message, code="invalid", field="server") from None
     tools, left = declared(server, offered.tools, taken)
+    left += [
+        LeftOut(f"{server.name}/{what}", f"the server does not list them: {why}") for what, why in offered.unlisted
+    ]
     if offered.resources and READ_RESOURCE not in {one.name for one in offered.tools}:
         tools.append(_reading(server, offered.resources, [*taken, *(one.tool.name for one in tools)]))
     return ServerOffers(tools, left, offered.resources, offered.prompts)

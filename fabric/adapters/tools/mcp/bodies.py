@@ -50,6 +50,9 @@ class Asked(Exchange):
     method: str = ""
     """Of the request that is out: a call may have sent others before it, such as a listing."""
 
+    next_get: float = 0.0
+    """Before then, by the loop's clock, no other GET goes out for it."""
+
     def begin(self, request_id: JSON, method: str) -> None:
         """Another request of the same call goes out."""
         self.request_id, self.method = request_id, method

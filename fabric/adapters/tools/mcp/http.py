@@ -39,12 +39,14 @@ class BoundedTransport(VettedTransport):
 
     def __init__(self, gate: Gate, gone: Callable[[], None]) -> None:
         super().__init__(gate, max_bytes=MESSAGE_BYTES_MAX)
-        self._gone, self._next_get = gone, 0.0
+        self._gone = gone
+        self._listening = Asked(until=math.inf)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer, or one that ends the request."""
-        asked = _asked(request)
-        if request.method == "GET" and not await self._may_get(asked):
+        listens = request.method == "GET" and RESUMED not in request.headers
+        asked = self._listening if listens else _asked(request)
+        if request.method == "GET" and not await _may_get(asked):
             return httpx2.Response(405, request=request)
         request.headers.update(asked.own)
         where = shown(str(request.url))
@@ -89,12 +91,14 @@ class BoundedTransport(VettedTransport):
             self._gone()
         return passed_on
 
-    async def _may_get(self, asked: Asked) -> bool:
-        """Waits for the pace; False: nobody waits for the rest any more."""
-        now = asyncio.get_running_loop().time()
-        begins, self._next_get = max(now, self._next_get), max(now, self._next_get) + LISTEN_PACE_S
-        await asyncio.sleep(begins - now)
-        return asyncio.get_running_loop().time() < asked.until
+
+async def _may_get(asked: Asked) -> bool:
+    """Waits for the pace; False: nobody waits for the rest any more."""
+    now = asyncio.get_running_loop().time()
+    begins = max(now, asked.next_get)
+    asked.next_get = begins + LISTEN_PACE_S
+    await asyncio.sleep(begins - now)
+    return asyncio.get_running_loop().time() < asked.until
 
 
 def _asked(request: httpx2.Request) -> Asked:
@@ -102,7 +106,7 @@ def _asked(request: httpx2.Request) -> Asked:
     found = EXCHANGE.get()
     call = found if isinstance(found, Asked) else Asked()
     if request.method == "GET":
-        return call if RESUMED in request.headers else Asked(until=math.inf)
+        return call
     if request.method != "POST":
         return Asked(own=call.own)
     try:

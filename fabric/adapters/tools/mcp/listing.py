@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp import MCPError
-from mcp_types import PaginatedRequestParams, PaginatedResult, Prompt, Tool
+from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, PaginatedResult, Prompt, Tool
 
 from fabric.adapters.tools.mcp.failing import NotStarted
-from fabric.adapters.tools.mcp.offer import Offer, PromptOffer, ResourceOffer
+from fabric.adapters.tools.mcp.offer import Offer, Offered, PromptOffer, ResourceOffer
 from fabric.core.taxonomy import Cause
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ OFFERED_MAX = 2_000
 PAGES_MAX = 500
 """Pages of one listing. A server that gives fewer entries a page than this many pages can carry is refused as one that offers too much."""
 Page = TypeVar("Page", bound=PaginatedResult)
-Ask = Callable[[PaginatedRequestParams], Awaitable[Page]]
+T = TypeVar("T")
 
 
 async def pages(ask: Callable[..., Awaitable[Page]], what: str) -> AsyncIterator[Page]:
@@ -55,42 +55,60 @@ async def list_tools(session: ClientSession) -> dict[str, Offer]:
 
 
 async def list_resources(session: ClientSession) -> tuple[ResourceOffer, ...]:
-    """Resources, then templates of resources; none where the server has none. Raises NotStarted for more than ``OFFERED_MAX``."""
+    """The resources. Raises NotStarted for more than ``OFFERED_MAX``, MCPError as the SDK does."""
     found: list[ResourceOffer] = []
-    try:
-        async for page in pages(session.list_resources, "resources"):
-            found += [
-                ResourceOffer(str(one.uri), one.name, one.description or "", one.mime_type or "")
-                for one in page.resources
-            ]
-            if len(found) > OFFERED_MAX:
-                raise _too_many("resources")
-    except MCPError:
-        return ()  # It says that it has them, and has no way to list them.
-    try:
-        async for templates in pages(session.list_resource_templates, "templates"):
-            found += [
-                ResourceOffer(one.uri_template, one.name, one.description or "", one.mime_type or "", template=True)
-                for one in templates.resource_templates
-            ]
-            if len(found) > OFFERED_MAX:
-                raise _too_many("resources")
-    except MCPError:
-        pass  # Templates are newer than resources.
+    async for page in pages(session.list_resources, "resources"):
+        found += [
+            ResourceOffer(str(one.uri), one.name, one.description or "", one.mime_type or "") for one in page.resources
+        ]
+        if len(found) > OFFERED_MAX:
+            raise _too_many("resources")
+    return tuple(found)
+
+
+async def list_templates(session: ClientSession) -> tuple[ResourceOffer, ...]:
+    """The templates of resources. Raises as ``list_resources`` does."""
+    found: list[ResourceOffer] = []
+    async for page in pages(session.list_resource_templates, "templates of resources"):
+        found += [
+            ResourceOffer(one.uri_template, one.name, one.description or "", one.mime_type or "", template=True)
+            for one in page.resource_templates
+        ]
+        if len(found) > OFFERED_MAX:
+            raise _too_many("templates of resources")
     return tuple(found)
 
 
 async def list_prompts(session: ClientSession) -> tuple[PromptOffer, ...]:
-    """Prompts; none where the server has none. Raises NotStarted for more than ``OFFERED_MAX``."""
+    """The prompts. Raises as ``list_resources`` does."""
     found: list[PromptOffer] = []
-    try:
-        async for page in pages(session.list_prompts, "prompts"):
-            found += [_prompt(one) for one in page.prompts]
-            if len(found) > OFFERED_MAX:
-                raise _too_many("prompts")
-    except MCPError:
-        return ()
+    async for page in pages(session.list_prompts, "prompts"):
+        found += [_prompt(one) for one in page.prompts]
+        if len(found) > OFFERED_MAX:
+            raise _too_many("prompts")
     return tuple(found)
+
+
+async def list_all(session: ClientSession, tools: Iterable[Offer]) -> Offered:
+    """Those tools, and what else the server says that it has. What it does not list is named with its reason. Raises NotStarted."""
+    able = session.server_capabilities
+    unlisted: list[tuple[str, str]] = []
+
+    async def asked(what: str, lists: Callable[[ClientSession], Awaitable[tuple[T, ...]]]) -> tuple[T, ...]:
+        try:
+            return await lists(session)
+        except MCPError as error:
+            if error.error.code != METHOD_NOT_FOUND:
+                unlisted.append((what, " ".join(error.error.message.split())))
+            return ()
+
+    resources: tuple[ResourceOffer, ...] = ()
+    prompts: tuple[PromptOffer, ...] = ()
+    if able is not None and able.resources is not None:
+        resources = (*await asked("resources", list_resources), *await asked("resources/templates", list_templates))
+    if able is not None and able.prompts is not None:
+        prompts = await asked("prompts", list_prompts)
+    return Offered(tuple(tools), resources, prompts, tuple(unlisted))
 
 
 def _prompt(one: Prompt) -> PromptOffer:

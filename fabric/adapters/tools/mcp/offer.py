@@ -54,3 +54,5 @@ class Offered:
     tools: tuple[Offer, ...]
     resources: tuple[ResourceOffer, ...] = ()
     prompts: tuple[PromptOffer, ...] = ()
+    unlisted: tuple[tuple[str, str], ...] = ()
+    """What it says that it has and does not list: what, and what it says of that."""

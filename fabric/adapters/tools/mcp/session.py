@@ -27,7 +27,7 @@ from fabric.adapters.tools.mcp import http, stdio
 from fabric.adapters.tools.mcp.answers import error_of, resource_of, result_of
 from fabric.adapters.tools.mcp.bodies import Asked
 from fabric.adapters.tools.mcp.failing import NotStarted, SessionGone
-from fabric.adapters.tools.mcp.listing import list_prompts, list_resources, list_tools
+from fabric.adapters.tools.mcp.listing import list_all, list_tools
 from fabric.adapters.tools.mcp.offer import Offer, Offered
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, SENDING, Gate, call_name
 from fabric.adapters.tools.outcome import CallBroken, ToolError
@@ -109,14 +109,11 @@ class McpSession:
         try:
             async with asyncio.timeout(self.server.connect_s):
                 await self._look_again(client)
-                able = client.server_capabilities
-                resources = await list_resources(client.session) if able.resources is not None else ()
-                prompts = await list_prompts(client.session) if able.prompts is not None else ()
+                return await list_all(client.session, self._offered.values())
         except (MCPError, ValidationError, TimeoutError) as error:
             raise _not_started(error, self._process, asked) from None
         finally:
             EXCHANGE.reset(token)
-        return Offered(tuple(self._offered.values()), resources, prompts)
 
     def retire(self) -> None:
         """Ends it once its last call is over."""

@@ -10,7 +10,9 @@ from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.tools.mcp_worlds import call, http, played, runner, served, stdio
-from tests.fabric.adapters.tools.test_mcp_sessions import Forgetful, result, with_text
+from tests.fabric.adapters.tools.test_mcp_sessions import Forgetful, own, result, with_text
+
+KINDS = ("resources", "resources/templates", "prompts")
 
 
 @pytest.fixture(params=["command", "events of 2026", "events before 2026"])
@@ -171,3 +173,56 @@ def test_a_listing_that_breaks_off_is_a_failed_call_and_nothing_was_done():
         found = played(lambda: call(port, at, "act"), port)
     assert isinstance(found, CallFailed)
     assert (found.cause, found.outcome) == (Cause.DROPPED_STREAM, Outcome.REJECTED)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "unlisted"),
+    [
+        (own(200, -32601, "no such method"), ()),
+        (own(200, -32603, "the store is away"), tuple((one, "the store is away") for one in KINDS)),
+    ],
+    ids=["has no way to list", "fails"],
+)
+def test_what_a_server_says_that_it_has_and_does_not_list_is_told(refusal, unlisted):
+    server = Forgetful(with_text(404, ""), resources={}, prompts={})
+
+    def script(received):
+        method = (received.body or {}).get("method", "")
+        return refusal(received) if method.startswith(("resources/", "prompts/")) else server(received)
+
+    with ScriptedEndpoint(script) as endpoint:
+        at = http(endpoint.authority)
+        port = runner(at, gate=Gate.of([endpoint.authority]))
+        found = played(lambda: port.servers.offered(at), port)
+    assert [one.name for one in found.tools] == ["act"]
+    assert (found.resources, found.prompts, found.unlisted) == ((), (), unlisted)
+
+
+def test_resources_and_prompts_are_listed_to_their_last_page_whatever_is_odd_of_them():
+    server = Forgetful(with_text(404, ""), resources={}, prompts={})
+    pages = {
+        "resources/list": {
+            "resources": [{"uri": "a:1"}, {"name": "no address"}, {"uri": "a:2", "name": "two", "size": "x"}]
+        },
+        "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "a:{n}", "name": None}]},
+        "prompts/list": {"prompts": [{"name": "tidy", "arguments": [{"name": "room", "required": "yes"}, 7]}, {}]},
+    }
+
+    def script(received):
+        body = received.body or {}
+        page = pages.get(body.get("method", ""))
+        if page is None:
+            return server(received)
+        more = {} if (body.get("params") or {}).get("cursor") else {"nextCursor": "2"}
+        return result(received, {name: one if more else [] for name, one in page.items()} | more)
+
+    with ScriptedEndpoint(script) as endpoint:
+        at = http(endpoint.authority)
+        port = runner(at, gate=Gate.of([endpoint.authority]))
+        found = played(lambda: port.servers.offered(at), port)
+    assert [(one.uri, one.name, one.template) for one in found.resources] == [
+        ("a:1", "a:1", False),
+        ("a:2", "two", False),
+        ("a:{n}", "a:{n}", True),
+    ]
+    assert [(one.name, one.arguments, one.required) for one in found.prompts] == [("tidy", ("room",), ())]

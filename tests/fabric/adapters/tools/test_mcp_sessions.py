@@ -37,8 +37,8 @@ def except_calls(refusal, server):
 class Forgetful:
     """A server of before 2026 with one tool, which does not know a session any more once ``forget`` was called."""
 
-    def __init__(self, refusal):
-        self.refusal, self.sessions, self.known = refusal, 0, ""
+    def __init__(self, refusal, **able):
+        self.able, self.refusal, self.sessions, self.known = able, refusal, 0, ""
 
     def forget(self):
         self.known = ""
@@ -51,7 +51,11 @@ class Forgetful:
         if method == "initialize":
             self.sessions += 1
             self.known = f"s{self.sessions}"
-            about = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+            about = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": self.able,
+                "serverInfo": {"name": "x", "version": "1"},
+            }
             return result(received, about, **{"Mcp-Session-Id": self.known})
         if method == "server/discover":
             return Step(status=404)
