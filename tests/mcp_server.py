@@ -1,6 +1,6 @@
 """A real MCP server for tests, over standard input and output or over HTTP: ``python -m tests.mcp_server [--http] [--without TOOL,...]``.
 
-Over HTTP it says its port on standard output. A tool that tells more than its answer writes to a named pipe in the directory of MCP_NOTES, where the test
+Over HTTP it says its port on standard output; ``--old`` has it speak as servers of before 2026 do, with sessions. A tool that tells more than its answer writes to a named pipe in the directory of MCP_NOTES, where the test
 has made one of its name, and waits until it is read.
 """
 
@@ -89,6 +89,48 @@ def never() -> str:
     return "it did"
 
 
+def later(a: int) -> str:
+    """Was not there from the beginning."""
+    return str(a)
+
+
+def later_by_name(name: str) -> str:
+    """The same tool with another form."""
+    return name
+
+
+@server.tool(structured_output=False)
+async def change(ctx: Context, away: str = "", form: str = "number") -> str:
+    """Takes a tool away, or gives ``later`` in one of two forms, and says that its tools changed."""
+    if away:
+        server.remove_tool(away)
+    else:
+        if any(one.name == "later" for one in await server.list_tools()):
+            server.remove_tool("later")
+        server.add_tool(later if form == "number" else later_by_name, name="later", structured_output=False)
+    await ctx.notify_tools_changed()
+    await ctx.session.send_tool_list_changed()
+    return "done"
+
+
+@server.resource("notes://today", mime_type="text/plain")
+def today() -> str:
+    """What is to be done today."""
+    return "feed the cat"
+
+
+@server.resource("notes://{day}/{n}", mime_type="text/plain")
+def of_day(day: str, n: str) -> str:
+    """A note of another day."""
+    return f"note {n} of {day}"
+
+
+@server.prompt()
+def tidy(room: str) -> str:
+    """How a room is tidied."""
+    return f"Tidy the {room}."
+
+
 @server.tool(structured_output=False)
 def noisy(lines: int) -> str:
     """Writes to standard error."""
@@ -101,21 +143,37 @@ def main() -> None:
     asked = argparse.ArgumentParser()
     asked.add_argument("--http", action="store_true")
     asked.add_argument("--without", default="", help="tools that are not there")
+    asked.add_argument("--port", type=int, default=0)
+    asked.add_argument("--old", action="store_true", help="speaks the protocol of before 2026 alone")
     asked.add_argument("--json", action="store_true", help="answers as JSON, not as events")
     told = asked.parse_args()
     for name in filter(None, told.without.split(",")):
         server.remove_tool(name)
     if told.http:
-        asyncio.run(serve(json=told.json))
+        asyncio.run(serve(json=told.json, port=told.port, old=told.old))
     else:
         server.run("stdio")
 
 
-async def serve(*, json: bool, server: MCPServer = server) -> None:
-    listening = socket.create_server(("127.0.0.1", 0))
+async def serve(*, json: bool, server: MCPServer = server, port: int = 0, old: bool = False) -> None:
+    listening = socket.create_server(("127.0.0.1", port))
     print(listening.getsockname()[1], flush=True)
     app = server.streamable_http_app(json_response=json)
-    await uvicorn.Server(uvicorn.Config(app, log_level="error")).serve(sockets=[listening])
+    config = uvicorn.Config(without_discovery(app) if old else app, log_level="error")
+    await uvicorn.Server(config).serve(sockets=[listening])
+
+
+def without_discovery(app):
+    """The same server for clients that do not know the protocol of 2026: it has no ``server/discover``."""
+
+    async def answered(scope, receive, send):
+        if dict(scope.get("headers", ())).get(b"mcp-method") != b"server/discover":
+            await app(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    return answered
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def declarations(tree: JSON, path: str) -> list[Edit]:
         raise Refused("this server is not whole yet: see what is wrong with it, then ask it", code="invalid") from None
     asked = server.model_copy(update={"connect_s": min(server.connect_s, WITHIN_S)})
     where = here.installation()
-    found, _ = offers_of(asked, where.gate, where.permits, taken=named_in(tree, "tools"))
+    found = offers_of(asked, where.gate, where.permits, taken=named_in(tree, "tools")).tools
     listed = at(tree, "tools")
     tools = listed if isinstance(listed, list) else []
     known = {one.get("target") for one in tools if isinstance(one, dict) and one.get("kind") == "mcp"}

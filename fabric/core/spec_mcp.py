@@ -15,6 +15,8 @@ from fabric.core.spec_http import HeaderName, VariableName
 from fabric.core.spec_parts import Name, SpecGroup, absent
 
 Argument = Annotated[str, StringConstraints(max_length=4_000, pattern=r"^[^\x00]*$")]
+READ_RESOURCE = "resources/read"
+"""Target, behind the server's name, of the tool that reads a resource by its address: the protocol's own method. A server's tool of that name comes first."""
 RESULT_BYTES = 1_000_000
 """What is kept of any tool's result at most."""
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from fabric.core.spec_mcp import McpServer
+from fabric.services.mcp_offers import ServerOffers
 from fabric.services.openapi_import import Imported
 from fabric.services.tool_declarations import Declared, LeftOut, as_written
 
 JSON = Any
 
 
-def offered(server: McpServer, found: Iterable[Declared], left: Iterable[LeftOut]) -> JSON:
+def offered(server: McpServer, found: ServerOffers) -> JSON:
     """What one server offers."""
     return {
         "server": as_written(server),
-        "tools": [_tool(one) for one in found],
-        "left_out": [_left(one) for one in left],
+        "tools": [_tool(one) for one in found.tools],
+        "left_out": [_left(one) for one in found.left_out],
+        "resources": [asdict(one) for one in found.resources],
+        "prompts": [asdict(one) for one in found.prompts],
     }
 
 

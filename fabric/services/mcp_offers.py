@@ -1,21 +1,22 @@
-"""What MCP servers offer, as declarations of tools. What a server says of a tool is a hint: where it says nothing, the gravest is supposed."""
+"""What MCP servers offer: tools as declarations, resources and prompts by name. What a server says of a tool is a hint: where it says nothing, the gravest is supposed."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from fabric.adapters.evaluators import SchemaProblem, compile_schema
-from fabric.adapters.tools.mcp.offer import Offer
+from fabric.adapters.tools.mcp.offer import Offer, Offered, PromptOffer, ResourceOffer
 from fabric.adapters.tools.mcp.servers import McpServers
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken
 from fabric.adapters.tools.permits import Permits
-from fabric.core.spec_mcp import McpServer
+from fabric.core.spec_mcp import READ_RESOURCE, McpServer
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.text import clean_text
 from fabric.services.errors import Refused
@@ -25,6 +26,8 @@ from fabric.services.yaml_tree import YamlProblem, read_yaml
 
 JSON = Any
 DESCRIPTION_CHARS = 20_000
+LINE_CHARS, SHOWN = 200, 20
+"""Characters of a line that names a resource or a prompt; resources that are named to a model."""
 NO_WORD = "the server describes it with no word; say what it does, models choose tools by it"
 
 
@@ -58,12 +61,20 @@ def server_at(url: str) -> McpServer:
     return McpServer(name=tool_name(host.split(".")[0], ()), transport="http", url=url)
 
 
-def offers_of(
-    server: McpServer, gate: Gate, permits: Permits, *, taken: Collection[str] = ()
-) -> tuple[list[Declared], list[LeftOut]]:
-    """Asks a server what it offers: a declaration each, and what cannot be one. ``taken``: names of other tools. Refused where it cannot be asked."""
+@dataclass(frozen=True, slots=True)
+class ServerOffers:
+    """What a server offers: tools as declarations, what cannot be one, and what it has beside tools."""
 
-    async def asked() -> list[Offer]:
+    tools: list[Declared]
+    left_out: list[LeftOut]
+    resources: tuple[ResourceOffer, ...] = ()
+    prompts: tuple[PromptOffer, ...] = ()
+
+
+def offers_of(server: McpServer, gate: Gate, permits: Permits, *, taken: Collection[str] = ()) -> ServerOffers:
+    """Asks a server what it offers. ``taken``: names of other tools. Refused where it cannot be asked."""
+
+    async def asked() -> Offered:
         servers = McpServers(gate, permits)
         try:
             return await servers.offered(server)
@@ -74,7 +85,54 @@ def offers_of(
         offered = asyncio.run(asked())
     except CallBroken as error:
         raise Refused(error.message, code="invalid", field="server") from None
-    return declared(server, offered, taken)
+    tools, left = declared(server, offered.tools, taken)
+    left += [
+        LeftOut(f"{server.name}/{what}", f"the server does not list them: {why}") for what, why in offered.unlisted
+    ]
+    if offered.resources and READ_RESOURCE not in {one.name for one in offered.tools}:
+        tools.append(_reading(server, offered.resources, [*taken, *(one.tool.name for one in tools)]))
+    return ServerOffers(tools, left, offered.resources, offered.prompts)
+
+
+def beside_tools(server: McpServer, found: ServerOffers) -> list[str]:
+    """Comments in YAML that name a server's resources and prompts; empty where it has none."""
+    lines = []
+    if found.resources:
+        lines.append(f"# Resources of {server.name}, read by its tool {READ_RESOURCE}:")
+        lines += [f"#   {_named(one.uri, one.mime_type, one.description or one.name)}" for one in found.resources]
+    if found.prompts:
+        lines.append(
+            f"# Prompts of {server.name}; no agent is given one, so copy what is of use into its instructions:"
+        )
+        lines += [f"#   {_named(one.name, ', '.join(one.arguments), one.description)}" for one in found.prompts]
+    return lines
+
+
+def _named(what: str, about: str, description: str) -> str:
+    said = clean_text(f"{what} ({about})" if about else what)[0]
+    return " ".join(f"{said}: {clean_text(description)[0]}".split())[:LINE_CHARS].rstrip(": ")
+
+
+def _reading(server: McpServer, resources: Iterable[ResourceOffer], taken: list[str]) -> Declared:
+    """The tool that reads a resource of a server by its address."""
+    there = [f"{one.uri}{' (a template)' if one.template else ''}" for one in resources]
+    more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
+    tool = ToolSpec.model_validate(
+        {
+            "name": tool_name(f"read_{server.name}", taken),
+            "kind": "mcp",
+            "effect": "read_only",
+            "description": clean_text(f"Reads a resource by its address: {', '.join(there[:SHOWN])}{more}.")[0],
+            "target": f"{server.name}/{READ_RESOURCE}",
+            "parameters": {
+                "type": "object",
+                "properties": {"uri": {"type": "string", "description": "the address of the resource"}},
+                "required": ["uri"],
+                "additionalProperties": False,
+            },
+        }
+    )
+    return Declared(tool, (f"{tool.name}: reads what the server calls resources; it changes nothing by the protocol",))
 
 
 def declared(

@@ -28,7 +28,7 @@ from fabric.services.fabric_schema import fabric_schema
 from fabric.services.fabric_text import exported, written_out
 from fabric.services.fabric_yaml import fabric_read
 from fabric.services.fabrics import Published, fabric_publish, fabric_revert
-from fabric.services.mcp_offers import offers_of, server_at, servers_in
+from fabric.services.mcp_offers import beside_tools, offers_of, server_at, servers_in
 from fabric.services.openapi_import import document_at, tools_of
 from fabric.services.tool_declarations import Declared, yaml_of
 from fabric.services.workspaces import owner_actor, people_of
@@ -201,14 +201,16 @@ class Command(FabricCommand):
             raise Refused(f"{given} declares no MCP servers", code="invalid", field="server")
         where = here.installation()
         found: list[Declared] = []
+        beside: list[str] = []
         for server in chosen:
-            declared, left = offers_of(server, where.gate, where.permits)
-            found += declared
+            offers = offers_of(server, where.gate, where.permits, taken=[one.tool.name for one in found])
+            found += offers.tools
+            beside += beside_tools(server, offers)
             if options["json"]:
-                self.put(tool_words.offered(server, declared, left))
-            self.tell(*(f"left out: {one}" for one in left))
+                self.put(tool_words.offered(server, offers))
+            self.tell(*(f"left out: {one}" for one in offers.left_out))
         if not options["json"]:
-            self.stdout.write(yaml_of(found, chosen), ending="")
+            self.stdout.write(yaml_of(found, chosen) + "".join(f"{line}\n" for line in beside), ending="")
         return OK
 
     def _openapi(self, actor: Actor, options: dict[str, Any]) -> int:

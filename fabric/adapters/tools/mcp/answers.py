@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mcp_types import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
+    AudioContent,
+    BlobResourceContents,
     CallToolResult,
     ContentBlock,
     EmbeddedResource,
     ErrorData,
+    ImageContent,
+    ReadResourceResult,
     ResourceLink,
     TextContent,
     TextResourceContents,
 )
 
+from fabric.adapters.tools.mcp.binary import (
+    UNKNOWN_TYPE,
+    decoded,
+    decoded_size,
+    is_text,
+    left_out,
+    placeholder,
+    readable,
+    without_bytes,
+)
 from fabric.adapters.tools.mcp.failing import TOO_LARGE
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.core.fingerprint import encode
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
-from fabric.core.text import DEPTH_MAX, nesting
+from fabric.core.text import DEPTH_MAX, clean, nesting
 
 JSON = Any
 
@@ -37,19 +51,27 @@ whatever does not fit in the middle of a call too, and arguments that the tool d
 
 
 def result_of(answer: CallToolResult, server: str, most: int) -> JSON:
-    """The structured content where there is some, else the content: one part alone, several as a list.
+    """The structured content where there is some, with what the content says beside it, else the content: one part alone, several as a list.
 
     ToolError for what the tool itself calls an error, of which nobody knows whether it was done before that, and for more than ``most`` bytes as JSON.
     """
-    parts = [_part(one) for one in answer.content]
-    plain = parts[0] if len(parts) == 1 else parts
+    found = _joined(answer.structured_content, [_part(one) for one in answer.content])
     if answer.is_error:
-        said = plain if isinstance(plain, str) else json.dumps(plain or answer.structured_content, ensure_ascii=False)
-        raise ToolError(f"the tool failed: {said}", outcome=Outcome.UNKNOWN)
-    structured = answer.structured_content
-    result = structured if structured is not None else (plain if parts else None)
+        said = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)
+        raise ToolError(f"the tool failed: {said if found else 'it does not say why'}", outcome=Outcome.UNKNOWN)
+    return bounded(found, server, most)
+
+
+def resource_of(answer: ReadResourceResult, server: str, most: int) -> JSON:
+    """What a resource holds: one part alone, several as a list. ToolError for more than ``most`` bytes as JSON."""
+    parts = [_held(one) for one in answer.contents]
+    return bounded(parts[0] if len(parts) == 1 else parts, server, most)
+
+
+def bounded(result: JSON, server: str, most: int) -> JSON:
+    """A result that may be kept. ToolError for one that is no JSON, or has more than ``most`` bytes."""
     try:
-        size = len(encode(result))
+        size = len(encode(clean(result)[0]))
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(f"the tool's result is refused: {error}", outcome=Outcome.ANSWERED) from None
     if size > most:
@@ -58,33 +80,87 @@ def result_of(answer: CallToolResult, server: str, most: int) -> JSON:
     return result
 
 
+def _joined(structured: JSON, parts: list[JSON]) -> JSON:
+    """Structure and content as one result; what says the same twice stands there once."""
+    plain = parts[0] if len(parts) == 1 else (parts or None)
+    if structured is None:
+        return plain
+    shown = without_bytes(structured)
+    there = json.dumps(shown, ensure_ascii=False, default=str)
+    parts = [one for one in parts if not (_is_left_out(one) and placeholder(one["type"], one["bytes"]) in there)]
+    more = [] if _repeats(shown, parts) else [one for one in parts if not _repeats(shown, [one])]
+    if not more:
+        return shown
+    return {"structuredContent": shown, "content": more[0] if len(more) == 1 else more}
+
+
+def _is_left_out(part: JSON) -> bool:
+    return isinstance(part, dict) and "left_out" in part
+
+
+def _repeats(structured: JSON, parts: list[JSON]) -> bool:
+    """Whether all that the parts say stands in the structure: as its JSON, as the one value in it, or as the items of that value."""
+    alone = [structured]
+    if isinstance(structured, dict) and len(structured) == 1:
+        alone += structured.values()
+    said = [one for one in parts if not (isinstance(one, str) and not one.strip())]
+    if len(said) == 1:
+        return _says(said[0], alone)
+    return any(isinstance(one, list) and len(one) == len(said) and all(map(_is_same, said, one)) for one in alone)
+
+
+def _says(part: JSON, values: Iterable[JSON]) -> bool:
+    return any(_is_same(part, one) for one in values)
+
+
+def _is_same(part: JSON, value: JSON) -> bool:
+    if not isinstance(part, str):
+        return bool(part == value)
+    if part == value or part.strip() == str(value):
+        return True
+    read = _json(part)
+    return read is not None and bool(read == value)
+
+
 def _part(one: ContentBlock) -> JSON:
     match one:
         case TextContent():
-            return one.text
-        case EmbeddedResource(resource=TextResourceContents() as held):
-            return {"uri": str(held.uri), "content": _read(held.text, held.mime_type or "")}
+            return readable(one.text)
         case EmbeddedResource():
-            return {
-                "uri": str(one.resource.uri),
-                "type": one.resource.mime_type or "binary",
-                "left_out": "it is no text",
-            }
+            return _held(one.resource)
         case ResourceLink():
-            return {"uri": str(one.uri), "name": one.name}
-    # Pictures and sounds: models are given text alone.
-    return {"type": one.mime_type, "left_out": "it is no text"}
+            more = {"type": one.mime_type, "bytes": one.size, "description": one.description}
+            return {"uri": str(one.uri), "name": one.name} | {name: each for name, each in more.items() if each}
+        case ImageContent() | AudioContent():
+            return left_out(one.mime_type, decoded_size(one.data))
+
+
+def _held(held: TextResourceContents | BlobResourceContents) -> JSON:
+    """A resource's content: text as it is, bytes of a text's type decoded, all others left out."""
+    where, kind = {"uri": str(held.uri)}, held.mime_type or ""
+    if isinstance(held, TextResourceContents):
+        return where | {"content": _read(held.text, kind)}
+    raw = decoded(held.blob) if is_text(kind) else None
+    if raw is not None:
+        return where | {"content": _read(raw.decode("utf-8", "replace"), kind)}
+    return where | left_out(kind or UNKNOWN_TYPE, decoded_size(held.blob))
 
 
 def _read(text: str, kind: str) -> JSON:
     """JSON where it is announced as such and is some, else text."""
     kind = kind.partition(";")[0].strip().lower()
-    if not (kind == "application/json" or kind.endswith("+json")) or nesting(text) > DEPTH_MAX:
-        return text
+    found = _json(text) if kind == "application/json" or kind.endswith("+json") else None
+    return readable(text) if found is None else without_bytes(found)
+
+
+def _json(text: str) -> JSON:
+    """A text as JSON; None: it is none, or nested too deep."""
+    if nesting(text) > DEPTH_MAX:
+        return None
     try:
         return json.loads(text)
     except ValueError:
-        return text
+        return None
 
 
 def error_of(error: ErrorData, server: str, *, sent: bool) -> ToolError | CallBroken:

@@ -23,3 +23,10 @@ class NotStarted(Exception):
     def broken(self, server: str, wait_s: float | None = None) -> CallBroken:
         """The same of a call."""
         return CallBroken(self.cause, f"MCP server {server!r}: {self}", retry_after_s=wait_s, outcome=Outcome.REJECTED)
+
+
+class SessionGone(CallBroken):
+    """The server does not know the session: it looked at nothing of the request, which may go out in a new one."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(Cause.DROPPED_STREAM, message, status=status, outcome=Outcome.REJECTED)

@@ -1,71 +1,80 @@
 """A server that is an address: streamable HTTP under the SDK's session, held to what all that goes out is held to (``outbound.Gate``).
 
-The SDK lets an exchange that breaks below HTTP break the whole session, and keeps an answer whole however long it grows. Here an exchange ends alone:
-what went wrong is noted in its ``Asked``, and the SDK is given an answer that ends that one request.
+The SDK lets an exchange that breaks below HTTP break the whole session, keeps an answer whole however long it grows, and takes any answer for that of its own
+request. Here an exchange ends alone: what went wrong is noted in its ``Asked``, and the SDK is given an answer that ends that one request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+import math
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from typing import Any
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from fabric.adapters.tools.mcp.failing import LARGER, MESSAGE_BYTES_MAX, TOO_LARGE, NotStarted
-from fabric.adapters.tools.outbound import EXCHANGE, Exchange, Gate, Refused, VettedTransport, transport_failure
+from fabric.adapters.tools.mcp.bodies import Asked, read_answer, read_refusal
+from fabric.adapters.tools.mcp.failing import MESSAGE_BYTES_MAX, NotStarted, SessionGone
+from fabric.adapters.tools.outbound import EXCHANGE, Gate, Refused, VettedTransport, transport_failure
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.permits import Permits
 from fabric.adapters.tools.web import outcome_of, shown, try_again, unread
 from fabric.core.spec_mcp import McpServer
 from fabric.core.taxonomy import Cause
 
-
-@dataclass(slots=True)
-class Asked(Exchange):
-    """One call's exchange, and what became of it that the SDK does not tell."""
-
-    own: Mapping[str, str] = field(default_factory=dict)
-    """Headers of this call."""
-    until: float = 0.0
-    """When it is let go of, by the loop's clock: the SDK does not for servers of before 2026, which are told that nobody waits any more, and may not hear it."""
-    failure: CallBroken | ToolError | None = None
-
-    def limit(self) -> asyncio.Timeout:
-        """Ends what waits for the server; what still has to be said afterwards is given a little more."""
-        return asyncio.timeout_at(max(self.until, asyncio.get_running_loop().time() + LAST_WORDS_S))
-
-
+JSON = Any
 LAST_WORDS_S = 2.0
+"""What still has to be said after a call's end is given so long."""
+LISTEN_PACE_S = 1.0
+"""Between two times that a server is asked for what it says by itself, or for the rest of an answer, whatever it says of that."""
+SESSION_HEADER, RESUMED = "mcp-session-id", "last-event-id"
+LISTENING = "subscriptions/listen"
 
 
 class BoundedTransport(VettedTransport):
-    """Hands on an answer as it comes, to its bound. It never raises but on cancellation."""
+    """Hands on an answer as it comes, to its bound. It never raises but on cancellation. ``gone``: called where the server does not know the session."""
+
+    def __init__(self, gate: Gate, gone: Callable[[], None]) -> None:
+        super().__init__(gate, max_bytes=MESSAGE_BYTES_MAX)
+        self._gone = gone
+        self._listening = Asked(until=math.inf)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer, or one that ends the request."""
-        if request.method == "GET" and "last-event-id" not in request.headers:
-            # What a server would say by itself is not wanted: nothing here answers it.
+        listens = request.method == "GET" and RESUMED not in request.headers
+        asked = self._listening if listens else _asked(request)
+        if request.method == "GET" and not await _may_get(asked):
             return httpx2.Response(405, request=request)
-        found = EXCHANGE.get()
-        asked = found if isinstance(found, Asked) else Asked()
         request.headers.update(asked.own)
         where = shown(str(request.url))
+        ends = max(asked.until, asyncio.get_running_loop().time() + LAST_WORDS_S)
         try:
-            async with asked.limit():
+            async with asyncio.timeout_at(None if math.isinf(ends) else ends):
                 response = await self.opened(request, asked)
         except TimeoutError:
             asked.failure = CallBroken(Cause.TIMEOUT, f"{where} did not answer in time", outcome=unread(asked))
-            return _ended(request, str(asked.failure))
+            return _ended(request, asked)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             if isinstance(error, Refused):
                 asked.failure = CallBroken(Cause.BAD_CONFIGURATION, str(error), outcome=unread(asked))
             else:
                 asked.failure = CallBroken(*transport_failure(error, asked, where), outcome=unread(asked))
-            return _ended(request, str(asked.failure))
+            return _ended(request, asked)
+        try:
+            return await self._read(request, response, asked, where, ends) or _ended(request, asked)
+        except Exception as error:  # noqa: BLE001 - What is odd in one answer must not end the session, and with it all other calls.
+            await response.aclose()
+            sentence = f"{where} answered what cannot be read: {error} ({type(error).__name__})"
+            asked.failure = CallBroken(Cause.MALFORMED_ANSWER, sentence, outcome=unread(asked))
+            return _ended(request, asked)
+
+    async def _read(
+        self, request: httpx2.Request, response: httpx2.Response, asked: Asked, where: str, ends: float
+    ) -> httpx2.Response | None:
+        """The answer as the SDK reads it. None: there is none, and ``asked`` says why."""
         asked.failure = try_again(response, where) or asked.failure
         if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
             await response.aclose()
@@ -73,48 +82,54 @@ class BoundedTransport(VettedTransport):
                 f"{where} answers compressed although that was not asked for; it is not read",
                 outcome=outcome_of(response.status_code),
             )
-            return _ended(request, str(asked.failure))
-        body = _Bounded(response, asked, where)
-        return httpx2.Response(response.status_code, headers=response.headers, stream=body, request=request)
+            return None
+        if response.status_code < 400 or request.method != "POST":
+            return await read_answer(request, response, asked, where, ends)
+        in_session = SESSION_HEADER in request.headers
+        passed_on = await read_refusal(request, response, asked, where, ends, in_session=in_session)
+        if isinstance(asked.failure, SessionGone):
+            self._gone()
+        return passed_on
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends at its bound, or where the connection does; its ``Asked`` says so."""
-
-    def __init__(self, response: httpx2.Response, asked: Asked, where: str) -> None:
-        self._response, self._asked, self._where = response, asked, where
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        read, chunks = 0, aiter(self._response.aiter_raw())
-        try:
-            while (chunk := await self._next(chunks)) is not None:
-                read += len(chunk)
-                if read > MESSAGE_BYTES_MAX:
-                    outcome = outcome_of(self._response.status_code)
-                    self._asked.failure = ToolError(LARGER, outcome=outcome, code=TOO_LARGE)
-                    return
-                yield chunk
-        except (httpx2.HTTPError, OSError):
-            sentence = f"{self._where} broke off after {read} bytes of its answer"
-            self._asked.failure = CallBroken(Cause.DROPPED_STREAM, sentence)
-
-    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
-        async with self._asked.limit():
-            return await anext(chunks, None)
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
+async def _may_get(asked: Asked) -> bool:
+    """Waits for the pace; False: nobody waits for the rest any more."""
+    now = asyncio.get_running_loop().time()
+    begins = max(now, asked.next_get)
+    asked.next_get = begins + LISTEN_PACE_S
+    await asyncio.sleep(begins - now)
+    return asyncio.get_running_loop().time() < asked.until
 
 
-def _ended(request: httpx2.Request, message: str) -> httpx2.Response:
+def _asked(request: httpx2.Request) -> Asked:
+    """What is noted of a request. A call's own goes with what asks for its answer alone; all else that is sent meanwhile changes nothing of it."""
+    found = EXCHANGE.get()
+    call = found if isinstance(found, Asked) else Asked()
+    if request.method == "GET":
+        return call
+    if request.method != "POST":
+        return Asked(own=call.own)
+    try:
+        said = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return Asked(own=call.own)
+    if "id" not in said or "method" not in said:
+        return Asked(own=call.own)
+    if said["method"] == LISTENING:
+        call = Asked(own=call.own, until=math.inf)
+    call.begin(said["id"], said["method"])
+    return call
+
+
+def _ended(request: httpx2.Request, asked: Asked) -> httpx2.Response:
     """What the SDK takes for the server's own refusal of this one request."""
-    said = {"jsonrpc": "2.0", "id": 0, "error": {"code": -32_603, "message": message}}
+    said = {"jsonrpc": "2.0", "id": 0, "error": {"code": -32_603, "message": str(asked.failure or "it ended")}}
     headers = {"content-type": "application/json"}
     return httpx2.Response(502, headers=headers, content=json.dumps(said).encode(), request=request)
 
 
 @asynccontextmanager
-async def connected(server: McpServer, gate: Gate, permits: Permits) -> AsyncIterator[object]:
+async def connected(server: McpServer, gate: Gate, permits: Permits, gone: Callable[[], None]) -> AsyncIterator[object]:
     """The SDK's pair of streams to the server; nothing is sent yet. Raises NotStarted."""
     if problem := gate.problem(server.url) or permits.headers_problem(server.url, server.headers_from):
         raise NotStarted(Cause.BAD_CONFIGURATION, problem)
@@ -122,8 +137,7 @@ async def connected(server: McpServer, gate: Gate, permits: Permits) -> AsyncIte
         headers = permits.headers(server.headers_from)
     except LookupError as error:
         raise NotStarted(Cause.BAD_CONFIGURATION, str(error)) from None
-    transport = BoundedTransport(gate, max_bytes=MESSAGE_BYTES_MAX)
-    client = httpx2.AsyncClient(transport=transport, headers=headers, timeout=None, trust_env=False)
+    client = httpx2.AsyncClient(transport=BoundedTransport(gate, gone), headers=headers, timeout=None, trust_env=False)
     async with (
         client,
         # An event is let through as large as an answer may be, with what stands around it.

@@ -1,4 +1,4 @@
-"""A tool as its MCP server describes it."""
+"""What an MCP server offers, as it describes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JSON = Any
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """None of it is taken for true but its name and the form of its arguments. Hints that the server does not give are None."""
+    """A tool. None of it is taken for true but its name and the form of its arguments. Hints that the server does not give are None."""
 
     name: str
     description: str
@@ -24,3 +24,35 @@ class Offer:
     def silent(self) -> bool:
         """Whether it says nothing of what the tool does to the world."""
         return self.read_only is None and self.idempotent is None and self.destructive is None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceOffer:
+    """Something to be read. ``uri`` is its address, or a template of addresses (RFC 6570) where ``template`` is true."""
+
+    uri: str
+    name: str
+    description: str
+    mime_type: str
+    template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOffer:
+    """A prompt, with the names of its arguments; those that it needs are in ``required`` too."""
+
+    name: str
+    description: str
+    arguments: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """All that a server offers."""
+
+    tools: tuple[Offer, ...]
+    resources: tuple[ResourceOffer, ...] = ()
+    prompts: tuple[PromptOffer, ...] = ()
+    unlisted: tuple[tuple[str, str], ...] = ()
+    """What it says that it has and does not list: what, and what it says of that."""

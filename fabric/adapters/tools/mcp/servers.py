@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fabric.adapters.tools.groups import kill_group
-from fabric.adapters.tools.mcp.failing import NotStarted
-from fabric.adapters.tools.mcp.offer import Offer
+from fabric.adapters.tools.mcp.failing import NotStarted, SessionGone
+from fabric.adapters.tools.mcp.offer import Offered
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken
 from fabric.adapters.tools.permits import Permits
@@ -47,6 +47,8 @@ class _Kept:
     not_before: float = 0.0
     why: str = ""
     used: float = 0.0
+    seen: set[str] = field(default_factory=set)
+    """Tools that it offered at any time."""
 
     def failed(self, why: str, now: float, *, forgiven: int = 0) -> None:
         """Without a session, and with a pause before the next one; ``forgiven``: after how many failures in a row there is none yet."""
@@ -69,16 +71,27 @@ class McpServers:
         """One call. Raises ToolError or CallBroken."""
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
-        session, kept = await self._session(server, timeout_s)
+        try:
+            return await self._called(server, request, timeout_s, until)
+        except SessionGone:
+            # The server looked at nothing of it: it goes out once more, in another session.
+            return await self._called(server, request, timeout_s, until)
+
+    async def _called(self, server: McpServer, request: ToolRequest, timeout_s: float, until: float) -> JSON:
+        loop = asyncio.get_running_loop()
+        session, kept = await self._session(server, until - loop.time())
         kept.used = loop.time()
         answer = await session.call(parted(request.tool.target)[1], request, timeout_s, until)
         kept.failures = 0
         return answer
 
-    async def offered(self, server: McpServer) -> list[Offer]:
+    async def offered(self, server: McpServer) -> Offered:
         """What a server offers. Raises CallBroken where it cannot be spoken to."""
         session, _ = await self._session(server, server.connect_s * 2)
-        return session.offered()
+        try:
+            return await session.offered()
+        except NotStarted as error:
+            raise error.broken(server.name) from None
 
     async def end(self) -> None:
         """Ends all sessions, and the processes that they started. On the loop that they were used on."""
@@ -101,7 +114,7 @@ class McpServers:
                 raise CallBroken(Cause.NETWORK, sentence, retry_after_s=left, outcome=Outcome.REJECTED)
             made = await _session_class()
             if kept.session is None:  # No other call was faster.
-                kept.session = made(server, self._gate, self._permits)
+                kept.session = made(server, self._gate, self._permits, kept.seen)
         session = kept.session
         try:
             async with asyncio.timeout(timeout_s) as limit:

@@ -3,42 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp import Client, MCPError
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types import (
     CONNECTION_CLOSED,
+    CallToolResult,
     Implementation,
     InputRequiredResult,
-    PaginatedRequestParams,
-    Tool,
+    ReadResourceResult,
+    ToolListChangedNotification,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from fabric.adapters.evaluators import SchemaProblem, compile_schema
 from fabric.adapters.tools.mcp import http, stdio
-from fabric.adapters.tools.mcp.answers import error_of, result_of
-from fabric.adapters.tools.mcp.failing import NotStarted
-from fabric.adapters.tools.mcp.offer import Offer
+from fabric.adapters.tools.mcp.answers import error_of, resource_of, result_of
+from fabric.adapters.tools.mcp.bodies import Asked
+from fabric.adapters.tools.mcp.failing import NotStarted, SessionGone
+from fabric.adapters.tools.mcp.listing import list_all, list_tools
+from fabric.adapters.tools.mcp.offer import Offer, Offered
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, SENDING, Gate, call_name
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.permits import Permits
-from fabric.adapters.tools.web import outcome_of
 from fabric.core.saga import Outcome
-from fabric.core.spec_mcp import McpServer
+from fabric.core.spec_mcp import READ_RESOURCE, McpServer
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ToolRequest
 
 if TYPE_CHECKING:
     from mcp.client._transport import Transport
 
+log = logging.getLogger(__name__)
 JSON = Any
-PAGES_MAX, OFFERED_MAX = 50, 2_000
-"""Pages of a listing, and tools, that are read of one server."""
-SESSION_GONE, NO_WORD = "Session terminated", "Server returned an error response"
-"""What the SDK puts in place of an HTTP refusal that says nothing in the protocol's own words; one that does is judged by its code."""
+Answer = CallToolResult | ReadResourceResult | InputRequiredResult
+LISTEN_AGAIN_S = 30.0
+"""After a subscription to changes ended, before another one is asked for."""
+ADVICE: Mapping[int, str] = {
+    401: "; give it a key by headers_from",
+    403: "; give it a key by headers_from, or have its owner let it be used from here",
+    404: "; look at the path of its address",
+    405: "; look at its address: the older transport of two addresses, HTTP with SSE, is not spoken",
+}
+"""What to do about an HTTP refusal of the first greeting."""
 KEY_META, CALL_META = "fabric-flow/idempotency-key", "fabric-flow/call"
 """What a call carries in its ``_meta``: its key, the same for all its attempts, and ``call_name``."""
 
@@ -46,13 +59,16 @@ KEY_META, CALL_META = "fabric-flow/idempotency-key", "fabric-flow/call"
 class McpSession:
     """A session. ``ready`` once; then calls, as many at once as there are; ``retire`` when no new ones are to come."""
 
-    def __init__(self, server: McpServer, gate: Gate, permits: Permits) -> None:
+    def __init__(self, server: McpServer, gate: Gate, permits: Permits, seen: set[str]) -> None:
         self.server = server
+        self._seen = seen
+        """Tools that the server offered at any time, in this session and in those before."""
         self._gate, self._permits = gate, permits
         self._client: Client | None = None
         self._process: stdio.StdioServer | None = None
-        self._greeting = http.Asked()
+        self._greeting = Asked()
         self._offered: dict[str, Offer] = {}
+        self._changed, self._listing = False, asyncio.Lock()
         self._calls = 0
         self._leave = asyncio.Event()
         self._retired = self._died = False
@@ -62,12 +78,12 @@ class McpSession:
     @property
     def over(self) -> bool:
         """Whether no new call may use it."""
-        return self._retired or self._task.done() or (self._process is not None and self._process.ended.is_set())
+        return self._retired or self._task.done() or (self._process is not None and self._process.gone)
 
     @property
     def broke(self) -> bool:
         """Whether it ended by itself."""
-        left = self._process is not None and self._process.ended.is_set() and not self._leave.is_set()
+        left = self._process is not None and self._process.gone and not self._leave.is_set()
         return self._died or left
 
     @property
@@ -85,15 +101,30 @@ class McpSession:
         # Several calls may wait for it, and one that is let go of must not end it for the others.
         await asyncio.shield(self._ready)
 
-    def offered(self) -> list[Offer]:
-        """What the server offered when it was last asked."""
-        return list(self._offered.values())
+    async def offered(self) -> Offered:
+        """What the server offers now. Raises NotStarted where it cannot say."""
+        client = self._client
+        assert client is not None
+        token = EXCHANGE.set(asked := Asked(until=asyncio.get_running_loop().time() + self.server.connect_s))
+        try:
+            async with asyncio.timeout(self.server.connect_s):
+                await self._look_again(client)
+                return await list_all(client.session, self._offered.values())
+        except (MCPError, ValidationError, TimeoutError) as error:
+            raise _not_started(error, self._process, asked) from None
+        finally:
+            EXCHANGE.reset(token)
 
     def retire(self) -> None:
         """Ends it once its last call is over."""
         self._retired = True
         if not self._calls:
             self._leave.set()
+
+    def _forgotten(self) -> None:
+        if not self._retired:
+            log.warning("MCP server %r does not know its session any more; another one is begun", self.server.name)
+        self.retire()
 
     async def end(self) -> None:
         """Ends it now, whatever is out."""
@@ -110,13 +141,15 @@ class McpSession:
                 self._client = client
                 self._ready.set_result(None)
                 leaving = [asyncio.create_task(self._leave.wait())]
+                watching = asyncio.create_task(self._watch(client))
                 if self._process is not None:
                     leaving.append(asyncio.create_task(self._process.ended.wait()))
                 try:
                     await asyncio.wait(leaving, return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    for one in leaving:
+                    for one in (*leaving, watching):
                         one.cancel()
+                    await asyncio.gather(watching, return_exceptions=True)
         except (Exception, asyncio.CancelledError) as error:
             if self._ready.done():
                 if isinstance(error, asyncio.CancelledError):
@@ -133,14 +166,14 @@ class McpSession:
         EXCHANGE.set(self._greeting)  # In this task alone.
         SENDING.set(None)
         us = Implementation(name="fabric-flow", version="1")
-        client = Client(cast("Transport", self._streams()), client_info=us, cache=None)
+        client = Client(cast("Transport", self._streams()), client_info=us, cache=None, message_handler=self._hear)
         try:
             async with asyncio.timeout(self.server.connect_s) as limit:
                 await client.__aenter__()
         except TimeoutError:
             if not limit.expired():
                 raise
-            noise = self._process.noise if self._process is not None else ""
+            noise = self._process.noise + self._process.last_words if self._process is not None else ""
             sentence = f"it did not answer the first greeting within {self.server.connect_s:g} seconds{noise}"
             raise NotStarted(Cause.TIMEOUT, sentence) from None
         try:
@@ -153,24 +186,50 @@ class McpSession:
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[object]:
         if self.server.transport == "http":
-            async with http.connected(self.server, self._gate, self._permits) as streams:
+            async with http.connected(self.server, self._gate, self._permits, self._forgotten) as streams:
                 yield streams
             return
         async with stdio.started(self.server, self._permits) as (self._process, streams):
             yield streams
 
+    async def _hear(self, message: IncomingMessage) -> None:
+        """What the server says by itself. Resources and prompts are kept nowhere, so a change of those changes nothing here."""
+        if isinstance(message, ToolListChangedNotification):
+            self._changed = True
+
+    async def _watch(self, client: Client) -> None:
+        """Servers of 2026 and later say what changes to those alone that subscribe to it; for all others this ends at once."""
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
+            return
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._changed = True
+            except (SubscriptionLost, TimeoutError):
+                pass
+            except (MCPError, ListenNotSupportedError):
+                return
+            self._changed = True  # What was said since is lost.
+            await asyncio.sleep(LISTEN_AGAIN_S)
+
     # -- on the loop, by whoever calls --
 
     async def _list(self, client: Client) -> None:
-        found: dict[str, Offer] = {}
-        cursor = None
-        for _ in range(PAGES_MAX):
-            page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-            found |= {tool.name: _offered(tool) for tool in page.tools[: OFFERED_MAX - len(found)]}
-            cursor = page.next_cursor
-            if cursor is None or len(found) >= OFFERED_MAX:
-                break
-        self._offered = found
+        self._changed = False
+        try:
+            self._offered = await list_tools(client.session)
+        except BaseException:
+            self._changed = True
+            raise
+        self._seen.update(self._offered)
+
+    async def _look_again(self, client: Client) -> None:
+        """Lists the tools where the server said that they changed; calls that come together ask once."""
+        async with self._listing:
+            if self._changed:
+                await self._list(client)
 
     async def call(self, tool: str, request: ToolRequest, timeout_s: float, until: float) -> JSON:
         """What the tool answered. ``until``, by the loop's clock, is when ``timeout_s`` are over. Raises ToolError or CallBroken."""
@@ -195,9 +254,14 @@ class McpSession:
                     raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
                 sent = True
                 meta = {KEY_META: request.idempotency_key, CALL_META: call_name(request)}
-                answer = await client.session.call_tool(
-                    tool, dict(request.args), meta=cast("Any", meta), allow_input_required=True
-                )
+                if self._reads(tool):
+                    answer: Answer = await client.session.read_resource(
+                        request.args["uri"], meta=cast("Any", meta), allow_input_required=True
+                    )
+                else:
+                    answer = await client.session.call_tool(
+                        tool, dict(request.args), meta=cast("Any", meta), allow_input_required=True
+                    )
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -210,6 +274,8 @@ class McpSession:
             raise CallBroken(Cause.TIMEOUT, sentence, outcome=outcome) from None
         except MCPError as error:
             raise self._failure(error, asked, sent=sent) from None
+        except NotStarted as error:
+            raise error.broken(name) from None
         except (ValidationError, RuntimeError) as error:
             # What was done was done; only what it said of it cannot be used.
             said = " ".join(str(error).split())
@@ -220,15 +286,28 @@ class McpSession:
         if isinstance(answer, InputRequiredResult):
             sentence = f"MCP server {name!r} asks for more input in the middle of the call, which is not given"
             raise ToolError(sentence, outcome=Outcome.UNKNOWN)
+        if isinstance(answer, ReadResourceResult):
+            return resource_of(answer, name, self.server.result_bytes)
         return result_of(answer, name, self.server.result_bytes)
+
+    def _reads(self, tool: str) -> bool:
+        """Whether it is no tool of the server's, but the reading of a resource."""
+        return tool == READ_RESOURCE and tool not in self._offered
 
     async def _fits(self, client: Client, tool: str, request: ToolRequest) -> None:
         """Whether the server still offers what the fabric declares, before anything is asked."""
         name = self.server.name
-        if tool not in self._offered:
-            await self._list(client)
+        self._changed = self._changed or not (tool in self._offered or self._reads(tool))
+        await self._look_again(client)
+        if self._reads(tool):
+            if not isinstance(request.args.get("uri"), str):
+                raise ToolError(f"to read a resource of MCP server {name!r}, give its address as `uri`, a text")
+            return
         if tool not in self._offered:
             there = ", ".join(sorted(self._offered)[:20]) or "none"
+            if tool in self._seen:
+                sentence = f"MCP server {name!r} offers the tool {tool[:100]!r} no more; it offers: {there}"
+                raise ToolError(sentence)
             sentence = f"MCP server {name!r} offers no tool {tool[:100]!r}; it offers: {there}"
             raise CallBroken(Cause.BAD_CONFIGURATION, sentence, outcome=Outcome.REJECTED)
         try:
@@ -238,23 +317,19 @@ class McpSession:
         if wrong:
             raise ToolError(f"MCP server {name!r} takes other arguments than the fabric declares: {'; '.join(wrong)}")
 
-    def _failure(self, error: MCPError, asked: http.Asked, *, sent: bool) -> CallBroken | ToolError:
+    def _failure(self, error: MCPError, asked: Asked, *, sent: bool) -> CallBroken | ToolError:
         name = self.server.name
         unsure = Outcome.UNKNOWN if sent else Outcome.REJECTED
+        if isinstance(asked.failure, SessionGone):
+            words = f"; it says: {asked.failure}" if str(asked.failure) else ""
+            sentence = f"MCP server {name!r} does not know this session any more{words}"
+            return SessionGone(sentence, asked.failure.status or 404)
         if asked.failure is not None:
             told = f"MCP server {name!r}: {asked.failure}"
             if isinstance(asked.failure, ToolError):
                 return ToolError(told, outcome=asked.failure.outcome, code=asked.failure.code)
             asked.failure.message = told
             return asked.failure
-        if asked.status == 404 and error.error.message == SESSION_GONE:
-            # The server has forgotten the session: it did nothing, and the next call begins another one.
-            self.retire()
-            sentence = f"MCP server {name!r} does not know this session any more"
-            return CallBroken(Cause.DROPPED_STREAM, sentence, status=404, outcome=Outcome.REJECTED)
-        if asked.status is not None and asked.status >= 400 and error.error.message == NO_WORD:
-            sentence = f"MCP server {name!r} answered HTTP {asked.status}"
-            return ToolError(sentence, outcome=outcome_of(asked.status))
         if error.error.code == CONNECTION_CLOSED:
             self._died = True
             why = self._process.why if self._process is not None else error.error.message
@@ -264,24 +339,12 @@ class McpSession:
         return error_of(error.error, name, sent=sent)
 
 
-def _asked(request: ToolRequest, until: float) -> http.Asked:
+def _asked(request: ToolRequest, until: float) -> Asked:
     own = {"Idempotency-Key": request.idempotency_key, CALL_HEADER: call_name(request)}
-    return http.Asked(own=own, until=until)
+    return Asked(own=own, until=until)
 
 
-def _offered(tool: Tool) -> Offer:
-    hints = tool.annotations
-    return Offer(
-        tool.name,
-        tool.description or "",
-        tool.input_schema,
-        hints.read_only_hint if hints else None,
-        hints.idempotent_hint if hints else None,
-        hints.destructive_hint if hints else None,
-    )
-
-
-def _not_started(error: BaseException, process: stdio.StdioServer | None, asked: http.Asked) -> NotStarted:
+def _not_started(error: BaseException, process: stdio.StdioServer | None, asked: Asked) -> NotStarted:
     """Why a session did not begin, whatever groups of exceptions it comes in."""
     if isinstance(error, NotStarted):
         return error
@@ -290,15 +353,21 @@ def _not_started(error: BaseException, process: stdio.StdioServer | None, asked:
         return next((one for one in found if one.cause is not Cause.UNKNOWN), found[0])
     if isinstance(error, asyncio.CancelledError):
         return NotStarted(Cause.NETWORK, "it was let go of before it had begun")
-    if asked.failure is not None:
-        cause = asked.failure.cause if isinstance(asked.failure, CallBroken) else Cause.MALFORMED_ANSWER
-        return NotStarted(cause, str(asked.failure))
+    if isinstance(asked.failure, SessionGone):
+        return NotStarted(Cause.MALFORMED_ANSWER, "it does not know the session that it has just begun")
+    if isinstance(asked.failure, CallBroken):
+        return NotStarted(asked.failure.cause, str(asked.failure))
     if asked.status is not None and asked.status >= 400:
         cause = Cause.AUTH if asked.status in (401, 403) else Cause.BAD_CONFIGURATION
-        return NotStarted(cause, f"it answered HTTP {asked.status} to the first greeting")
-    if process is not None and process.ended.is_set():
+        return NotStarted(cause, f"it answered HTTP {asked.status} to the first greeting{ADVICE.get(asked.status, '')}")
+    if asked.failure is not None:
+        return NotStarted(Cause.MALFORMED_ANSWER, str(asked.failure))
+    unfit = isinstance(error, RuntimeError | ValidationError)
+    if process is not None and process.gone and not unfit:
         return NotStarted(Cause.NETWORK, f"it was gone before it answered the first greeting: {process.why}")
     if isinstance(error, TimeoutError):
         return NotStarted(Cause.TIMEOUT, "it did not say in time what it offers")
     said = " ".join(str(error).split())[:300]
+    if isinstance(error, MCPError):
+        return NotStarted(Cause.MALFORMED_ANSWER, f"it answers the first greeting with an error: {said}")
     return NotStarted(Cause.MALFORMED_ANSWER, f"it does not keep to the protocol: {said} ({type(error).__name__})")

@@ -9,19 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import signal
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, RequestId, jsonrpc_message_adapter
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    RequestId,
+    jsonrpc_message_adapter,
+)
 
 from fabric.adapters.tools.groups import kill_group
 from fabric.adapters.tools.mcp.failing import LARGER, MESSAGE_BYTES_MAX, TOO_LARGE, NotStarted
+from fabric.adapters.tools.mcp.messages import answer_to, excerpt, is_answer, objects_in, same_id, without_escapes
 from fabric.adapters.tools.permits import Permits
 from fabric.core.spec_mcp import McpServer
 from fabric.core.taxonomy import Cause
@@ -30,6 +41,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 log = logging.getLogger(__name__)
+JSON = Any
 CHUNK = 65_536
 END_BYTES = 1_000
 """How much of both ends of a line that is too long is kept, to find what it answers."""
@@ -41,6 +53,9 @@ OUT_MAX = 1_000
 _first_id = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,')
 _last_id = re.compile(rb'[,}\]]\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _speaks = re.compile(rb'^\s*\{.{0,200}"jsonrpc"', re.DOTALL)
+_message = re.compile(rb'\{\s*"(?:jsonrpc|id|result|error)"')
+_no_word = re.compile(r"^(?:Node\.js v[\d.]+|npm notice\b.*)?$")
+"""Last lines of a program that say nothing of why it ended."""
 
 Read = SessionMessage | Exception
 
@@ -52,8 +67,11 @@ class StdioServer:
         self._name, self._process = server.name, process
         self.ended = asyncio.Event()
         self._fault = ""
-        self._noise, self._noise_last = 0, ""
+        self._noise, self._noise_last, self._stray = 0, "", ""
         self._said: deque[str] = deque(maxlen=SAID_LINES)
+        self._all_said = asyncio.Event()
+        self._out: dict[RequestId, str] = {}
+        """Methods of the requests that are out."""
 
     @property
     def process_id(self) -> int | None:
@@ -61,22 +79,43 @@ class StdioServer:
         return self._process.pid if self._process.returncode is None else None
 
     @property
+    def gone(self) -> bool:
+        """Whether it answers nothing any more, though the end of what it said may still be on its way."""
+        if self.ended.is_set() or self._process.returncode is not None:
+            return True
+        if not hasattr(os, "waitid"):
+            return False
+        try:
+            # Asked of the system: what would tell the loop of it may not have had its turn yet.
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    @property
     def why(self) -> str:
         """What ended it, as a part of a sentence."""
-        if self._fault:
-            return self._fault
+        return (self._fault or self._end) + self.last_words
+
+    @property
+    def _end(self) -> str:
         code = self._process.returncode
         if code is None:
             return "it ended"
         return f"it ended with exit code {code}" if code >= 0 else f"it was killed by signal {-code}"
 
     @property
+    def last_words(self) -> str:
+        """The last line of its standard error, for a sentence; empty: there is none."""
+        last = next((one for one in reversed(self._said) if not _no_word.match(one)), "")
+        return f"; on standard error it last said: {last!r}" if last else ""
+
+    @property
     def noise(self) -> str:
         """What stood among its messages and was none, for a sentence; empty: nothing."""
         if not self._noise:
-            return ""
+            return self._stray
         lines = "1 line" if self._noise == 1 else f"{self._noise} lines"
-        return f"; {lines} of its output were no message, the last: {self._noise_last!r}"
+        return f"{self._stray}; {lines} of its output were no message, the last: {self._noise_last!r}"
 
     async def read(self, to: MemoryObjectSendStream[Read]) -> None:
         """Hands on its messages until it ends, or says something that cannot be told from an answer."""
@@ -90,6 +129,10 @@ class StdioServer:
                 self._fault = str(error)
             finally:
                 await self._learn_code()
+                if self._process.returncode is not None:
+                    # Its last words are read, unless a process that it started goes on holding the pipe.
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._all_said.wait(), GRACE_S)
                 self.ended.set()
 
     async def _read_lines(self, output: asyncio.StreamReader, to: MemoryObjectSendStream[Read]) -> None:
@@ -107,40 +150,94 @@ class StdioServer:
             answered = line.answers()
             if answered is None:
                 raise _Nonsense(f"it sent a message of more than {MESSAGE_BYTES_MAX:,} bytes that answers nothing")
+            self._out.pop(answered, None)
             error = JSONRPCError(jsonrpc="2.0", id=answered, error=ErrorData(code=TOO_LARGE, message=LARGER))
             await to.send(SessionMessage(error))
             return
-        if not line.head.strip():
+        raw = without_escapes(bytes(line.head))
+        if not raw.strip():
             return
+        listed = objects_in(raw)
+        if listed is None:
+            listed = self._behind_words(raw)
+        if listed is None and _speaks.match(raw):
+            raise _Nonsense(f"it sent a message that is no JSON-RPC 2.0: {excerpt(raw)!r}")
+        for one in listed or ({},):
+            message = self._read(one, raw)
+            if message is None:
+                self._noise, self._noise_last = self._noise + 1, excerpt(raw, 100)
+            elif message is not _STRAY:
+                await to.send(SessionMessage(message))
+
+    def _behind_words(self, raw: bytes) -> list[dict[str, JSON]] | None:
+        """An answer that stands on one line with what was printed before it without an end of line."""
+        found = _message.search(raw)
+        listed = objects_in(raw[found.start() :]) if found is not None else None
+        known = listed is not None and all(is_answer(one) and self._asked(one.get("id")) is not None for one in listed)
+        return listed if known else None
+
+    def _asked(self, given: JSON) -> RequestId | None:
+        """The id of a request that is out, as it went out."""
+        return next((one for one in self._out if same_id(given, one)), None)
+
+    def _read(self, one: dict[str, JSON], raw: bytes) -> JSONRPCMessage | None:
+        """A message as the SDK takes it; None: it is none; _STRAY: it answers nothing that is out. Raises _Nonsense."""
+        answers = is_answer(one)
+        request_id = self._asked(one.get("id")) if answers else None
+        if answers and request_id is None:
+            if "jsonrpc" not in one:
+                return None
+            said = one.get("id") if one.get("error") is None or one.get("id") is not None else one["error"]
+            self._stray = f"; it answered {excerpt(said, 100)}, which is no request that is out"
+            return _STRAY
+        fit = one if request_id is None else answer_to(one, request_id, self._out.pop(request_id))
         try:
-            message = jsonrpc_message_adapter.validate_json(bytes(line.head), by_name=False)
+            return jsonrpc_message_adapter.validate_python(fit, by_name=False)
         except ValueError:
-            said = bytes(line.head[:SAID_CHARS]).decode("utf-8", "replace").strip()
-            if _speaks.match(line.head):
-                raise _Nonsense(f"it sent a message that is no JSON-RPC 2.0: {said!r}") from None
-            self._noise, self._noise_last = self._noise + 1, said[:100]
-            return
-        await to.send(SessionMessage(message))
+            said = f"it sent a message that is no JSON-RPC 2.0: {excerpt(raw)!r}"
+            if request_id is not None:
+                error = ErrorData(code=PARSE_ERROR, message=said)
+                return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+            if "jsonrpc" not in one or "method" in one:
+                return None
+            raise _Nonsense(said) from None
 
     async def write(self, what: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Sends messages until there are no more, or nobody reads them."""
         assert self._process.stdin is not None
         try:
             async for one in what:
+                self._note(one.message)
                 body = one.message.model_dump_json(by_alias=True, exclude_unset=True)
                 self._process.stdin.write(body.encode() + b"\n")
                 await self._process.stdin.drain()
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # Its output says so as well, and ends the session.
 
+    def _note(self, message: JSONRPCMessage) -> None:
+        match message:
+            case JSONRPCRequest():
+                self._out[message.id] = message.method
+            case JSONRPCNotification(method="notifications/cancelled", params=dict() as about):
+                self._out.pop(about.get("requestId", ""), None)
+
     async def listen(self) -> None:
         """Reads what it says on standard error, so that it never waits for somebody to do so."""
         assert self._process.stderr is not None
         rest = b""
-        with suppress(OSError):
+        try:
             while chunk := await self._process.stderr.read(CHUNK):
                 *lines, rest = (rest[-CHUNK:] + chunk).split(b"\n")
-                self._said.extend(one[:SAID_CHARS].decode("utf-8", "replace").strip() for one in lines[-SAID_LINES:])
+                self._hear(lines[-SAID_LINES:])
+            self._hear([rest])
+        except OSError:
+            pass
+        finally:
+            self._all_said.set()
+
+    def _hear(self, lines: list[bytes]) -> None:
+        said = (without_escapes(one[: 4 * SAID_CHARS]).decode("utf-8", "replace").strip()[:SAID_CHARS] for one in lines)
+        self._said.extend(one for one in said if one)
 
     async def _learn_code(self) -> None:
         with suppress(TimeoutError):
@@ -160,11 +257,15 @@ class StdioServer:
                 break
         await self._learn_code()
         if self._said and process.returncode != 0:
-            log.warning("MCP server %r %s; it last said: %s", self._name, self.why, " | ".join(self._said))
+            log.warning("MCP server %r %s; it last said: %s", self._name, self._end, " | ".join(self._said))
         # Its pipes may be held by a process that left the group.
         transport = getattr(process, "_transport", None)
         if transport is not None:
             transport.close()
+
+
+_STRAY: JSONRPCMessage = JSONRPCNotification(jsonrpc="2.0", method="stray")
+"""Stands for an answer that goes no further."""
 
 
 class _Nonsense(Exception):

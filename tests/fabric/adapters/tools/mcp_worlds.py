@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -118,6 +119,12 @@ def served(*more: str, module: tuple[str, ...] = MODULE, **environment: str) -> 
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def free_port() -> str:
+    """A loopback port that nothing listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return str(listening.getsockname()[1])
 
 
 def http(where: str, **changed: Any) -> McpServer:

@@ -48,6 +48,23 @@ def test_a_call_carries_its_key():
     assert one("whoami").result.split()[1] == "key-1"
 
 
+@pytest.mark.parametrize(("uri", "held"), [("notes://today", "feed the cat"), ("notes://monday/3", "note 3 of monday")])
+def test_a_resource_is_read_by_its_address(uri, held):
+    assert one("resources/read", {"uri": uri}).result == {"uri": uri, "content": held}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"uri": "notes://a"}, "MCP server 'things' says: "),
+        ({}, "to read a resource of MCP server 'things', give its address as `uri`, a text"),
+        ({"uri": 7}, "to read a resource of MCP server 'things', give its address as `uri`, a text"),
+    ],
+)
+def test_a_resource_that_cannot_be_read_is_one_sentence(args, said):
+    assert one("resources/read", args).error.startswith(said)
+
+
 def test_a_result_beyond_the_server_s_cap_is_told_and_was_done():
     found = one("large", {"megabytes": 1}, server=stdio(result_bytes=1_000))
     assert found.error == "the result of MCP server 'things' has 1,000,002 bytes; at most 1,000 are taken; ask for less"
@@ -61,7 +78,9 @@ def test_a_tool_that_is_not_there_any_more_is_told_with_those_that_are():
     found = one("add", {"a": 1}, server=stdio("--without", "add"))
     assert isinstance(found, CallFailed)
     assert (found.cause, found.outcome) == (Cause.BAD_CONFIGURATION, Outcome.REJECTED)
-    assert found.message.startswith("MCP server 'things' offers no tool 'add'; it offers: asks, echo, environment")
+    assert found.message.startswith(
+        "MCP server 'things' offers no tool 'add'; it offers: asks, change, echo, environment"
+    )
 
 
 def test_arguments_that_the_server_takes_no_more_are_told_before_they_are_sent():
@@ -260,7 +279,7 @@ def test_an_answer_that_breaks_the_protocol_is_one_sentence(line, said):
     [
         (
             '{"type": "image", "mimeType": "image/png", "data": "AAAA"}',
-            {"type": "image/png", "left_out": "it is no text"},
+            {"type": "image/png", "bytes": 3, "left_out": "it is no text"},
         ),
         (
             '{"type": "resource", "resource": {"uri": "file:///a.json", "mimeType": "application/json", "text": "[1]"}}',

@@ -54,6 +54,24 @@ def test_as_json_a_line_for_each_server(actor, file, allowed):
     assert done.last["left_out"] == []
 
 
+def test_resources_and_prompts_are_named_beside_the_tools(actor, file, allowed):
+    done = command("fabric", "mcp", str(file))
+    (reading,) = [one for one in read_yaml(done.out).value["tools"] if one["target"] == "things/resources/read"]
+    assert (reading["name"], reading["effect"]) == ("read_things", "read_only")
+    assert reading["description"] == "Reads a resource by its address: notes://today, notes://{day}/{n} (a template)."
+    assert "#   notes://today (text/plain): What is to be done today." in done.out.splitlines()
+    assert "#   tidy (room): How a room is tidied." in done.out.splitlines()
+
+
+def test_resources_and_prompts_as_json(actor, file, allowed):
+    done = command("fabric", "mcp", str(file), "--json")
+    assert [(one["uri"], one["template"]) for one in done.last["resources"]] == [
+        ("notes://today", False),
+        ("notes://{day}/{n}", True),
+    ]
+    assert [(one["name"], one["required"]) for one in done.last["prompts"]] == [("tidy", ["room"])]
+
+
 def test_a_server_at_an_address(actor, settings):
     with served() as where:
         refused = command("fabric", "mcp", f"http://{where}/mcp")
