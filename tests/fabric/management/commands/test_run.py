@@ -21,7 +21,16 @@ def test_a_run_is_hosted_here_and_its_last_line_says_how_it_ended(small, notes):
     done = command("run", small, *REQUEST, "--attach", str(notes), "--json")
     assert (done.code, done.err) == (0, "")
     run = Run.objects.get()
-    assert set(done.last) == {"run_id", "state", "outcome", "reason", "cost_usd_micros", "tokens", "events"}
+    assert set(done.last) == {
+        "run_id",
+        "state",
+        "outcome",
+        "reason",
+        "cost_usd_micros",
+        "tokens",
+        "events",
+        "documents",
+    }
     assert (done.last["run_id"], done.last["state"], done.last["reason"]) == (run.id, "completed", "finished")
     assert (done.last["cost_usd_micros"], done.last["tokens"]) == (run.cost_usd_micros, run.tokens)
     assert done.last["events"] == run.last_seq
