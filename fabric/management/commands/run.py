@@ -220,7 +220,7 @@ def _read_of(document: Document) -> str:
 
 def _attached(paths: list[Path]) -> tuple[Document, ...]:
     if len(paths) > FILES_MAX:
-        message = f"{len(paths)} files are attached; at most {FILES_MAX} are taken; attach fewer"
+        message = f"{len(paths)} files are attached; at most {FILES_MAX} files are taken; attach fewer"
         raise Refused(message, code="too_large", field="documents")
     files = [(path.name, read_bytes(path, most=FILE_BYTES_MAX, what="a document")) for path in paths]
     try:
