@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 import base64
 import hashlib
+from uuid import uuid4
 
 import pytest
 

@@ -80,7 +80,10 @@ WRONG = {
     "no fabric": ({"fabric": ""}, "Pick a fabric"),
     "unknown tier": ({"tier": "urgent"}, "does not run in that tier"),
     "a PDF": ({"files": [("report.pdf", b"%PDF-1.7 ...")]}, "report.pdf is a PDF that is damaged and cannot be read"),
-    "a scan": ({"files": [("scan.pdf", made.pdf(""))]}, "scan.pdf is a PDF without text: it is a scan or only pictures"),
+    "a scan": (
+        {"files": [("scan.pdf", made.pdf(""))]},
+        "scan.pdf is a PDF without text: it is a scan or only pictures",
+    ),
     "a picture": ({"files": [("a.docx", b"\x89PNG")]}, "a.docx is a PNG image; a picture is not read"),
     "NUL": ({"files": [("blob.txt", b"a\0b")]}, "blob.txt is a binary file"),
     "not UTF-8": ({"files": [("old.txt", "Привет".encode("cp1251"))]}, "old.txt is no UTF-8 text"),
@@ -96,7 +99,7 @@ def test_a_pdf_is_read_at_once_and_the_runs_page_says_what_was_read(browser, sma
     table = "Name;Betrag\nMiete;5 €\n".encode("cp1252")
     assert send(browser, files=[("report.pdf", report), ("costs.xlsx", sheet), ("a.csv", table)]).status_code == 302
     page = html.unescape(browser.get(f"/runs/{Run.objects.get().id}?view=io").content.decode())
-    assert "PDF, 2 pages, 68 characters" in page
+    assert "PDF, 2 pages, 69 characters" in page
     assert "Excel workbook, 1 sheet, 2 rows" in page
     assert "CSV table, 2 rows" in page
     assert "read as Windows-1252" in page

@@ -26,14 +26,14 @@ def test_each_file_is_text_with_the_origin_that_it_was_read_from():
     assert report.text == "[page 1]\nThe budget.\n\n[page 2]\nThe deadline.\n"
     origin = origin_of(report.origin)
     assert (origin.kind, origin.bytes, origin.sha256) == ("PDF", len(data), hashlib.sha256(data).hexdigest())
-    assert origin.words() == "PDF, 2 pages, 46 characters"
+    assert origin.words() == "PDF, 2 pages, 45 characters"
     assert excerpt(report.text) == "The budget. The deadline."
     assert origin_of(notes.origin).words() == "text, 8 characters"
 
 
 def test_a_workbook_says_its_sheets_and_rows():
     (document,) = documents_of([("b.xlsx", made.workbook({"A": [[1], [2]], "B": [[3]]}))])
-    assert origin_of(document.origin).words() == "Excel workbook, 2 sheets, 3 rows, 65 characters"
+    assert origin_of(document.origin).words() == "Excel workbook, 2 sheets, 3 rows, 51 characters"
     assert origin_of(document.origin).sheets == ("A", "B")
 
 

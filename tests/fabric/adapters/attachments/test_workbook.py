@@ -1,11 +1,12 @@
-import datetime
+import datetime as dt
 
 import pytest
 
 from tests.fabric.adapters.attachments import files
 from tests.fabric.adapters.attachments.reading_one import read, refused
 
-DAY, NOON = datetime.date(2026, 3, 1), datetime.datetime(2026, 3, 1, 12, 30)
+DAY = dt.date(2026, 3, 1)
+NOON = dt.datetime(2026, 3, 1, 12, 30)  # noqa: DTZ001 - A workbook knows no time zones.
 
 
 def test_each_sheet_is_a_table_with_numbered_rows():
@@ -25,7 +26,7 @@ def test_each_sheet_is_a_table_with_numbered_rows():
         (1e20, "1e+20"),
         (DAY, "2026-03-01"),
         (NOON, "2026-03-01 12:30:00"),
-        (datetime.time(9, 5), "09:05:00"),
+        (dt.time(9, 5), "09:05:00"),
         ("a|b", "a\\|b"),
         ("two\nlines  wide", "two lines wide"),
         ("=no formula'", None),
