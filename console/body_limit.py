@@ -8,10 +8,10 @@ from typing import Any
 from console.api.problems import MEDIA_TYPE, REQUEST_ID, Problem, encode, request_id
 
 BODY_MAX = 32 * 1024 * 1024
-"""Bytes. Eight attachments of 1 MB fit with room to say which one was too large."""
+"""Bytes. The files of one run, 30 MB together, fit with room to say which one was too large (``fabric/adapters/documents.py``)."""
 API_BODY_MAX = 1024 * 1024
 API_START_MAX = 25 * 1024 * 1024
-"""Eight attachments of 1 MB whose JSON writes each character in three times its bytes, and the request."""
+"""Eight texts of 1 MB whose JSON writes each character in three times its bytes, or files of 18 MB in base64, and the request."""
 DRAIN_MAX = 64 * 1024 * 1024
 """Bytes of a refused body that are read and thrown away, so that a browser still sending sees the answer and not a reset."""
 

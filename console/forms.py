@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import UploadedFile
 
 from console.typed_fields import same
 from console.typed_form import MARK, TypedForm
-from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.adapters.documents import BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, TOTAL_BYTES_MAX, read_all
 from fabric.core.budget_caps import NamedCap
 from fabric.core.raised_cap import CAPS_MAX, MOST_TOKENS
 from fabric.core.text import parse_json_object
@@ -49,18 +49,11 @@ class _Documents(forms.FileField):
     def clean(self, data: Any, initial: Any = None) -> tuple[Document, ...]:
         """Every file that is not taken, with its reason; else the documents."""
         files: Sequence[UploadedFile] = [one for one in (data or ()) if one]
-        named = [(one.name or "", one.read()) for one in files]
-        problems = []
-        for pair in named[:FILES_MAX]:
-            try:
-                documents_of([pair])
-            except AttachmentRefused as refused:
-                problems.append(f"{refused}.")  # Begins with the file's name, which stays as it is.
-        if len(named) > FILES_MAX:
-            problems.append(f"{len(named)} files are attached; at most {FILES_MAX} are taken: attach fewer.")
+        documents, problems = read_all([(one.name or "", one.read()) for one in files])
         if problems:
-            raise forms.ValidationError(problems)
-        return documents_of(named)
+            # Each begins with its file's name, which stays as it is.
+            raise forms.ValidationError([f"{problem}." for problem in problems])
+        return documents
 
 
 class StartForm(forms.Form):
@@ -129,7 +122,8 @@ class StartForm(forms.Form):
     def files_hint() -> str:
         """What may be attached."""
         return (
-            f"Plain text in UTF-8 (.txt, .md, .csv, .json ...), up to {FILES_MAX} files of {BYTES_MAX // 1_000_000} MB."
+            f"PDF, Word (.docx), Excel (.xlsx), CSV and text (.txt, .md, .json, .html ...): up to {FILES_MAX} files, texts of {BYTES_MAX // 1_000_000} MB, "
+            f"others of {FILE_BYTES_MAX // 1_000_000} MB, {TOTAL_BYTES_MAX // 1_000_000} MB together. What was read of them is shown on the run’s page."
         )
 
 

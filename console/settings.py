@@ -189,7 +189,7 @@ SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 X_FRAME_OPTIONS = "DENY"
 
-# The largest form: a request of 64 KB and eight attachments of 1 MB, which are files and not counted here.
+# The largest form: a request of 64 KB and attachments of 30 MB together, which are files and not counted here.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 

@@ -11,7 +11,9 @@ from console.api.schemas import Instant, Told, instant
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
+from fabric.runtime.origin import EXCERPT_CHARS, Origin
 from fabric.selectors.families import CHILDREN_SHOWN
+from fabric.selectors.run_inputs import DocumentView, documents_of
 from fabric.selectors.runs import RunView, run_get, run_outcome
 
 PriorityName = Literal["critical", "high", "normal", "low"]
@@ -21,7 +23,9 @@ class OutcomeOut(Told):
     """What a run gave back."""
 
     text: str = Field(description="The answer.")
-    citations: list[str] = Field(description="Names of the documents it rests on.")
+    citations: list[str] = Field(
+        description="Names of the documents it rests on, with a page, sheet or row where one is cited."
+    )
     gaps: list[str] = Field(description="What is missing, a sentence each.")
     partial: bool = Field(
         description="Whether it is what there was when the run was stopped or, of a run that completed, made without branches whose retries were exhausted."
@@ -64,10 +68,28 @@ class RunOut(Told):
     deadline_at: Instant = Field(description="When it is stopped at the latest; waiting for a person moves it.")
 
 
+class DocumentOut(Told):
+    """An attached document: the file, and what was read of it."""
+
+    name: str = Field(description="Its name, as it was cleaned.", examples=["report.pdf"])
+    kind: str = Field(description="What the file is; empty: the run came from before this was kept.", examples=["PDF"])
+    bytes: int = Field(description="Size of the file.", examples=[245120])
+    sha256: str = Field(description="SHA-256 of the file, 64 hex digits.")
+    characters: int = Field(description="Length of the text that was read.", examples=[34120])
+    pages: int = Field(description="How many pages its text marks; 0: it has none.", examples=[12])
+    sheets: list[str] = Field(description="Names of its sheets.", examples=[[]])
+    rows: int = Field(description="How many rows of tables its text marks.", examples=[0])
+    notes: list[str] = Field(
+        description="What to know of the reading, a clause each.", examples=[["no text on page 4"]]
+    )
+    excerpt: str = Field(description="How the text begins; empty once it was erased.")
+
+
 class RunDetailOut(RunOut):
     """A run with what it was given and what it gave back."""
 
     documents: list[str] = Field(description="Names of the attached documents, as they were cleaned.")
+    attached: list[DocumentOut] = Field(description="The same documents, with what was read of each.")
     children_count: int = Field(description="How many runs it spawned.", examples=[0])
     children: list[ChildOut] = Field(
         description=f"The first {CHILDREN_SHOWN} of them; list runs by parent for the rest."
@@ -93,7 +115,29 @@ def run_told(actor: Actor, run_id: str) -> RunDetailOut:
         told = TypedOutcomeOut(**outcome) if "data" in outcome else OutcomeOut(**outcome)
     count, children = children_told(actor, run_id)
     return RunDetailOut(
-        **columns_told(view), documents=list(view.documents), children_count=count, children=children, outcome=told
+        **columns_told(view),
+        documents=list(view.documents),
+        attached=[document_told(one) for one in documents_of(view.id, EXCERPT_CHARS * 4)],
+        children_count=count,
+        children=children,
+        outcome=told,
+    )
+
+
+def document_told(view: DocumentView) -> DocumentOut:
+    """One attached document."""
+    origin = view.origin or Origin("", view.bytes, "")
+    return DocumentOut(
+        name=view.name,
+        kind=origin.kind,
+        bytes=origin.bytes,
+        sha256=origin.sha256,
+        characters=origin.characters,
+        pages=origin.pages,
+        sheets=list(origin.sheets),
+        rows=origin.rows,
+        notes=list(origin.notes),
+        excerpt=view.excerpt,
     )
 
 

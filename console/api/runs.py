@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Body, Header, Path, Query, Router, Status
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from console import drilled
 from console.api.callers import actor_of
@@ -18,7 +19,7 @@ from console.api.problems import FieldError, Problem
 from console.api.run_told import PriorityName, RunDetailOut, RunOut, RunsOut, columns_told, run_told
 from console.api.schemas import Given, Told
 from fabric import wiring
-from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.adapters.documents import BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, read_all
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import Document
@@ -34,15 +35,29 @@ TierName = Literal["interactive", "batch", "high_stakes"]
 
 
 class DocumentIn(Given):
-    """A text document."""
+    """A document: a text, or a file in base64. Exactly one of the two is given."""
 
     name: str = Field(min_length=1, max_length=500, description="Its file name.", examples=["notes.md"])
-    text: str = Field(
+    text: str | None = Field(
+        default=None,
         min_length=1,
         max_length=BYTES_MAX,
         description=f"Its text; at most {BYTES_MAX:,} bytes in UTF-8, and not only white space.",
         examples=["The budget is 40 dollars. The deadline is Friday."],
     )
+    base64: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=FILE_BYTES_MAX * 4 // 3 + 4,
+        description=f"The file itself, a PDF, DOCX, XLSX, CSV or text, in base64 (RFC 4648, section 4); at most {FILE_BYTES_MAX:,} bytes.",
+        examples=[None],
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.text is None) == (self.base64 is None):
+            raise ValueError("give either text or base64")
+        return self
 
 
 class RunIn(Given):
@@ -58,7 +73,7 @@ class RunIn(Given):
         examples=["What do the notes say about the budget?"],
     )
     documents: list[DocumentIn] = Field(
-        default=[], max_length=FILES_MAX, description=f"What is attached: up to {FILES_MAX} text documents."
+        default=[], max_length=FILES_MAX, description=f"What is attached: up to {FILES_MAX} documents."
     )
     tier: TierName | None = Field(default=None, description="One of the fabric's tiers; null: the fabric's default.")
     priority: PriorityName | None = Field(
@@ -333,15 +348,20 @@ def _held_by(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
 
 
 def _documents(given: Sequence[DocumentIn]) -> tuple[Document, ...]:
-    """Every document that is not taken, with its reason; else all of them, held to what the form's files are held to."""
-    files = [(one.name, one.text.encode()) for one in given]
-    errors, too_large = [], False
-    for number, pair in enumerate(files):
-        try:
-            documents_of([pair])
-        except AttachmentRefused as refused:
-            errors.append(FieldError(f"documents.{number}", str(refused)))
-            too_large = too_large or len(pair[1]) > BYTES_MAX
-    if errors:
-        raise Problem(413 if too_large else 422, errors[0].message, errors)
-    return documents_of(files)
+    """Every document that is not taken, with its reason; else all of them, read as the form's files are."""
+    documents, problems = read_all([(one.name, _bytes(number, one)) for number, one in enumerate(given)])
+    if problems:
+        errors = [FieldError(f"documents.{one.place}", str(one)) for one in problems]
+        busy, large = any(one.busy for one in problems), any(one.too_large for one in problems)
+        raise Problem(503 if busy else 413 if large else 422, errors[0].message, errors)
+    return documents
+
+
+def _bytes(number: int, given: DocumentIn) -> bytes:
+    if given.base64 is None:
+        return (given.text or "").encode()
+    try:
+        return base64.b64decode(given.base64, validate=True)
+    except ValueError:
+        message = f"the base64 of {given.name[:100]} is damaged; encode the file again (RFC 4648, section 4)"
+        raise Problem(422, message, [FieldError(f"documents.{number}.base64", message)]) from None

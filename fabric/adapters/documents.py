@@ -1,37 +1,34 @@
-"""Attached files as documents: at most eight, a megabyte each, UTF-8 text, under clean and unique names."""
+"""Attached files as documents: at most eight, under clean and unique names, each as text that marks give places."""
 
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
+from fabric.adapters.attachments import reading
+from fabric.adapters.attachments.refusal import FILE_BYTES_MAX, TEXT_BYTES_MAX, Unreadable
 from fabric.core.text import clean_text
+from fabric.runtime.origin import origin_from
 from fabric.runtime.ports import Document
 
 FILES_MAX = 8
-BYTES_MAX = 1_000_000
+BYTES_MAX = TEXT_BYTES_MAX
+"""Bytes of one document's text."""
+TOTAL_BYTES_MAX = 30_000_000
+"""Bytes of all files of one run: what fits into a request's body (``console/body_limit.py``)."""
 NAME_CHARS = 120
 
-MAGIC: Mapping[bytes, str] = {
-    b"%PDF-": "a PDF",
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image",
-    b"PK\x03\x04": "a zip archive or an Office file",
-    b"PK\x05\x06": "a zip archive",
-    b"\xd0\xcf\x11\xe0": "an old Office file",
-    b"\x1f\x8b": "a gzip archive",
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"Rar!": "a RAR archive",
-    b"\x7fELF": "a program",
-    b"MZ\x90": "a program",
-    b"SQLite format 3": "a database",
-    b"{\\rtf": "an RTF document",
-}
-"""How files begin that people attach and that are no plain text."""
+__all__ = [
+    "BYTES_MAX",
+    "FILES_MAX",
+    "FILE_BYTES_MAX",
+    "TOTAL_BYTES_MAX",
+    "AttachmentRefused",
+    "documents_of",
+    "read_all",
+]
 
 _separators = re.compile(r"[/\\]")
 # Brackets would end a citation written as [name]; the rest are what shells, tables and people stumble over.
@@ -39,46 +36,79 @@ _awkward = re.compile(r'[\[\]<>"|*?:`]')
 
 
 class AttachmentRefused(ValueError):
-    """A file that is not taken. The message is one sentence: which file, what is wrong, what to do."""
+    """A file that is not taken. The message is one sentence: which file, what is wrong, what to do. ``place``: which of the files, from 0."""
+
+    def __init__(self, message: str, *, too_large: bool = False, busy: bool = False, place: int = 0) -> None:
+        super().__init__(message)
+        self.too_large, self.busy, self.place = too_large, busy, place
+
+    @property
+    def code(self) -> str:
+        """The code of a service's refusal."""
+        return "too_large" if self.too_large else "unavailable" if self.busy else "invalid"
 
 
 def documents_of(files: Iterable[tuple[str, bytes]]) -> tuple[Document, ...]:
     """Named bytes as documents, in order. Raises AttachmentRefused for the first file that is not taken."""
+    documents, problems = read_all(tuple(files))
+    if problems:
+        raise problems[0]
+    return documents
+
+
+def read_all(files: Sequence[tuple[str, bytes]]) -> tuple[tuple[Document, ...], list[AttachmentRefused]]:
+    """Named bytes as documents, in order, and why each of the others is not taken. Each file is read once."""
+    problems = _too_much([len(data) for _, data in files])
+    if problems:
+        return (), problems
+    until = time.monotonic() + reading.REQUEST_S
     found: list[Document] = []
     taken: set[str] = set()
-    for name, data in files:
-        if len(found) == FILES_MAX:
-            raise AttachmentRefused(f"at most {FILES_MAX} files are taken; attach fewer")
+    for place, (name, data) in enumerate(files):
         clean = unique_name(clean_name(name), taken)
         taken.add(clean.casefold())
-        found.append(Document(clean, text_of(clean, data)))
+        try:
+            read = reading.read_file(clean, data, until)
+        except Unreadable as error:
+            busy = isinstance(error, reading.Busy)
+            problems.append(AttachmentRefused(f"{clean} {error}", too_large=error.too_large, busy=busy, place=place))
+        else:
+            origin = origin_from(read.kind, data, read.text, read.notes)
+            found.append(Document(clean, read.text, origin.as_json()))
+    return tuple(found), problems
+
+
+def checked(documents: Sequence[Document]) -> tuple[Document, ...]:
+    """Documents that were read before, or are text: their names cleaned, their texts bounded. Raises AttachmentRefused for the first that is not taken."""
+    if len(documents) > FILES_MAX:
+        raise _too_much([0] * len(documents))[0]
+    found: list[Document] = []
+    taken: set[str] = set()
+    for place, one in enumerate(documents):
+        name = unique_name(clean_name(one.name), taken)
+        taken.add(name.casefold())
+        text = clean_text(one.text)[0]
+        size = len(text.encode())
+        if size > BYTES_MAX:
+            message = (
+                f"{name} has {size:,} bytes of text; at most {BYTES_MAX:,} are taken; attach the part that matters"
+            )
+            raise AttachmentRefused(message, too_large=True, place=place)
+        if not text.strip():
+            raise AttachmentRefused(f"{name} is empty; attach a file with text in it", place=place)
+        found.append(Document(name, text, one.origin))
     return tuple(found)
 
 
-def text_of(name: str, data: bytes) -> str:
-    """A file's text. Raises AttachmentRefused for what is too large, empty or no UTF-8 text. ``name`` is for the sentence."""
-    if len(data) > BYTES_MAX:
-        raise AttachmentRefused(
-            f"{name} has {len(data):,} bytes; at most {BYTES_MAX:,} are taken; attach the part that matters"
-        )
-    kind = next((kind for magic, kind in MAGIC.items() if data.startswith(magic)), "")
-    if kind:
-        raise AttachmentRefused(
-            f"{name} is {kind}; only plain text is taken; save it as text (.txt, .md, .csv) and attach that"
-        )
-    if b"\0" in data:
-        utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-        what = "UTF-16 text; save it as UTF-8" if utf16 else "a binary file; only plain text is taken"
-        raise AttachmentRefused(f"{name} is {what}")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise AttachmentRefused(
-            f"{name} is no UTF-8 text (byte {error.start:,} is not); save it as UTF-8 and attach it again"
-        ) from None
-    if not text.strip():
-        raise AttachmentRefused(f"{name} is empty; attach a file with text in it")
-    return clean_text(text.replace("\r\n", "\n").replace("\r", "\n"))[0]
+def _too_much(sizes: Sequence[int]) -> list[AttachmentRefused]:
+    """What is wrong with so many files of such sizes, in bytes."""
+    if len(sizes) > FILES_MAX:
+        message = f"{len(sizes)} files are attached; at most {FILES_MAX} files are taken; attach fewer"
+        return [AttachmentRefused(message, too_large=True, place=FILES_MAX)]
+    if sum(sizes) > TOTAL_BYTES_MAX:
+        message = f"the files have {sum(sizes):,} bytes together; at most {TOTAL_BYTES_MAX:,} are taken; attach fewer"
+        return [AttachmentRefused(message, too_large=True)]
+    return []
 
 
 def clean_name(name: str) -> str:

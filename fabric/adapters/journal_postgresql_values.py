@@ -31,6 +31,7 @@ def creation(run: NewRun) -> dict[str, Any]:
     return run_values(run) | {
         "names": texts([document.name for document in run.documents]),
         "texts": texts([document.text for document in run.documents]),
+        "origins": texts([document.origin for document in run.documents]),
     }
 
 

@@ -113,8 +113,8 @@ class SqliteStore(Counters):
             db.executemany(
                 statements.ATTACH,
                 [
-                    (run.run_id, run.workspace_id, place, document.name, document.text, len(document.text.encode()))
-                    for place, document in enumerate(run.documents, start=1)
+                    (run.run_id, run.workspace_id, n, one.name, one.text, len(one.text.encode()), one.origin)
+                    for n, one in enumerate(run.documents, start=1)
                 ],
             )
         written = len(run.input_body) + sum(len(document.text) for document in run.documents)

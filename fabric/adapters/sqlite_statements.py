@@ -28,7 +28,7 @@ SELECT id FROM fabric_run
 WHERE id = :run_id OR (workspace_id = :workspace_id AND start_key = :start_key AND NOT (start_key = ''))
 ORDER BY id = :run_id LIMIT 1
 """
-ATTACH = "INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes) VALUES (?, ?, ?, ?, ?, ?)"
+ATTACH = "INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes, origin) VALUES (?, ?, ?, ?, ?, ?, ?)"
 PUT_INPUT = f"""
 INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, consumed_seq, wakes, format)
 SELECT id, workspace_id, :input_id, :body, :now, :now + :delay, CASE WHEN state IN {TERMINAL_SQL} THEN last_seq END, :wakes, :format
@@ -214,7 +214,7 @@ SELECT seq, kind, version, header, payload, payload_hash, hash FROM fabric_event
 """
 # A family shows what was attached to its root.
 DOCUMENTS = """
-SELECT name, text FROM fabric_attachment
+SELECT name, text, origin FROM fabric_attachment
 WHERE run_id = (SELECT coalesce(root_run_id, id) FROM fabric_run WHERE id = ?) ORDER BY position
 """
 # The earliest of each queue and priority, each a lookup. An input that its run's owner can already see is the owner's business; one that is to

@@ -13,6 +13,7 @@ from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.judges import is_judge
 from fabric.core.leaked_thinking import split_thinking
 from fabric.core.payloads import AGENT_OUTPUT, TYPED
+from fabric.core.places import cited as names_document
 from fabric.core.prompt import for_nobody, output_of
 from fabric.core.run import Step
 from fabric.core.spec import CITATION, AgentSpec
@@ -121,5 +122,5 @@ def _fitting(work: Work, step: Step, given: JSON, asked: tuple[tuple[ToolCall, s
 
 def _text_output(work: Work, agent: AgentSpec, text: str) -> JSON:
     known = work.ctx.contents.read(work.run.request_ref).get("documents", ())
-    cited = dict.fromkeys(name for name in CITATION.findall(text) if name in known)
+    cited = dict.fromkeys(name for name in CITATION.findall(text) if names_document(name, known))
     return {"text": text, "citations": list(cited)}

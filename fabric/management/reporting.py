@@ -9,8 +9,10 @@ from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
 from fabric.management.following import Say
+from fabric.runtime.origin import EXCERPT_CHARS
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.escalations import EscalationView, escalations_open
+from fabric.selectors.run_inputs import DocumentView, documents_of
 from fabric.selectors.runs import EventView, RunView, run_outcome
 from fabric.selectors.words import clock, dollars, instant
 
@@ -50,6 +52,17 @@ def summary(actor: Actor, run: RunView) -> dict[str, JSON]:
         "tokens": run.tokens,
         "events": run.last_seq,
     }
+
+
+def documents_read(run_id: str) -> list[JSON]:
+    """What was read of each attached file, for the last line of ``run --json``."""
+    return [_document(view) for view in documents_of(run_id, 4 * EXCERPT_CHARS)]
+
+
+def _document(view: DocumentView) -> dict[str, JSON]:
+    origin = view.origin
+    read = {} if origin is None else {"kind": origin.kind, "sha256": origin.sha256, "notes": list(origin.notes)}
+    return {"name": view.name, "read": "" if origin is None else origin.words(), "excerpt": view.excerpt} | read
 
 
 def report(command: FabricCommand, actor: Actor, run: RunView, *, as_json: bool, **more: JSON) -> int:

@@ -169,7 +169,7 @@ class Family(models.Model):
 
 
 class Attachment(models.Model):
-    """A text document given with a run."""
+    """A document given with a run, as text."""
 
     pk = models.CompositePrimaryKey("run_id", "position")
     run = models.ForeignKey(Run, models.DO_NOTHING, related_name="attachments", db_constraint=False, db_index=False)
@@ -179,6 +179,8 @@ class Attachment(models.Model):
     text = models.TextField()
     bytes = models.PositiveIntegerField()
     """Size of the text in UTF-8."""
+    origin = models.TextField(default="", db_default="")
+    """The file that it was read from, as ``fabric.runtime.origin`` has it; empty: it was given as text."""
 
     def __str__(self) -> str:
         return self.name

@@ -85,10 +85,12 @@ class NewRun:
 
 @value()
 class Document:
-    """An attached text document."""
+    """An attached document as text. Marks in the text say where its pages, sheets and rows begin (``fabric.core.places``)."""
 
     name: str
     text: str
+    origin: str = ""
+    """The file that it was read from (``fabric.runtime.origin``); empty: it was given as text."""
 
 
 @value()

@@ -6,7 +6,7 @@ Templates are named and versioned (``brief@1``): a changed wording is a new vers
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fabric.core.commands import CallModel, CallTool, Message
@@ -15,6 +15,7 @@ from fabric.core.grounding import passages
 from fabric.core.inputs import CallStreamed, ToolCall
 from fabric.core.memory import Origin
 from fabric.core.payloads import AGENT_OUTPUT, asked_json_schema, json_schema
+from fabric.core.places import marks
 from fabric.core.spec import AgentSpec, FabricSpec
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.spec_mcp import server_of
@@ -23,7 +24,7 @@ from fabric.core.tracing import span_of
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer, ToolRequest
 from fabric.runtime.memory_port import MemoryCall
 from fabric.runtime.ports import Document
-from fabric.runtime.prompt_shapes import DATA_SCHEMA, PLANNING, SHAPES
+from fabric.runtime.prompt_shapes import DATA_SCHEMA, PLACES, PLANNING, SHAPES
 
 JSON = Any
 Documents = Callable[[], tuple[Document, ...]]
@@ -208,8 +209,14 @@ class _Fill:
             return ""
         if not limit:
             return "\n\nAttached documents: " + ", ".join(names)
-        shown = (f"--- {document.name} ---\n{document.text[:limit]}" for document in self.documents())
-        return "\n\nAttached documents:\n" + "\n".join(shown)
+        shown = [(document.name, document.text[:limit]) for document in self.documents()]
+        told = "\n".join(f"--- {name} ---\n{text}" for name, text in shown)
+        return f"{_placed(text for _, text in shown)}\n\nAttached documents:\n{told}"
+
+
+def _placed(texts: Iterable[str]) -> str:
+    """How a place is cited, where one of the texts has places."""
+    return f"\n\n{PLACES}" if any(next(marks(text), None) for text in texts) else ""
 
 
 def _agent(fill: _Fill, message: Message) -> str:

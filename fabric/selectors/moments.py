@@ -194,7 +194,7 @@ def _renderer(
 
 def _documents(run_id: str) -> tuple[Document, ...]:
     rows = Attachment.objects.filter(run_id=run_id).order_by("position")
-    return tuple(Document(name, text) for name, text in rows.values_list("name", "text"))
+    return tuple(Document(*row) for row in rows.values_list("name", "text", "origin"))
 
 
 def _refs_within(values: Iterable[JSON]) -> set[str]:

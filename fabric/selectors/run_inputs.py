@@ -9,6 +9,7 @@ from django.db.models.functions import Substr
 from fabric.core.actor import Actor
 from fabric.core.events import RunStarted
 from fabric.models import Attachment, Event
+from fabric.runtime.origin import Origin, excerpt, origin_of
 from fabric.selectors.contents import content_of
 from fabric.selectors.runs import run_get
 
@@ -18,11 +19,17 @@ DOCUMENT_CHARS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DocumentView:
-    """One attached document: its size in bytes, and how it begins."""
+    """One attached document: the size of its text in bytes, how it begins, and the file that it was read from."""
 
     name: str
     bytes: int
     text: str
+    origin: Origin | None = None
+
+    @property
+    def excerpt(self) -> str:
+        """Its first words."""
+        return excerpt(self.text)
 
     @property
     def cut(self) -> bool:
@@ -46,11 +53,16 @@ class RunInputs:
 def run_inputs(actor: Actor, run_id: str) -> RunInputs:
     """What one run was given. Refused not_found."""
     run = run_get(actor, run_id)
-    rows = Attachment.objects.filter(run_id=run.id, workspace_id=actor.workspace_id).order_by("position")
-    documents = rows.annotate(begin=Substr("text", 1, DOCUMENT_CHARS)).values_list("name", "bytes", "begin")
     first = Event.objects.filter(run_id=run.id, workspace_id=actor.workspace_id, seq=1, kind=RunStarted.kind)
     payload = first.values_list("payload", flat=True).first()
-    return RunInputs(_text(payload), tuple(DocumentView(*row) for row in documents))
+    return RunInputs(_text(payload), documents_of(run.id, DOCUMENT_CHARS))
+
+
+def documents_of(run_id: str, characters: int) -> tuple[DocumentView, ...]:
+    """The documents of a run that the actor may see, with so many characters of each."""
+    rows = Attachment.objects.filter(run_id=run_id).order_by("position")
+    begun = rows.annotate(begin=Substr("text", 1, characters)).values_list("name", "bytes", "begin", "origin")
+    return tuple(DocumentView(name, size, text, origin_of(origin)) for name, size, text, origin in begun)
 
 
 def _text(payload: bytes | memoryview | None) -> str | None:

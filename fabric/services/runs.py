@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.adapters.documents import AttachmentRefused, checked
 from fabric.core.actor import Actor
 from fabric.core.fingerprint import digest
 from fabric.core.inputs import INBOX, RunRequested
@@ -175,13 +175,10 @@ def request_of(text: str) -> str:
 
 
 def _documents(documents: Sequence[Document]) -> tuple[Document, ...]:
-    too_large = len(documents) > FILES_MAX
-    files = [(one.name, clean_text(one.text)[0].encode()) for one in documents]
     try:
-        return documents_of(files)
+        return checked(documents)
     except AttachmentRefused as error:
-        too_large = too_large or any(len(data) > BYTES_MAX for _, data in files)
-        raise Refused(str(error), code="too_large" if too_large else "invalid", field="documents") from None
+        raise Refused(str(error), code=error.code, field="documents") from None
 
 
 def title_of(request: str) -> str:

@@ -130,6 +130,7 @@ def _write(kept: Kept, revision: Revision, world: World, number: int) -> None:
                 name=one.name,
                 text=one.text,
                 bytes=len(one.text.encode()),
+                origin=one.origin,
             )
     asked = [_question(ids, run_id, change) for run_id, change in tables.escalations.values()]
     Escalation.objects.bulk_create(asked, batch_size=ROWS)

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from fabric.core.places import without_marks
+
 QUOTES = 2
 """Sentences quoted of one text."""
 SENTENCE_CHARS = (25, 320)
@@ -29,12 +31,12 @@ def sentences(text: str) -> list[str]:
     """A document's sentences in order, without markup, headings and table rows; its first lines when it has no sentence."""
     plain = [
         " ".join(_markup.sub("", piece).split())
-        for piece in _break.split(text)
+        for piece in _break.split(without_marks(text))
         if not piece.lstrip().startswith(("#", "|", "```"))
     ]
     low, high = SENTENCE_CHARS
     found = [piece for piece in plain if low <= len(piece) <= high and piece[-1] in '.!?:”")']
-    return found or [line for line in map(_line, text.splitlines()) if line][:3]
+    return found or [line for line in map(_line, without_marks(text).splitlines()) if line][:3]
 
 
 def _line(line: str) -> str:

@@ -35,10 +35,10 @@ FLOOD = 200
 """Calls that the flooding script proposes in one answer."""
 
 _request = re.compile(
-    r"\ARequest:\n(.*?)(?=\n\n(?:Your part|Results|Exit criteria|Checked result|Workers|Attached documents)\b|\Z)",
+    r"\ARequest:\n(.*?)(?=\n\n(?:Your part|Results|Exit criteria|Checked result|Workers|Marks such as|Attached documents)\b|\Z)",
     re.DOTALL,
 )
-_part = re.compile(r"^Your part: (.*?)(?=\n\nAttached documents|\Z)", re.DOTALL | re.MULTILINE)
+_part = re.compile(r"^Your part: (.*?)(?=\n\nMarks such as|\n\nAttached documents|\Z)", re.DOTALL | re.MULTILINE)
 _listed = re.compile(r"^Attached documents: (.+)$", re.MULTILINE)
 _inlined = re.compile(r"^--- (.+?) ---\n(.*?)(?=^--- .+? ---$|\Z)", re.DOTALL | re.MULTILINE)
 _workers = re.compile(r"^Workers:\n(.*?)(?=\n\nDivide the request|\Z)", re.DOTALL | re.MULTILINE)

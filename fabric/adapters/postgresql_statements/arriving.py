@@ -27,9 +27,9 @@ WITH {NOW}, run AS (
   INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, wakes, format)
   SELECT id, workspace_id, :input_id::text, :body::bytea, us, us, 1, :format::smallint FROM run, now
 ), attached AS (
-  INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes)
-  SELECT id, workspace_id, n, name, body, octet_length(body)
-  FROM run, unnest(:names::text[], :texts::text[]) WITH ORDINALITY AS given(name, body, n)
+  INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes, origin)
+  SELECT id, workspace_id, n, name, body, octet_length(body), origin
+  FROM run, unnest(:names::text[], :texts::text[], :origins::text[]) WITH ORDINALITY AS given(name, body, origin, n)
 )
 SELECT id, CASE WHEN :notify::boolean THEN pg_notify('{WAKE_CHANNEL}', id) IS NULL END FROM run
 """)

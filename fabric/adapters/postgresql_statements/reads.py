@@ -22,7 +22,7 @@ WHERE run_id = :run_id::text AND seq > :after::bigint ORDER BY seq LIMIT :limit:
 
 # A family shows what was attached to its root.
 DOCUMENTS = Statement("""
-SELECT name, text FROM fabric_attachment
+SELECT name, text, origin FROM fabric_attachment
 WHERE run_id = (SELECT coalesce(root_run_id, id) FROM fabric_run WHERE id = :run_id::text) ORDER BY position
 """)
 

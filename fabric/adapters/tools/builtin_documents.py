@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.adapters.tools.outcome import ToolError
+from fabric.core.places import Map, cited
 from fabric.runtime.ports import Document
 
 JSON = Any
@@ -27,11 +28,19 @@ READ_PARAMETERS: Mapping[str, JSON] = {
         "name": {"type": "string", "minLength": 1, "maxLength": 300, "description": "The document's name as listed."},
         "start": {"type": "integer", "minimum": 0, "description": "First character to read; 0 unless told."},
         "length": {"type": "integer", "minimum": 1, "maximum": READ_CHARS, "description": "Characters to read."},
+        "place": {
+            "type": "string",
+            "maxLength": 150,
+            "description": "Where to begin, as it is cited: page 3; sheet Budget; sheet Budget, row 12. start counts from there.",
+        },
     },
     "required": ["name"],
     "additionalProperties": False,
 }
-READ_DESCRIPTION = "Reads an attached document by its name, up to 20,000 characters at a time from `start`."
+READ_DESCRIPTION = (
+    "Reads an attached document by its name, up to 20,000 characters at a time from `start` or from a page, sheet or row. "
+    "`cite` is how to cite what is read."
+)
 
 SEARCH_PARAMETERS: Mapping[str, JSON] = {
     "type": "object",
@@ -47,9 +56,7 @@ SEARCH_PARAMETERS: Mapping[str, JSON] = {
     "required": ["query"],
     "additionalProperties": False,
 }
-SEARCH_DESCRIPTION = (
-    "Finds the passages of the attached documents that fit the words best, with the name of each one's document."
-)
+SEARCH_DESCRIPTION = "Finds the passages of the attached documents that fit the words best, with the name of each one's document, and how to cite it in `cite`."
 
 _word = re.compile(r"\w+")
 _paragraph = re.compile(r"\n[ \t]*\n")
@@ -66,24 +73,34 @@ class Passage:
 
 
 def read_document(
-    documents: Sequence[Document], name: str, start: int = 0, length: int = READ_CHARS
+    documents: Sequence[Document], name: str, start: int = 0, length: int = READ_CHARS, place: str = ""
 ) -> dict[str, JSON]:
-    """``{"name", "text", "start", "total", "more"}``: part of a document and whether it goes on. ToolError for an unknown name."""
+    """``{"name", "text", "start", "total", "more"}``: part of a document and whether it goes on; where it has places, also ``cite`` and ``header``.
+
+    ToolError for an unknown name, or a place that is not there.
+    """
     found = next((document for document in documents if document.name == name), None)
     if found is None:
         alike = [document for document in documents if document.name.casefold() == name.casefold()]
         if len(alike) != 1:
             raise ToolError(f"no document is named {name[:100]!r}; {_listed(documents)}")
         found = alike[0]
+    of = Map(found.text)
+    if place:
+        start = _place_start(found.name, of, place) + start
     if start > len(found.text):
         raise ToolError(f"{found.name} has {len(found.text)} characters; start is {start}")
     text = found.text[start : start + min(length, READ_CHARS)]
     end = start + len(text)
-    return {"name": found.name, "text": text, "start": start, "total": len(found.text), "more": end < len(found.text)}
+    told = {"name": found.name, "text": text, "start": start, "total": len(found.text), "more": end < len(found.text)}
+    return told | _where(found.name, of, start)
 
 
 def search_documents(documents: Sequence[Document], query: str, limit: int = 5) -> dict[str, JSON]:
-    """``{"query", "results": [{"name", "start", "text", "score"}]}``, the best first; equal scores in reading order."""
+    """``{"query", "results": [{"name", "start", "text", "score"}]}``, the best first; equal scores in reading order.
+
+    A result of a document with places has ``cite`` as well, how it is cited, and one from the middle of a table ``header``, its first row.
+    """
     wanted = list(dict.fromkeys(_terms(query)))
     if not wanted:
         raise ToolError(f"{query[:100]!r} has no word to look for")
@@ -91,11 +108,37 @@ def search_documents(documents: Sequence[Document], query: str, limit: int = 5) 
         raise ToolError(_listed(documents))
     passages = [passage for document in documents for passage in passages_of(document)]
     ranked = sorted(_scored(passages, wanted), key=lambda pair: (-pair[0], pair[1]))[:limit]
+    found = [(passages[n], score) for score, n in ranked]
+    named = {one.name for one, _ in found}
+    maps = {document.name: Map(document.text) for document in documents if document.name in named}
     results = [
-        {"name": passages[n].name, "start": passages[n].start, "text": passages[n].text, "score": score}
-        for score, n in ranked
+        {"name": one.name, "start": one.start, "text": one.text, "score": score}
+        | _where(one.name, maps[one.name], one.start)
+        for one, score in found
     ]
     return {"query": query, "results": results}
+
+
+def _place_start(name: str, of: Map, place: str) -> int:
+    """The first character of a place of a document. ToolError for one that it does not have."""
+    named = cited(f"{name}, {place}", (name,))
+    span = None if named is None or named[1] is None else of.span(named[1])
+    if span is None:
+        kinds = (
+            ("page", f"page 1 to page {of.pages}", of.pages),
+            ("sheet", f"sheet {', sheet '.join(of.sheets)}", len(of.sheets)),
+        )
+        there = next(
+            (words for _, words, count in kinds if count), f"row 1 to row {of.rows}" if of.rows else "no places"
+        )
+        raise ToolError(f"{name} has no {place[:100]!r}; it has {there}")
+    return span[0]
+
+
+def _where(name: str, of: Map, start: int) -> dict[str, JSON]:
+    """How what stands at a character is cited, and what the columns of its table are called; nothing for a text without places."""
+    place, header = of.at(start), of.header(start)
+    return ({"cite": f"{name}, {place}"} if place else {}) | ({"header": header} if header else {})
 
 
 def passages_of(document: Document) -> Iterator[Passage]:

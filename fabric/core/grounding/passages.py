@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from fabric.core.frozen import value
 from fabric.core.grounding import quotes
+from fabric.core.places import cited, without_marks
 
 PASSAGE_CHARS = 400
 """Most characters of one passage, where a blank stands in time."""
@@ -66,9 +67,10 @@ def shown(text: str, spans: Sequence[Span]) -> str:
 def places(answer: str, documents: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     """The quoted passages of an answer by the document that each is looked for in: the one cited behind it, else the first that it stands in."""
     found: dict[str, list[str]] = {name: [] for name, _ in documents}
-    plain = {name: quotes.normalised(text) for name, text in documents}
-    for passage, cited in quotes.passages(answer):
-        names = [cited] if cited in plain else list(plain)
+    plain = {name: quotes.normalised(without_marks(text)) for name, text in documents}
+    for passage, citation in quotes.passages(answer):
+        own = cited(citation, plain)
+        names = list(plain) if own is None else [own[0]]
         at = next((name for name in names if quotes.stands_in(passage, plain[name])), None)
         if at is not None:
             found[at].append(passage)
@@ -113,7 +115,7 @@ def _quoted_in(text: str, spans: Sequence[Span], quoted: Sequence[str]) -> list[
         return []
     starts, plain, at = [], [], 0
     for start, end in spans:
-        one = quotes.normalised(text[start:end])
+        one = quotes.normalised(without_marks(text[start:end]))
         starts.append(at)
         plain.append(one)
         at += len(one) + 1

@@ -6,12 +6,15 @@ import re
 import unicodedata
 
 from fabric.core.frozen import value
-from fabric.core.grounding.sources import Sources
+from fabric.core.grounding.sources import Cited, Sources
+from fabric.core.places import Map, without_marks
 
 WORDS_MIN = 3
 """What is shorter is a term or irony, no passage."""
 SHOWN_CHARS = 80
 PASSAGE_MAX = 2_000
+NEAR_CHARS = 3_000
+"""Characters before and behind a cited place that a passage may reach into."""
 
 _QUOTED = re.compile(
     r'"([^"\n]{1,2000})"|“([^“”]{1,2000})”|„([^„“”]{1,2000})[“”]|«\s?([^«»]{1,2000})\s?»|(?m:^[ \t]*>[ \t]?(.{1,2000})$)'
@@ -83,11 +86,31 @@ def looked(text: str, sources: Sources) -> list[Looked]:
     everything = [normalised(one) for one in sources.texts()]
     told = []
     for passage, name in found:
-        own = sources.document(name) if name else None
+        own = sources.cited(name) if name else None
         shown = passage if len(passage) <= SHOWN_CHARS else f"{passage[:SHOWN_CHARS]}..."
-        where = everything if own is None else [normalised(own)]
-        told.append(Looked(shown, "" if own is None else name, any(stands_in(passage, one) for one in where)))
+        there = any(stands_in(passage, one) for one in everything) if own is None else stands_at(passage, own)
+        told.append(Looked(shown, "" if own is None else name, there))
     return told
+
+
+def stands_at(passage: str, own: Cited) -> bool:
+    """Whether a passage stands in the cited place; it may begin on the page before or end on the one behind, not stand there alone."""
+    span = None if own.place is None else Map(own.text).span(own.place)
+    if span is None:
+        return own.place is None and stands_in(passage, normalised(without_marks(own.text)))
+    start, end = span
+    before, here, behind = (
+        normalised(without_marks(part))
+        for part in (
+            own.text[max(0, start - NEAR_CHARS) : start],
+            own.text[start:end],
+            own.text[end : end + NEAR_CHARS],
+        )
+    )
+    if stands_in(passage, here):
+        return True
+    elsewhere = stands_in(passage, before) or stands_in(passage, behind)
+    return not elsewhere and stands_in(passage, f"{before} {here} {behind}")
 
 
 def problems(text: str, sources: Sources) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fabric.core.frozen import value
+from fabric.core.places import Map, Place, cited, without_marks
 
 JSON = Any
 DEPTH_MAX = 100
@@ -17,6 +18,19 @@ class Calculation:
 
     expression: str
     result: str
+
+
+@value()
+class Cited:
+    """A document as it is cited: its text with marks, and the place; None: all of it."""
+
+    name: str
+    text: str
+    place: Place | None = None
+
+    def missing(self) -> bool:
+        """Whether the document has no such place."""
+        return self.place is not None and Map(self.text).span(self.place) is None
 
 
 @value(kw_only=True)
@@ -34,11 +48,15 @@ class Sources:
     def texts(self) -> tuple[str, ...]:
         """Everything in it that reads as text, calculations apart."""
         told = tuple("\n".join(_texts(result, 0)) for result in self.results)
-        return (self.request, *(text for _, text in self.documents), *told)
+        return (self.request, *(without_marks(text) for _, text in self.documents), *told)
 
-    def document(self, name: str) -> str | None:
-        """A document's text; None when none has that name."""
-        return next((text for known, text in self.documents if known == name), None)
+    def cited(self, citation: str) -> Cited | None:
+        """The document that a citation names, with the place; None when no document has that name."""
+        found = cited(citation, [name for name, _ in self.documents])
+        if found is None:
+            return None
+        name, place = found
+        return Cited(name, next(text for known, text in self.documents if known == name), place)
 
 
 def _texts(given: JSON, depth: int) -> Iterator[str]:

@@ -16,7 +16,7 @@ from fabric.core import demands, permissions, releases
 from fabric.core.events.parts import Check, GateResult
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
-from fabric.core.grounding import numbers, quotes
+from fabric.core.grounding import citations, numbers, quotes
 from fabric.core.judges import FIRST, GROUNDING_CRITIC, judges_of
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
@@ -184,7 +184,8 @@ def _ungrounded(proposal: Proposal, view: View) -> list[str]:
     if (level == "off" and grounding is None) or proposal.stage not in (Stage.FAN_IN, Stage.FINALIZE):
         return []
     cited = proposal.payload.get("citations", [])
-    found = [f"citations: no document is named {name!r}" for name in cited if name not in proposal.documents]
+    said = (citations.problem(one, proposal.documents, proposal.sources) for one in cited)
+    found = [sentence for sentence in said if sentence]
     if level == "required" and not cited and proposal.documents:
         found.append("citations: at least one of the attached documents must be cited")
     if found or not view.spec.gates.matches_sources:

@@ -11,12 +11,13 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from fabric import wiring
-from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.adapters.documents import FILE_BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
 from fabric.management.base import DETACHED, OK, FabricCommand, read_bytes, read_text
 from fabric.management.following import Following, silent
-from fabric.management.reporting import progress, question, report, summary
+from fabric.management.reporting import documents_read, progress, question, report, summary
+from fabric.runtime.origin import excerpt, origin_of
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import run_get
 from fabric.services.control import run_cancel, run_pause, run_resume, run_say, run_terminate
@@ -60,7 +61,7 @@ class Command(FabricCommand):
             default=[],
             type=Path,
             metavar="FILE",
-            help=f"a text document; up to {FILES_MAX} times",
+            help=f"a PDF, DOCX, XLSX, CSV or text file; up to {FILES_MAX} times",
         )
         parser.add_argument(
             "--tier", default=None, metavar="TIER", help=f"one of {', '.join(Tier)} (default: the fabric's)"
@@ -90,6 +91,8 @@ class Command(FabricCommand):
             documents=documents,
             tier=options["tier"],
         )
+        if not options["json"]:
+            self.tell(*(_read_of(one) for one in documents))
         return self._followed(actor, started.run_id, options)
 
     def _taken_hold_of(self, actor: Actor, options: dict[str, Any]) -> int:
@@ -108,7 +111,7 @@ class Command(FabricCommand):
         run = run_get(actor, run_id)
         self.tell(f"{verb} is recorded; the running engine goes on with run {run_id}")
         if options["json"]:
-            self.put(summary(actor, run))
+            self.put(summary(actor, run) | {"documents": documents_read(run.id)})
         return OK
 
     def _followed(self, actor: Actor, run_id: str, options: dict[str, Any]) -> int:
@@ -127,13 +130,13 @@ class Command(FabricCommand):
             run = following.to_rest()
         except KeyboardInterrupt:
             return self._detached(actor, following, as_json=options["json"])
-        return report(self, actor, run, as_json=options["json"])
+        return report(self, actor, run, as_json=options["json"], documents=documents_read(run.id))
 
     def _detached(self, actor: Actor, following: Following, *, as_json: bool) -> int:
         """Ctrl-C: the run is left as it is, for nothing that was journaled is lost."""
         run = following.look()
         if run.terminal:
-            return report(self, actor, run, as_json=as_json)
+            return report(self, actor, run, as_json=as_json, documents=documents_read(run.id))
         if wiring.engine_running():
             self.tell(f"detached: run {run.id} goes on in the engine that is running")
         else:
@@ -141,7 +144,7 @@ class Command(FabricCommand):
                 f"detached: run {run.id} is kept ({run.state}) and goes on as soon as an engine runs: manage.py up"
             )
         if as_json:
-            self.put(summary(actor, run))
+            self.put(summary(actor, run) | {"documents": documents_read(run.id)})
         return DETACHED
 
 
@@ -208,12 +211,19 @@ def _request(given: str) -> str:
     return read_text(path, most=TEXT_BYTES_MAX, what="a request") if is_file else given
 
 
+def _read_of(document: Document) -> str:
+    """What was read of a file, in one line."""
+    origin = origin_of(document.origin)
+    assert origin is not None  # every file has one
+    return f"{document.name}: {'; '.join((origin.words(), *origin.notes))}: {excerpt(document.text)}"
+
+
 def _attached(paths: list[Path]) -> tuple[Document, ...]:
     if len(paths) > FILES_MAX:
-        message = f"{len(paths)} files are attached; at most {FILES_MAX} are taken; attach fewer"
+        message = f"{len(paths)} files are attached; at most {FILES_MAX} files are taken; attach fewer"
         raise Refused(message, code="too_large", field="documents")
-    files = [(path.name, read_bytes(path, most=BYTES_MAX, what="a document")) for path in paths]
+    files = [(path.name, read_bytes(path, most=FILE_BYTES_MAX, what="a document")) for path in paths]
     try:
         return documents_of(files)
     except AttachmentRefused as error:
-        raise Refused(str(error), code="invalid", field="documents") from None
+        raise Refused(str(error), code=error.code, field="documents") from None

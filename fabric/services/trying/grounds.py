@@ -7,7 +7,7 @@ from typing import Any
 
 from fabric.core.flow import Stage
 from fabric.core.gates import Gates
-from fabric.core.grounding import numbers, quotes
+from fabric.core.grounding import citations, numbers, quotes
 from fabric.core.grounding.sources import Calculation, Sources
 from fabric.core.grounding.values import Values
 from fabric.core.mechanisms import validation_gate
@@ -83,7 +83,7 @@ def _tried(draft: Draft, path: str, given: Given) -> Tried:
         raise samples.refused("citations", "they are no list of names")
     names = tuple(name for name, _ in sources.documents)
     payload = {"text": given["answer"], "citations": cited}
-    proposal = parts.output(Stage.FAN_IN, payload, documents=names, sources=sources)
+    proposal = parts.output(Stage.FAN_IN, payload, documents=names, sources=sources if gates.matches_sources else None)
     check = dict(POST_CHECKS)["grounding"]
     problems = check(validation_gate.Config(), proposal, parts.view_of(parts.sketch(draft, gates))).problems
     lines = [*_lines(gates, given["answer"], cited, sources, names)][: LINES_MAX + 1]
@@ -102,13 +102,14 @@ def _lines(
         yield TriedLine("note", "This fabric asks for no grounding: everything passes.")
         return
     attached = f"attached: {', '.join(names) or 'nothing'}"
-    for name in dict.fromkeys(cited):
-        known = name in names
-        said = f"{name!r} is attached." if known else f"no document is named {name!r}"
-        yield TriedLine("passes" if known else "fails", said, "citation", attached)
+    read = sources if gates.matches_sources else None
+    wrong = {name: citations.problem(name, names, read) for name in dict.fromkeys(cited)}
+    for name, problem in wrong.items():
+        said = at_path(problem).said if problem else f"{name!r} is attached."
+        yield TriedLine("fails" if problem else "passes", said, "citation", attached)
     if not cited:
         yield TriedLine("note", "It cites no document.", "citation", attached)
-    unfounded = any(name not in names for name in cited) or (gates.citations == "required" and names and not cited)
+    unfounded = any(wrong.values()) or (gates.citations == "required" and names and not cited)
     if not gates.matches_sources:
         return
     if unfounded:

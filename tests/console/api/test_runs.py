@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from uuid import uuid4
 
 import pytest
@@ -10,6 +12,7 @@ from fabric.adapters.documents import BYTES_MAX
 from fabric.models import Attachment, Fabric, Run
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import TEXT_BYTES_MAX
+from tests.fabric.adapters.attachments import files as made
 from tests.fabric.services.world import SMALL, TYPED, ran
 
 RUNS = "/api/v1/runs"
@@ -69,7 +72,10 @@ class TestStarting:
             ({"colour": "red"}, "colour"),
             ({"documents": "notes"}, "documents"),
             ({"documents": [NOTES] * 9}, "documents"),
-            ({"documents": [NOTES, {"name": "a.md"}]}, "documents.1.text"),
+            ({"documents": [NOTES, {"name": "a.md"}]}, "documents.1"),
+            ({"documents": [{**NOTES, "base64": "YQ=="}]}, "documents.0"),
+            ({"documents": [{"name": "a.pdf", "base64": "%%%"}]}, "documents.0.base64"),
+            ({"documents": [{"name": "a.png", "base64": "iVBORw0KGgo="}]}, "documents.0"),
             ({"documents": [NOTES, {"name": "a.pdf", "text": "%PDF-1.7"}]}, "documents.1"),
             ({"documents": [{"name": "a.md", "text": "\u0000"}]}, "documents.0"),
             ({"documents": [{**NOTES, "size": 3}]}, "documents.0.size"),
@@ -80,6 +86,27 @@ class TestStarting:
         assert answer.status_code == 422
         assert [error["path"] for error in answer.json()["errors"]] == [path]
         assert Run.objects.count() == 0
+
+    def test_a_file_comes_in_base64_and_the_answer_says_what_was_read(self, program, small):
+        data = made.pdf("The budget is 40 dollars.", "")
+        report = {"name": "report.pdf", "base64": base64.b64encode(data).decode()}
+        answer = program.post(RUNS, {**ASKED, "documents": [NOTES, report]})
+        assert answer.status_code == 201
+        notes, told = answer.json()["attached"]
+        assert told == {
+            "name": "report.pdf",
+            "kind": "PDF",
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "characters": len("[page 1]\nThe budget is 40 dollars.\n\n[page 2]\n\n"),
+            "pages": 2,
+            "sheets": [],
+            "rows": 0,
+            "notes": ["no text on page 2"],
+            "excerpt": "The budget is 40 dollars.",
+        }
+        assert (notes["kind"], notes["pages"]) == ("text", 0)
+        assert answer.json()["documents"] == ["notes.md", "report.pdf"]
 
     def test_a_tier_that_the_fabric_does_not_allow(self, program, actor):
         fabric_publish(actor=actor, source=SMALL + "tiers: {default: batch, allowed: [batch]}\n")

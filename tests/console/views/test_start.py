@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
 from uuid import uuid4
@@ -14,6 +15,7 @@ from fabric.adapters.nudge import NullNudge
 from fabric.models import Attachment, Priority, Run
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import TEXT_BYTES_MAX, run_start
+from tests.fabric.adapters.attachments import files as made
 from tests.fabric.services.world import NOTES, SMALL
 
 
@@ -77,13 +79,32 @@ WRONG = {
     "unknown fabric": ({"fabric": "nosuch"}, "There is no such fabric"),
     "no fabric": ({"fabric": ""}, "Pick a fabric"),
     "unknown tier": ({"tier": "urgent"}, "does not run in that tier"),
-    "a PDF": ({"files": [("report.pdf", b"%PDF-1.7 ...")]}, "report.pdf is a PDF; only plain text is taken"),
+    "a PDF": ({"files": [("report.pdf", b"%PDF-1.7 ...")]}, "report.pdf is a PDF that is damaged and cannot be read"),
+    "a scan": (
+        {"files": [("scan.pdf", made.pdf(""))]},
+        "scan.pdf is a PDF without text: it is a scan or only pictures",
+    ),
+    "a picture": ({"files": [("a.docx", b"\x89PNG")]}, "a.docx is a PNG image; a picture is not read"),
     "NUL": ({"files": [("blob.txt", b"a\0b")]}, "blob.txt is a binary file"),
-    "not UTF-8": ({"files": [("old.txt", b"caf\xe9")]}, "old.txt is no UTF-8 text"),
+    "not UTF-8": ({"files": [("old.txt", "Привет".encode("cp1251"))]}, "old.txt is no UTF-8 text"),
     "no text": ({"files": [("none.txt", b"  \n")]}, "none.txt is empty"),
     "too large": ({"files": [("big.txt", b"x" * 1_000_001)]}, "big.txt has 1,000,001 bytes"),
-    "too many": ({"files": [(f"{n}.txt", b"x") for n in range(9)]}, "at most 8 are taken"),
+    "too many": ({"files": [(f"{n}.txt", b"x") for n in range(9)]}, "at most 8 files are taken"),
 }
+
+
+def test_a_pdf_is_read_at_once_and_the_runs_page_says_what_was_read(browser, small):
+    report = made.pdf("The budget is 40 dollars.", "The deadline is Friday.")
+    sheet = made.workbook({"Costs": [["Item", "Cost"], ["Rent", 1200]]})
+    table = "Name;Betrag\nMiete;5 €\n".encode("cp1252")
+    assert send(browser, files=[("report.pdf", report), ("costs.xlsx", sheet), ("a.csv", table)]).status_code == 302
+    page = html.unescape(browser.get(f"/runs/{Run.objects.get().id}?view=io").content.decode())
+    assert "PDF, 2 pages, 69 characters" in page
+    assert "Excel workbook, 1 sheet, 2 rows" in page
+    assert "CSV table, 2 rows" in page
+    assert "read as Windows-1252" in page
+    assert hashlib.sha256(report).hexdigest() in page
+    assert "The budget is 40 dollars. The deadline is Friday." in page
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -213,7 +234,7 @@ def test_more_files_than_a_run_takes_with_the_earlier_ones(browser, small):
     first = Run.objects.get().id
     answer = send(browser, documents_of=first, files=[("9.txt", b"x")])
     assert answer.status_code == 413
-    assert b"At most 8 files are taken" in answer.content
+    assert b"9 files are attached; at most 8 files are taken" in answer.content
     assert Run.objects.count() == 1
 
 

@@ -1,51 +1,89 @@
+import hashlib
+
 import pytest
 
+from fabric.adapters.attachments import reading
 from fabric.adapters.documents import (
     BYTES_MAX,
     FILES_MAX,
-    MAGIC,
     NAME_CHARS,
+    TOTAL_BYTES_MAX,
     AttachmentRefused,
+    checked,
     clean_name,
     documents_of,
-    text_of,
+    read_all,
 )
+from fabric.runtime.origin import excerpt, origin_of
 from fabric.runtime.ports import Document
+from tests.fabric.adapters.attachments import files as made
 
 
-def test_text_is_taken_as_it_is():
-    files = [("a.md", "# Über\r\n\r\nText 😀\r".encode()), ("b.csv", b"\xef\xbb\xbfx,y\n1,2\n")]
-    assert documents_of(files) == (Document("a.md", "# Über\n\nText 😀\n"), Document("b.csv", "x,y\n1,2\n"))
+def test_each_file_is_text_with_the_origin_that_it_was_read_from():
+    data = made.pdf("The budget.", "The deadline.")
+    notes, report = documents_of([("a.md", "# Über\r\n😀".encode()), ("b.pdf", data)])
+    assert (notes.name, notes.text) == ("a.md", "# Über\n😀")
+    assert report.text == "[page 1]\nThe budget.\n\n[page 2]\nThe deadline.\n"
+    origin = origin_of(report.origin)
+    assert (origin.kind, origin.bytes, origin.sha256) == ("PDF", len(data), hashlib.sha256(data).hexdigest())
+    assert origin.words() == "PDF, 2 pages, 45 characters"
+    assert excerpt(report.text) == "The budget. The deadline."
+    assert origin_of(notes.origin).words() == "text, 8 characters"
 
 
-@pytest.mark.parametrize(("magic", "kind"), MAGIC.items())
-def test_known_kinds_of_file_are_named(magic, kind):
-    with pytest.raises(AttachmentRefused, match=f"thing.bin is {kind}; only plain text is taken"):
-        text_of("thing.bin", magic + b" rest")
+def test_a_workbook_says_its_sheets_and_rows():
+    (document,) = documents_of([("b.xlsx", made.workbook({"A": [[1], [2]], "B": [[3]]}))])
+    assert origin_of(document.origin).words() == "Excel workbook, 2 sheets, 3 rows, 51 characters"
+    assert origin_of(document.origin).sheets == ("A", "B")
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"a\0b", "a binary file"),
-        ("text".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
-        (b"caf\xe9", r"no UTF-8 text \(byte 3 is not\)"),
-        (b"x" * (BYTES_MAX + 1), "has 1,000,001 bytes; at most 1,000,000"),
-        (b"", "is empty"),
-        (b" \n\t", "is empty"),
-    ],
-)
-def test_what_is_no_text_is_refused_with_one_sentence_that_names_the_file(data, said):
-    with pytest.raises(AttachmentRefused, match=f"notes.txt (is|has).*{said}|notes.txt {said}") as caught:
-        documents_of([("fine.md", b"fine"), ("notes.txt", data)])
-    assert "\n" not in str(caught.value)
+def test_every_file_that_is_not_taken_is_named_and_the_others_are_read():
+    files = [("a.md", b"fine"), ("a.png", b"\x89PNG"), ("a.md", b"x" * (BYTES_MAX + 1)), ("c.pdf", b"%PDF-1")]
+    taken, problems = read_all(files)
+    assert [one.name for one in taken] == ["a.md"]
+    assert [(one.place, one.code) for one in problems] == [(1, "invalid"), (2, "too_large"), (3, "invalid")]
+    assert str(problems[1]).startswith("a (2).md has 1,000,001 bytes")
+    with pytest.raises(AttachmentRefused, match=r"a.png is a PNG image; "):
+        documents_of(files)
+
+
+def test_files_of_one_request_share_its_time(monkeypatch):
+    monkeypatch.setattr(reading, "REQUEST_S", 1.0)
+    slow = made.busy_page(3_000_000)
+    _, problems = read_all([("a.pdf", slow), ("b.pdf", slow), ("c.md", b"words")])
+    assert [str(one) for one in problems] == [
+        f"{name} takes too long to be read; attach the part that matters" for name in ("a.pdf", "b.pdf")
+    ]
 
 
 def test_as_many_as_allowed_and_no_more():
     files = [(f"{n}.md", b"x" * BYTES_MAX) for n in range(FILES_MAX)]
     assert len(documents_of(files)) == FILES_MAX
-    with pytest.raises(AttachmentRefused, match="at most 8 files"):
+    with pytest.raises(AttachmentRefused, match="9 files are attached; at most 8 files are taken; attach fewer"):
         documents_of([*files, ("9.md", b"x")])
+    large = made.pdf("x") + b" " * (TOTAL_BYTES_MAX // 4)
+    with pytest.raises(AttachmentRefused, match="the files have .* bytes together; at most 30,000,000 are taken"):
+        documents_of([(f"{n}.pdf", large) for n in range(4)])
+
+
+def test_what_was_read_before_is_not_read_again():
+    """A table whose rows are marked is no CSV any more, and a text may begin like a PDF."""
+    read = documents_of([("a.csv", b"a,b\n1,2\n"), ("b.pdf", made.pdf("x"))])
+    assert checked(read) == read
+    assert checked([Document("x.csv", "a,b\n1,2\n"), Document("p", "%PDF-1.7")])[0].text == "a,b\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([Document("a", "x")] * 9, "9 files are attached; at most 8"),
+        ([Document("a", "x" * (BYTES_MAX + 1))], "a has 1,000,001 bytes of text; at most 1,000,000"),
+        ([Document("a", "fine"), Document("b", " \n")], "b is empty"),
+    ],
+)
+def test_what_was_read_before_is_bounded_too(given, said):
+    with pytest.raises(AttachmentRefused, match=said):
+        checked(given)
 
 
 @pytest.mark.parametrize(

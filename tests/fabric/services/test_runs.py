@@ -150,7 +150,6 @@ def test_documents_get_clean_and_unique_names(start, actor):
             "big.txt has 1,000,001 bytes",
         ),
         ({"documents": [Document("e.txt", " ")]}, "invalid", "documents", "e.txt is empty"),
-        ({"documents": [Document("p.pdf", "%PDF-1.7")]}, "invalid", "documents", "p.pdf is a PDF"),
     ],
 )
 def test_what_is_refused_is_said_in_one_sentence_and_leaves_nothing(start, nudge, changes, code, field, said):

@@ -101,3 +101,50 @@ def test_passages_hold_all_the_text_in_order(text):
     found = list(passages_of(Document("d", text)))
     assert all(0 < len(one.text) <= PASSAGE_CHARS and text[one.start :].startswith(one.text) for one in found)
     assert "".join("".join(one.text.split()) for one in found) == "".join(text.split())
+
+
+REPORT = Document("report.pdf", "[page 1]\nThe budget is 40 dollars.\n\n[page 2]\nThe deadline is Friday.\n")
+COSTS = Document(
+    "costs.xlsx", "[sheet A]\n[row 1] Item | Cost\n" + "".join(f"[row {n}] thing{n} | {n}\n" for n in range(2, 99))
+)
+
+
+def test_what_is_found_says_how_it_is_cited():
+    found = search_documents([REPORT, COSTS, *DOCUMENTS], "deadline")["results"]
+    assert (found[0]["name"], found[0]["cite"]) == ("report.pdf", "report.pdf, page 2")
+    assert "header" not in found[0]
+    row = search_documents([REPORT, COSTS], "thing77")["results"][0]
+    assert row["cite"].startswith("costs.xlsx, sheet A, row ")
+    assert row["header"] == "Item | Cost"
+    assert "cite" not in search_documents(DOCUMENTS, "costs")["results"][0]
+
+
+@pytest.mark.parametrize(
+    ("document", "place", "begins", "cite"),
+    [
+        (REPORT, "page 2", "[page 2]\nThe deadline", "report.pdf, page 2"),
+        (REPORT, "p. 1", "[page 1]\nThe budget", "report.pdf, page 1"),
+        (COSTS, "sheet A", "[sheet A]\n[row 1]", "costs.xlsx, sheet A"),
+        (COSTS, "sheet A, row 50", "[row 50] thing50 | 50", "costs.xlsx, sheet A, row 50"),
+        (COSTS, "row 50", "[row 50] thing50 | 50", "costs.xlsx, sheet A, row 50"),
+    ],
+)
+def test_a_document_is_read_from_a_place(document, place, begins, cite):
+    read = read_document([document], document.name, place=place)
+    assert read["text"].startswith(begins)
+    assert read["cite"] == cite
+    assert document.text[read["start"] :].startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("document", "place", "said"),
+    [
+        (REPORT, "page 3", "report.pdf has no 'page 3'; it has page 1 to page 2"),
+        (COSTS, "sheet B", "costs.xlsx has no 'sheet B'; it has sheet A"),
+        (DOCUMENTS[1], "page 1", "plan.md has no 'page 1'; it has no places"),
+        (REPORT, "somewhere", "report.pdf has no 'somewhere'"),
+    ],
+)
+def test_a_place_that_is_not_there_lists_those_that_there_are(document, place, said):
+    with pytest.raises(ToolError, match=said):
+        read_document([document], document.name, place=place)

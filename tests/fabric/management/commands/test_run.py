@@ -21,7 +21,16 @@ def test_a_run_is_hosted_here_and_its_last_line_says_how_it_ended(small, notes):
     done = command("run", small, *REQUEST, "--attach", str(notes), "--json")
     assert (done.code, done.err) == (0, "")
     run = Run.objects.get()
-    assert set(done.last) == {"run_id", "state", "outcome", "reason", "cost_usd_micros", "tokens", "events"}
+    assert set(done.last) == {
+        "run_id",
+        "state",
+        "outcome",
+        "reason",
+        "cost_usd_micros",
+        "tokens",
+        "events",
+        "documents",
+    }
     assert (done.last["run_id"], done.last["state"], done.last["reason"]) == (run.id, "completed", "finished")
     assert (done.last["cost_usd_micros"], done.last["tokens"]) == (run.cost_usd_micros, run.tokens)
     assert done.last["events"] == run.last_seq
@@ -107,13 +116,13 @@ def bad_inputs(tmp_path) -> dict[str, tuple[tuple[str, ...], str]]:
         "10 MB request": (("small", "--input", str(tmp_path / "big.txt")), "big.txt has 10,000,000 bytes; at most 65,536 are taken as a request"),
         "10 MB argument": (("small", "--input", "x" * 10_000_000), "the request has 10,000,000 bytes"),
         "request in another encoding": (("small", "--input", str(tmp_path / "latin.txt")), "latin.txt is no UTF-8 text (byte 3 is not)"),
-        "binary attachment": (attached("program"), "program is a program; only plain text is taken"),
+        "binary attachment": (attached("program"), "program is a program; attach a PDF, DOCX, XLSX, CSV or text file"),
         "attachment with NUL": (attached("zeros.bin"), "zeros.bin is a binary file"),
         "empty attachment": (attached("empty.txt"), "empty.txt is empty"),
-        "large attachment": (attached("huge.md"), "huge.md has 1,000,001 bytes; at most 1,000,000 are taken as a document"),
+        "large attachment": (attached("huge.md"), "huge.md has 1,000,001 bytes; at most 1,000,000 are taken of a text"),
         "no attachment": (attached("none.md"), "none.md cannot be read: No such file or directory"),
         "folder": (("small", *REQUEST, "--attach", str(tmp_path)), "cannot be read: Is a directory"),
-        "nine attachments": (("small", *REQUEST, *(["--attach", str(tmp_path / "empty.txt")] * 9)), "9 files are attached; at most 8 are taken"),
+        "nine attachments": (("small", *REQUEST, *(["--attach", str(tmp_path / "empty.txt")] * 9)), "9 files are attached; at most 8 files are taken"),
         "unknown tier": (("small", *REQUEST, "--tier", "fast"), "it allows: interactive, batch, high_stakes"),
     }  # fmt: skip
 
