@@ -344,7 +344,12 @@ def settled(
                 continue
             if end in watched and wait_us > 0:
                 # Told before it opens again, so that it is never open without.
-                yield Step("count", one.gate.key, row, tally=Tally(key=RETRY_AT, n=told_cooldown_us(breaker, wait_us), until=True))
+                yield Step(
+                    "count",
+                    one.gate.key,
+                    row,
+                    tally=Tally(key=RETRY_AT, n=told_cooldown_us(breaker, wait_us), until=True),
+                )
             yield from _probe_ended(one, Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED)
         elif one.gate.counts and end != NEUTRAL:
             for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None, wait_us):
