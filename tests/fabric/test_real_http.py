@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -77,6 +78,26 @@ def test_a_bad_endpoint_ends_the_run_with_a_sentence(settings: Any, script: Any,
     assert words in row.reason.lower(), row.reason
     assert events[-1].kind == "run_ended"
     assert "sk-test" not in json.dumps([event.fact for event in events])
+
+
+def test_a_quota_is_asked_once_and_the_run_says_when_it_is_back(settings: Any) -> None:
+    back = (datetime.now(UTC) + timedelta(hours=5)).replace(second=0, microsecond=0)
+    said = f"5-hour quota has been exhausted, it will reset at {back:%Y-%m-%d %H:%M} UTC"
+    used_up = refusal(429, said, code="1308", headers={"Retry-After": "1"})
+    row, events, requests = run_against(settings, [used_up])
+    assert (row.state, requests) == ("aborted", 1), row.reason
+    assert f"it is back at {back:%Y-%m-%d %H:%M} UTC" in row.reason
+    failed = next(event.fact for event in events if event.kind == "attempt_failed")
+    assert (failed["cause"], failed["charged_usd_micros"]) == ("quota", 0)
+
+
+def test_a_retry_after_of_0_makes_no_burst(settings: Any) -> None:
+    """The backoff holds, where the endpoint says that it may be asked at once."""
+    row, events, requests = run_against(settings, [refusal(429, "slow", headers={"Retry-After": "0"})])
+    assert (row.state, requests) == ("failed", 3), row.reason
+    waited = [event.fact for event in events if event.kind == "retry_scheduled"]
+    assert {fact["source"] for fact in waited} == {"backoff"}
+    assert all(fact["delay_s"] > 0 for fact in waited)
 
 
 def test_an_endpoint_that_is_down_is_named(settings: Any) -> None:

@@ -196,7 +196,7 @@ def _refused(
     if cause is Cause.QUOTA:
         # Google names seconds beside the quota of a day too.
         back = back if back is not None and (back.dated or back.in_s >= QUOTA_S) else None
-        wait = None if back is None else back.in_s
+        wait = None if back is None else round(back.in_s, 3)
     elif cause is Cause.RATE_LIMIT:
         back = Back(wait) if wait else None
     if advice:
@@ -259,7 +259,7 @@ def _template(cause: Cause, status: int, said: Mapping[str, str], asked: Asked, 
     if cause is cause_of(status, {}):
         template = STATUS_SENTENCES.get(status, template)
     if page:
-        return template + _PAGE
+        return template if "proxy" in template else template + _PAGE
     if advice and advice != SCHEMA_OFF:
         return f"{SENTENCES[Cause.BAD_REQUEST]}; {advice}"
     text = said.get("message") or exchange.body[:2_000].decode("utf-8", "replace")

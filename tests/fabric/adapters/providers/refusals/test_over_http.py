@@ -135,7 +135,7 @@ FORMS = [
     Row(401, {"statusCode": 401, "message": "Access denied due to invalid subscription key"}, Cause.AUTH, says="azure"),
     Row(403, PAGE % b"Attention Required! | Cloudflare", Cause.AUTH, ("firewall", "Attention Required!"), says="firewall"),
     Row(407, PAGE % b"Proxy Authentication Required", Cause.BAD_CONFIGURATION, ("wants a sign-in of its own",), says="proxy"),
-    *(Row(status, PAGE % b"Bad Gateway", Cause.SERVER_ERROR, ("a web page came",), billed=status == 504, says="page") for status in (502, 503, 504)),
+    *(Row(status, PAGE % b"Bad Gateway", Cause.SERVER_ERROR, ("a proxy in front of",) if status == 504 else ("a web page came",), billed=status == 504, says="page") for status in (502, 503, 504)),
     *(Row(status, b"", Cause.SERVER_ERROR, billed=status in (504, 524), says="empty") for status in (409, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529)),
     *(Row(status, b"", Cause.TIMEOUT, ("gave up",), billed=True, says="gave up") for status in (408, 460, 499)),
     Row(403, b"", Cause.AUTH, ("refused the key",), says="empty"),
