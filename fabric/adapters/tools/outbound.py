@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from fabric.adapters.tools.answers.headers import RETRY_AFTER_MAX_S as RETRY_AFTER_MAX_S  # noqa: PLC0414 - Others take it from here.
-from fabric.adapters.tools.answers.headers import encodings, handed_up, unpacked
+from fabric.adapters.tools.answers.headers import encodings, handed_up, media_type, unpacked
 from fabric.adapters.tools.answers.headers import retry_after_s as retry_after_s  # noqa: PLC0414
 from fabric.adapters.tools.answers.unpacking import NotUnpacked, Unpacker
 from fabric.core.taxonomy import Cause
@@ -323,8 +323,7 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         except (httpx2.HTTPError, OSError):
             if response.status_code < 400:
                 raise
-            # The status says what became of the request; of the body there is what came of it.
-            return bytes(exchange.body[: self._max_bytes])
+            del exchange.body[self._max_bytes :]  # The status says enough; of the body there is what came of it.
         exchange.complete = True
         return bytes(exchange.body)
 
@@ -358,8 +357,8 @@ class _Body(httpx2.AsyncByteStream):
             async for chunk in self._response.aiter_raw():
                 for piece in unpacker.unpack(chunk) if unpacker else (chunk,):
                     yield piece
-            if unpacker:
-                unpacker.end()
+            if unpacker and media_type(self._response.headers) != "text/event-stream":
+                unpacker.end()  # Events say themselves when they are over.
 
     async def aclose(self) -> None:
         await self._response.aclose()
