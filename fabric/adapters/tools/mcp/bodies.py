@@ -23,7 +23,7 @@ from fabric.adapters.tools.mcp.messages import (
     same_id,
     written,
 )
-from fabric.adapters.tools.outbound import Exchange
+from fabric.adapters.tools.outbound import Exchange, Refused
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.web import outcome_of
 from fabric.core.saga import Outcome
@@ -83,6 +83,9 @@ class _Bounded(httpx2.AsyncByteStream):
             except TimeoutError:
                 sentence = f"{self._where} did not end its answer in time: {read} bytes had come"
                 raise _Cut(CallBroken(Cause.TIMEOUT, sentence)) from None
+            except Refused as error:
+                outcome = outcome_of(self._response.status_code)
+                raise _Cut(ToolError(f"{self._where}: {error}", outcome=outcome)) from None
             except (httpx2.HTTPError, OSError):
                 sentence = f"{self._where} broke off after {read} bytes of its answer"
                 raise _Cut(CallBroken(Cause.DROPPED_STREAM, sentence)) from None

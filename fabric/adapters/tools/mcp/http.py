@@ -64,14 +64,14 @@ class BoundedTransport(VettedTransport):
                 asked.failure = CallBroken(*transport_failure(error, asked, where), outcome=unread(asked))
             return _ended(request, asked)
         try:
-            return await self._read(request, response, asked, where, ends) or _ended(request, asked)
+            return await self._answer(request, response, asked, where, ends) or _ended(request, asked)
         except Exception as error:  # noqa: BLE001 - What is odd in one answer must not end the session, and with it all other calls.
             await response.aclose()
             sentence = f"{where} answered what cannot be read: {error} ({type(error).__name__})"
             asked.failure = CallBroken(Cause.MALFORMED_ANSWER, sentence, outcome=unread(asked))
             return _ended(request, asked)
 
-    async def _read(
+    async def _answer(
         self, request: httpx2.Request, response: httpx2.Response, asked: Asked, where: str, ends: float
     ) -> httpx2.Response | None:
         """The answer as the SDK reads it. None: there is none, and ``asked`` says why."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from mcp_types import ContentBlock
 from pydantic import TypeAdapter, ValidationError
@@ -145,7 +145,7 @@ def _kept(one: Mapping[str, JSON], *, text: tuple[str, ...], objects: tuple[str,
     return kept | {name: each for name in objects if _is(each := one.get(name))}
 
 
-def _is(given: JSON) -> bool:
+def _is(given: JSON) -> TypeGuard[dict[str, JSON]]:
     return isinstance(given, dict)
 
 
