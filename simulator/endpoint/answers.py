@@ -89,4 +89,4 @@ def _call(call: Mapping[str, JSON]) -> Call:
 
 
 def _usage(usage: Mapping[str, JSON] | None) -> Usage | None:
-    return usage and Usage(usage["prompt_tokens"], usage["completion_tokens"])
+    return Usage(usage["prompt_tokens"], usage["completion_tokens"]) if usage else None

@@ -62,7 +62,7 @@ class Playing:
         self._count += 1
         past = self._count > self.after
         self.struck = past and (self.times is None or self._count <= self.after + self.times)
-        turn = Turn(replace(received, body=read, path=protocols.COMPLETIONS), self._seed, protocol.name)
+        turn = Turn(replace(received, body=read, path=protocols.COMPLETIONS), self._seed, protocol.name, self._count)
         if not self.struck or protocol.name not in self._scenario.protocols:
             return rendered(healthy(turn), protocol, asked)
         step = self._struck(turn, protocol, asked)

@@ -10,9 +10,9 @@ from simulator.endpoint import steps
 from simulator.endpoint.misbehaviour import always, healthy, kernel
 from simulator.endpoint.playing import Playing
 from simulator.endpoint.quirks import calls, content, form, own, refusals, streams, strict
-from simulator.endpoint.scenario import Saying, Scenario
+from simulator.endpoint.scenario import EVERY, Saying, Scenario
 
-__all__ = ["SCENARIOS", "Playing", "Scenario", "named", "unknown"]
+__all__ = ["SCENARIOS", "Playing", "Scenario", "named", "table", "unknown"]
 
 COUNT_DIGITS_MAX = 9
 
@@ -112,3 +112,12 @@ def unknown(name: str) -> str:
     if not near:
         return f"--scenario: there is no {name!r}; --list says what there is"
     return f"--scenario: there is no {name!r}; did you mean {' or '.join(near)}? --list says what there is"
+
+
+def table() -> str:
+    """The scenarios as a table of ``docs/endpoint.md``."""
+    rows = ["| scenario | what it does | protocols |", "|---|---|---|"]
+    for name, one in SCENARIOS.items():
+        sentence = one.sentence.replace("|", "\\|").replace("<", "&lt;")
+        rows.append(f"| `{name}` | {sentence} | {'all' if one.protocols == EVERY else ', '.join(one.protocols)} |")
+    return "\n".join(rows) + "\n"

@@ -34,6 +34,8 @@ class Turn:
     received: Received
     seed: int = 1
     protocol: str = "chat"
+    count: int = 1
+    """1 for the first request that asks for an answer."""
 
     @property
     def body(self) -> Mapping[str, JSON]:

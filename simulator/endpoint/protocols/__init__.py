@@ -65,7 +65,8 @@ def models(received: Received) -> Step | None:
     if found is None:
         return None
     if found["base"].endswith("/v1beta"):
-        model, listed = LISTED["google"], {"models": [LISTED["google"]]}
+        model = LISTED["google"]
+        listed: dict[str, JSON] = {"models": [model]}
     elif "anthropic-version" in received.headers:
         model = LISTED["anthropic"]
         listed = {"data": [model], "has_more": False, "first_id": model["id"], "last_id": model["id"]}

@@ -51,7 +51,7 @@ def read(asked: Asked) -> dict[str, JSON]:
     if choice.get("type") == "tool":
         made["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
     elif choice:
-        made["tool_choice"] = CHOICES.get(choice.get("type"), "auto")
+        made["tool_choice"] = CHOICES.get(str(choice.get("type")), "auto")
     form = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
     if form.get("type") == "json_schema":
         made["response_format"] = {"type": "json_schema", "json_schema": {"schema": form.get("schema")}}

@@ -47,7 +47,11 @@ def _reasoning(answer: Answer) -> dict[str, JSON]:
     if not answer.reasoning:
         return {}
     if answer.seals == "details":
-        detail = {"type": "reasoning.text", "text": answer.reasoning, "signature": seal(answer.reasoning)}
+        detail: dict[str, JSON] = {
+            "type": "reasoning.text",
+            "text": answer.reasoning,
+            "signature": seal(answer.reasoning),
+        }
         detail |= {"format": "anthropic-claude-v1", "index": 0}
         return {"reasoning": answer.reasoning, "reasoning_details": [detail]}
     return {"reasoning_content": answer.reasoning}

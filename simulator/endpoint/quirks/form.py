@@ -159,7 +159,7 @@ OTHER_FORM = Step(
 
 def _changing(turn: Turn) -> Step:
     """By the number of the request: the protocol's form, a bare text, Anthropic's form, and again."""
-    return (healthy(turn), BARE, OTHER_FORM)[(turn.received.number - 1) % 3]
+    return (healthy(turn), BARE, OTHER_FORM)[(turn.count - 1) % 3]
 
 
 _numbers = {

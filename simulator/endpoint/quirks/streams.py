@@ -21,6 +21,7 @@ JSON = Any
 MANY = 10_000
 CUT_AFTER = 3
 """Events that come before a stream is cut, where nobody says how many."""
+BIT_CHARS = 3
 ODD_BYTES = 7
 """Bytes in a piece that ends wherever it ends."""
 
@@ -48,25 +49,24 @@ def _many(turn: Turn) -> Step:
 
 
 def _small(protocol: Name, events: list[Event]) -> list[Event]:
-    """Each event that carries something, as often as it takes to make 10,000 of them, a bit of it in each."""
-    found: list[Event] = []
-    for event in events:
-        found += _split(protocol, event) if event.carries else [event]
+    """The whole text in bits of three characters, each in an event of its own."""
+    carrying = [at for at, one in enumerate(events) if one.carries and _text_of(protocol, one.data)]
+    if not carrying:
+        return events
+    text = "".join(holder[key] for at in carrying for holder, key in [_found(protocol, events[at])])
+    template = events[carrying[0]]
+    holder, key = _found(protocol, template)
+    made = []
+    for start in range(0, len(text), BIT_CHARS):
+        holder[key] = text[start : start + BIT_CHARS]
+        made.append(replace(template, data=deepcopy(template.data)))
+    return [*events[: carrying[0]], *made, *events[carrying[-1] + 1 :]]
+
+
+def _found(protocol: Name, event: Event) -> tuple[dict[str, JSON], str]:
+    found = _text_of(protocol, event.data)
+    assert found is not None
     return found
-
-
-def _split(protocol: Name, event: Event) -> list[Event]:
-    at = _text_of(protocol, event.data)
-    if at is None:
-        return [event]
-    holder, key = at
-    text, made = holder[key], []
-    size = 3
-    for start in range(0, len(text), size):
-        holder[key] = text[start : start + size]
-        made.append(replace(event, data=deepcopy(event.data)))
-    holder[key] = text
-    return made
 
 
 def _text_of(protocol: Name, data: JSON) -> tuple[dict[str, JSON], str] | None:

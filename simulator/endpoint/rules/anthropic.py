@@ -73,7 +73,8 @@ def content(body: Body) -> Iterator[Refusal]:
                 yield _refused("messages: text content blocks must be non-empty")
             elif not text.strip():
                 yield _refused("messages: text content blocks must contain non-whitespace text")
-    for block in body.get("system") if isinstance(body.get("system"), list) else ():
+    system = body.get("system")
+    for block in system if isinstance(system, list) else ():
         if not block.get("text"):
             yield _refused("system: text content blocks must be non-empty")
 

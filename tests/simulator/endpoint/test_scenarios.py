@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,7 +16,7 @@ from fabric.core.payloads import AGENT_OUTPUT, json_schema
 from fabric.guardrails.compiled import scans
 from simulator.endpoint import ScriptedEndpoint
 from simulator.endpoint.misbehaviour import FLOOD, NEEDS_MORE, NOWHERE
-from simulator.endpoint.scenarios import SCENARIOS, Playing, unknown
+from simulator.endpoint.scenarios import SCENARIOS, Playing, table, unknown
 from simulator.kernel.scripted import SCRIPTS
 from tests.fabric.test_misbehaviour_http import SCENARIOS as COMPARISON
 from tests.simulator.endpoint.asking import FIND, LOOK, TO_B, arguments_of, converse, playing, tool
@@ -74,6 +75,11 @@ def test_every_scenario_says_what_it_does_in_one_sentence():
         assert ". " not in scenario.sentence
         assert len(scenario.sentence) <= 120
     assert len({scenario.sentence for scenario in SCENARIOS.values()}) == len(SCENARIOS)
+
+
+def test_the_documents_have_every_scenario():
+    page = Path(__file__).resolve().parents[3] / "docs" / "endpoint.md"
+    assert page.read_text().partition("## Scenarios\n\n")[2] == table(), "write what table() returns under ## Scenarios"
 
 
 def test_every_script_of_the_kernel_is_a_scenario():
