@@ -24,7 +24,8 @@ def main() -> None:
     asked.port = int(sys.argv[1])
     asked.n_ctx = TOKENS
     asked.n_parallel = 1
-    asked.cpuparams.n_threads = 2
+    # One thread: several wait for each other by turning round, which is slow where others want the processor too.
+    asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = 1
     asked.use_jinja = True
     asked.chat_template = pathlib.Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8")
     server = xllamacpp.Server(asked)
