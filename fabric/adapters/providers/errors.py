@@ -198,7 +198,8 @@ def _refused(
         back = back if back is not None and (back.dated or back.in_s >= QUOTA_S) else None
         wait = None if back is None else round(back.in_s, 3)
     elif cause is Cause.RATE_LIMIT:
-        back = Back(wait) if wait else None
+        exact = back is not None and back.in_s == wait
+        back = back if exact else Back(wait) if wait else None
     if advice:
         cause = Cause.BAD_REQUEST
     when = _when(back, cause, now)
@@ -246,7 +247,8 @@ def _sentence(template: str, status: int, said: Mapping[str, str], asked: Asked,
         back=back,
     )
     told = page_title(exchange.body) if page else message
-    said_so = " ".join(clean_text(told)[0].split())[:SAID_CHARS]
+    # Without the key first: half of one that a cut leaves is not known any more.
+    said_so = " ".join(fit(told, asked.key, RAW_CHARS).split())[:SAID_CHARS]
     return f"{sentence}. It says: {said_so}" if said_so else sentence
 
 
@@ -259,7 +261,7 @@ def _template(cause: Cause, status: int, said: Mapping[str, str], asked: Asked, 
     if cause is cause_of(status, {}):
         template = STATUS_SENTENCES.get(status, template)
     if page:
-        return template if "proxy" in template else template + _PAGE
+        return template if status < 400 or "proxy" in template else template + _PAGE
     if advice and advice != SCHEMA_OFF:
         return f"{SENTENCES[Cause.BAD_REQUEST]}; {advice}"
     text = said.get("message") or exchange.body[:2_000].decode("utf-8", "replace")

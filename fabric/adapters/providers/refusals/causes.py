@@ -99,6 +99,7 @@ _CODES: Mapping[Cause, tuple[str, ...]] = {
         "model_not_found",
         "model_not_available",
         "model_not_supported",
+        "model_decommissioned",
         "unknown_model",
         "deployment_not_found",
         "1211",

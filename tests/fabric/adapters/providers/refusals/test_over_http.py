@@ -15,8 +15,8 @@ import pytest
 from fabric.adapters.providers.wire import STREAM_TYPE
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
-from tests.fabric.adapters.providers.asking import TOOL, request
-from tests.fabric.adapters.providers.wires import ALL, event
+from tests.fabric.adapters.providers.asking import KEY, TOOL, request
+from tests.fabric.adapters.providers.wires import ALL, OPENAI, event
 
 NOW = int(time.time())
 LATER = (NOW // 60 + 5 * 60) * 60
@@ -205,6 +205,15 @@ def test_an_error_inside_a_200_or_a_stream_is_what_it_says(spoken: Any, streamed
         assert (result.cause, result.billed) == (cause, False), (body, result.message)
         assert "HTTP 200 with an error in it" in result.message
     assert BACK in found[7].message
+
+
+@pytest.mark.parametrize("before", range(270, 302, 3))
+def test_no_part_of_the_key_is_told_however_the_words_are_cut(before: int) -> None:
+    text = "m" * before + KEY + "m" * 5_000
+    result, _ = OPENAI.ask(Step(status=401, body=f"{text}".encode(), mode="drop"))
+    assert result.cause is Cause.AUTH
+    assert KEY[:6] not in result.message
+    assert KEY[:6] not in result.raw
 
 
 @pytest.mark.parametrize("spoken", ALL, ids=lambda spoken: spoken.name)
