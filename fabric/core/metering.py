@@ -1,0 +1,165 @@
+"""How many tokens one model call is charged, from what its endpoint reports and the bytes that were exchanged.
+
+What is reported is believed where it can be true. Every doubt is settled against us, so that no call is booked below its bill.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.cost import worst_input_tokens
+from fabric.core.frozen import value
+from fabric.core.token_parts import NO_PARTS, TokenParts
+
+TOKENS_MAX = 1_000_000_000
+"""More tokens than any context has room for: a count above it is not believed."""
+BYTES_PER_TOKEN = 4
+"""Of plain text, about."""
+FAR_TOO_FEW = 10
+"""A count below this part of ``bytes / BYTES_PER_TOKEN`` is not believed."""
+FLOOR_BYTES = 8
+"""Bytes that are charged as one token where a count is far too small."""
+
+
+@value(kw_only=True)
+class Reported:
+    """Token counts as an endpoint reports them. None: it does not say. Use ``whole`` on what stands in its JSON."""
+
+    input: int | None = None
+    output: int | None = None
+    total: int | None = None
+    cached: int | None = None
+    """Input read from the provider's cache."""
+    cache_written: int | None = None
+    reasoning: int | None = None
+    audio_in: int | None = None
+    audio_out: int | None = None
+    cached_inside: bool | None = None
+    """Whether ``input`` includes ``cached`` and ``cache_written``: OpenAI's does, Anthropic's does not. None: it is found out from the counts."""
+    reasoning_inside: bool | None = None
+    """Whether ``output`` includes ``reasoning``: OpenAI's does, Google's does not. None: it is found out from the counts."""
+
+
+@value(kw_only=True)
+class Metered:
+    """What one call is charged."""
+
+    input_tokens: int
+    """All of them, whatever their price."""
+    output_tokens: int
+    parts: TokenParts = NO_PARTS
+    """Never more than the input and the output that they are part of."""
+    problem: str = ""
+    """Which count is not believed, and what is charged instead. Empty: all are believed."""
+
+
+def whole(given: Any) -> int | None:
+    """A count in JSON as an integer; None for everything that is no whole number."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return None
+    if isinstance(given, float):
+        return int(given) if given.is_integer() else None
+    return given
+
+
+def metered(*, reported: Reported, prompt_bytes: int, answer_bytes: int, max_output_tokens: int) -> Metered:
+    """Tokens to charge. ``prompt_bytes``: of the messages that were sent; ``answer_bytes``: of its text, thinking and calls, UTF-8.
+
+    A count that is missing, zero, negative or absurd is charged at its worst case. One that is far too small for the bytes is charged at a token
+    for each eight bytes. Cached tokens and reasoning that lie outside the reported counts are added.
+    """
+    problems: list[str] = []
+    written, cached = _part(reported.cache_written), _part(reported.cached)
+    reasoning = _part(reported.reasoning)
+    tokens_in, outside = _with_cache(reported, cached + written)
+    tokens_out, thought = _with_reasoning(reported, reasoning)
+    if outside:
+        problems.append(outside)
+    if tokens_in is not None and tokens_out is not None:
+        more_in, more_out = _beyond(reported, tokens_in + tokens_out, 0 if thought else reasoning)
+        tokens_in, tokens_out = tokens_in + more_in, tokens_out + more_out
+        if more_in:
+            problems.append(
+                f"the endpoint's total is {more_in:,} tokens above its parts, which are charged as input tokens"
+            )
+    charged_in = _charged(tokens_in, reported.input, "input", prompt_bytes, worst_input_tokens(prompt_bytes), problems)
+    at_most = max(min(answer_bytes, max_output_tokens), _floor(answer_bytes))
+    charged_out = _charged(tokens_out, reported.output, "output", answer_bytes, at_most, problems)
+    # What a cache gave is cheaper: it counts only inside of an input that is believed.
+    discount = cached if charged_in == tokens_in else 0
+    charged_in, charged_out = max(charged_in, written), max(charged_out, reasoning)
+    return Metered(
+        input_tokens=charged_in,
+        output_tokens=charged_out,
+        parts=_parts(reported, charged_in, charged_out, discount),
+        problem="; ".join(problems),
+    )
+
+
+def _possible(count: int | None) -> int | None:
+    return count if count is not None and 0 <= count <= TOKENS_MAX else None
+
+
+def _part(count: int | None) -> int:
+    return count if count is not None and 0 < count <= TOKENS_MAX else 0
+
+
+def _with_cache(reported: Reported, cache: int) -> tuple[int | None, str]:
+    """The whole input with what was read from the cache and written to it, and a sentence where that was to be found out."""
+    tokens = _possible(reported.input)
+    if tokens is None or not cache:
+        return tokens, ""
+    if reported.cached_inside is False:
+        return tokens + cache, ""
+    if cache <= tokens:
+        return tokens, ""
+    said = f"the endpoint reports {cache:,} cached tokens of {tokens:,} input tokens: both are charged"
+    return tokens + cache, said
+
+
+def _with_reasoning(reported: Reported, reasoning: int) -> tuple[int | None, bool]:
+    """The whole output with its reasoning, and whether that was added."""
+    tokens = _possible(reported.output)
+    if tokens is None or not reasoning:
+        return tokens, False
+    outside = reported.reasoning_inside is False or reasoning > tokens
+    return (tokens + reasoning, True) if outside else (tokens, reported.reasoning_inside is True)
+
+
+def _beyond(reported: Reported, counted: int, reasoning: int) -> tuple[int, int]:
+    """What the total has beyond input and output: reasoning first where it may lie outside, the rest is input."""
+    more = max(0, _part(reported.total) - counted)
+    thought = min(more, reasoning)
+    return more - thought, thought
+
+
+def _charged(tokens: int | None, said: int | None, side: str, size: int, worst: int, problems: list[str]) -> int:
+    """What one side is charged; adds a sentence where its count, ``said``, is not believed."""
+    if not tokens:
+        if worst or said:
+            words = "no" if not said else f"{said:,}" if abs(said) < 10**18 else "an absurd number of"
+            problems.append(f"the endpoint reports {words} {side} tokens: {worst:,} are charged for {size:,} bytes")
+        return worst
+    if tokens * FAR_TOO_FEW * BYTES_PER_TOKEN < size:
+        floor = _floor(size)
+        problems.append(f"the endpoint reports {tokens:,} {side} tokens for {size:,} bytes: {floor:,} are charged")
+        return floor
+    return tokens
+
+
+def _floor(size: int) -> int:
+    return -(-size // FLOOR_BYTES)
+
+
+def _parts(reported: Reported, tokens_in: int, tokens_out: int, cached: int) -> TokenParts:
+    """The parts, each only as far as its side has room: the dear ones first, then what is cheaper."""
+    written = min(_part(reported.cache_written), tokens_in)
+    audio_in = min(_part(reported.audio_in), tokens_in - written)
+    audio_out = min(_part(reported.audio_out), tokens_out)
+    return TokenParts(
+        cached=min(cached, tokens_in - written - audio_in),
+        cache_written=written,
+        audio_in=audio_in,
+        reasoning=min(_part(reported.reasoning), tokens_out - audio_out),
+        audio_out=audio_out,
+    )
