@@ -125,7 +125,7 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
             calls=tuple(proposal.fact() for proposal in proposals),
             input_tokens=reply.input_tokens,
             output_tokens=reply.output_tokens,
-            cost_usd_micros=_cost(work, issued, reply),
+            cost_usd_micros=calls.charge_of(work, issued, reply).usd_micros,
             problems=tuple(problems) if verdict == "rejected" else (),
             sanitized=reply.sanitized,
             handled=streamed.handled(step, proposals),
@@ -147,13 +147,6 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
     if verdict == "rejected" and issued.final:
         return _spent(work, work.run.steps[step.id])
     return None
-
-
-def _cost(work: Work, issued: ev.CallIssued, reply: ModelReplied) -> int:
-    if reply.cost_usd_micros is not None:
-        return reply.cost_usd_micros
-    price = work.compiled.prices.get(issued.target)
-    return issued.reserved_usd_micros if price is None else price.cost(reply.input_tokens, reply.output_tokens)
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------

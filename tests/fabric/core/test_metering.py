@@ -32,7 +32,8 @@ def test_a_count_that_can_be_true_is_believed():
 def test_a_count_that_is_missing_or_absurd_is_charged_at_its_worst_case(count):
     found = charged(input=count, output=count)
     assert sides(found) == (PROMPT, ANSWER)
-    assert "4,000 are charged for 4,000 bytes" in found.problem and "400 are charged for 400 bytes" in found.problem
+    assert "4,000 are charged for 4,000 bytes" in found.problem
+    assert "400 are charged for 400 bytes" in found.problem
     assert len(found.problem) < 250
 
 
@@ -65,7 +66,8 @@ def test_cached_tokens_inside_of_the_input_are_a_part_of_it():
 
 def test_cached_tokens_that_are_counted_apart_are_added():
     found = charged(input=100, output=100, cached=900)
-    assert sides(found) == (1_000, 100) and found.parts == TokenParts(cached=900)
+    assert sides(found) == (1_000, 100)
+    assert found.parts == TokenParts(cached=900)
     assert found.problem == "the endpoint reports 900 cached tokens of 100 input tokens: both are charged"
     # A protocol that says so gives no cause for doubt.
     known = charged(input=600, output=100, cached=300, cache_written=100, cached_inside=False)
@@ -97,7 +99,8 @@ def test_reasoning_outside_of_the_output_is_added():
 
 def test_no_discount_is_taken_of_an_input_that_is_not_believed():
     found = charged(prompt_bytes=40_000, input=50, output=100, cached=40)
-    assert found.input_tokens == 5_000 and found.parts.cached == 0
+    assert found.input_tokens == 5_000
+    assert found.parts.cached == 0
 
 
 def test_a_count_is_a_whole_number_or_none():
