@@ -18,7 +18,18 @@ FIELDS = (
     "fallbacks",
     "cheaper",
 )
-MORE = ("structured_output", "tool_calls", "capabilities", "context_tokens", "options")
+MORE = (
+    "price.cached_usd_per_mtok",
+    "price.cache_write_usd_per_mtok",
+    "price.reasoning_usd_per_mtok",
+    "price.audio_in_usd_per_mtok",
+    "price.audio_out_usd_per_mtok",
+    "structured_output",
+    "tool_calls",
+    "capabilities",
+    "context_tokens",
+    "options",
+)
 
 
 def build(editing: Editing) -> dict[str, Any]:

@@ -233,7 +233,8 @@ class RunHost(Asking, LettingGo):
             if away is not None or revision is None:
                 self._give_back(claimed, None, self.config.hold_s if away is None else 0.0, away)
                 continue
-            driver, term = RunDriver(revision.compiled, held=self.shared.book), found.question.term
+            book, surprises = self.shared.book, self.shared.surprises
+            driver, term = RunDriver(revision.compiled, held=book, surprises=surprises), found.question.term
             self.owned[claimed.run_id] = Owned(driver, slim(claimed), revision.offers, term=term)
             self._step(claimed.run_id, Taken(claimed, self.lease.name, self._orphans.is_crowded(claimed.run_id)))
         for item in found.items:

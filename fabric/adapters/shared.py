@@ -24,6 +24,7 @@ from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, GuardSto
 from fabric.runtime.happenings import Denied, Granted
 from fabric.runtime.ports import Batch, Claimed, Clock, StoreUnavailable, Written
 from fabric.runtime.shares import cap_of
+from fabric.runtime.surprises import Surprises
 
 Told = Callable[[Granted | Denied], None]
 NOT_WRITTEN = frozenset({Written.INPUT_GONE, Written.FAMILY_FULL, Written.GRANT_GONE})
@@ -61,6 +62,7 @@ class Shared:
         self._post, self._clock, self._desk = post, clock, desk
         self._tokens = None if desk is None else RetryTokens(desk)
         self.book = GrantBook(desk or NoDesk(), now)
+        self.surprises = Surprises()
         self.breakers = Breakers(guards, clock.now)
         self._asks = False
 

@@ -105,7 +105,7 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
             calls=tuple(proposal.fact() for proposal in proposals),
             input_tokens=reply.input_tokens,
             output_tokens=reply.output_tokens,
-            cost_usd_micros=_cost(work, issued, reply),
+            cost_usd_micros=calls.charge_of(work, issued, reply).usd_micros,
             problems=found.problems if verdict == "rejected" else (),
             sanitized=reply.sanitized,
             handled=streamed.handled(step, proposals),
@@ -155,13 +155,6 @@ def _content(
 def _unused(call: ToolCall) -> JSON:
     given = {"args": call.args} if call.args is not None else {"raw_args": call.raw_args}
     return {"tool": call.tool, **given}
-
-
-def _cost(work: Work, issued: ev.CallIssued, reply: ModelReplied) -> int:
-    if reply.cost_usd_micros is not None:
-        return reply.cost_usd_micros
-    price = work.compiled.prices.get(issued.target)
-    return issued.reserved_usd_micros if price is None else price.cost(reply.input_tokens, reply.output_tokens)
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------

@@ -64,4 +64,7 @@ def cap_words(scope: str) -> str:
 
 def amount_words(amount: int, unit: str) -> str:
     """An amount as a sentence has it."""
-    return f"${amount / 1_000_000:,.6f}" if unit == "usd_micros" else f"{amount:,} tokens"
+    if unit != "usd_micros":
+        return f"{amount:,} tokens"
+    dollars, dot, rest = f"${amount / 1_000_000:,.6f}".partition(".")
+    return dollars + dot + rest.rstrip("0").ljust(2, "0")

@@ -9,11 +9,13 @@ from typing import Any
 
 from fabric.core import children, guard, mutations, prompt
 from fabric.core import events as ev
+from fabric.core.charging import Charge, charge
 from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
 from fabric.core.cost import worst_input_tokens
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
-from fabric.core.mechanisms import saga, state_of
+from fabric.core.inputs import CallFailed, ModelReplied
+from fabric.core.mechanisms import budget, saga, state_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Pending, Run, Step
 from fabric.core.saga import MUTATES, by_command
@@ -56,7 +58,9 @@ def model_proposal(
     agent = work.compiled.spec.agent(step.agent)
     model = instead or model_of(work, step)
     tokens_in = worst_input_tokens(prompt.prompt_bytes(work, step, opened))
-    price = work.compiled.prices.get(model)
+    price, most = work.compiled.prices.get(model), agent.max_output_tokens
+    worst = None if price is None else price.worst_cost(tokens_in, most)
+    dearest = budget.dearest(state_of(work.run.guards, budget), model, work.ctx.shares, work.ctx.now)
     return Proposal(
         kind="model",
         stage=step.stage,
@@ -67,8 +71,10 @@ def model_proposal(
         attempt=attempt,
         final=step.final,
         cheaper=cheaper,
-        worst_usd_micros=None if price is None else price.cost(tokens_in, agent.max_output_tokens),
-        worst_tokens=tokens_in + agent.max_output_tokens,
+        worst_usd_micros=None if worst is None else max(worst, dearest.usd_micros),
+        worst_tokens=max(tokens_in + most, dearest.tokens),
+        computed_usd_micros=worst,
+        computed_tokens=tokens_in + most,
         timeout_s=timeout_s(work),
     )
 
@@ -102,6 +108,12 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
     )
     _issue(work, issued, opened)
     return []
+
+
+def charge_of(work: Work, issued: ev.CallIssued, given: ModelReplied | CallFailed) -> Charge:
+    """What an attempt is charged that came back."""
+    reserved = Charge(issued.reserved_usd_micros, issued.reserved_tokens)
+    return charge(work.compiled.prices.get(issued.target), reserved, given)
 
 
 def tool_proposal(

@@ -46,7 +46,7 @@ def _unfit(work: Work, step: Step, failure: Failure, cause: Cause) -> str | Unfi
     name = models[own].cheaper
     assert name is not None  # why_not
     before, proposal = _proposals(work, step, failure, name)
-    worst = proposal.worst_usd_micros
+    worst = proposal.computed_usd_micros
 
     def unfit(ruled_out: Ruling, reason: str, trip: Trip | None = None) -> Unfit:
         return Unfit(reason, _weighed(work, step, before, proposal, ruled_out, trip))
@@ -56,7 +56,7 @@ def _unfit(work: Work, step: Step, failure: Failure, cause: Cause) -> str | Unfi
         return unfit("needs", f"the call needs {Capability.TOOL_USE}, which {name} lacks")
     if cause is Cause.QUOTA and endpoint_of(models[own]) == endpoint_of(models[name]):
         return unfit("endpoint", f"{name} is at the same endpoint, and {cause} is the endpoint's")
-    if worst is not None and before.worst_usd_micros is not None and worst >= before.worst_usd_micros:
+    if worst is not None and before.computed_usd_micros is not None and worst >= before.computed_usd_micros:
         return unfit("dearer", f"{name} would not cost less than {own}")
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     return unfit("guard", f"{name}: {trips[0].message}", trips[0]) if trips else ""
@@ -76,15 +76,15 @@ def _weighed(
     most = work.compiled.spec.agent(step.agent).max_output_tokens
     one = ev.Candidate(
         model=proposal.target,
-        usd_micros=proposal.worst_usd_micros,
+        usd_micros=proposal.computed_usd_micros,
         ruled_out=ruled_out,
         trip=None if trip is None else record(trip),
     )
     return ev.Weighed(
         before=before.target,
-        input_tokens=before.worst_tokens - most,
+        input_tokens=before.computed_tokens - most,
         output_tokens=most,
-        usd_micros=before.worst_usd_micros,
+        usd_micros=before.computed_usd_micros,
         candidates=(one,),
     )
 

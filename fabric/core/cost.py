@@ -4,20 +4,70 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fabric.core.token_parts import NO_PARTS, TokenParts
+
 TOKENS_PER_PRICE = 1_000_000
+CACHE_WRITE_FACTOR = 2
+"""A cache write without a price of its own costs so many times the input: the most that a provider asks (Anthropic, kept for an hour)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs. ``input_usd_micros_per_mtok`` is micro-dollars for a million input tokens."""
+    """What a model costs. ``input_usd_micros_per_mtok`` is micro-dollars for a million input tokens.
+
+    A kind of token without a price (None) costs what its side costs, and a cache write ``CACHE_WRITE_FACTOR`` times the input.
+    """
 
     input_usd_micros_per_mtok: int
     output_usd_micros_per_mtok: int
+    cached_usd_micros_per_mtok: int | None = None
+    cache_write_usd_micros_per_mtok: int | None = None
+    audio_in_usd_micros_per_mtok: int | None = None
+    reasoning_usd_micros_per_mtok: int | None = None
+    audio_out_usd_micros_per_mtok: int | None = None
 
-    def cost(self, input_tokens: int, output_tokens: int) -> int:
-        """Micro-dollars for that many tokens, rounded up."""
+    def cost(self, input_tokens: int, output_tokens: int, parts: TokenParts = NO_PARTS) -> int:
+        """Micro-dollars for that many tokens, rounded up. ``parts``: those among them that may have other prices."""
         raw = input_tokens * self.input_usd_micros_per_mtok + output_tokens * self.output_usd_micros_per_mtok
+        if parts is not NO_PARTS:
+            raw = max(0, raw + sum(tokens * (of_part - of_side) for tokens, of_part, of_side in self._parts(parts)))
         return -(-raw // TOKENS_PER_PRICE)
+
+    @property
+    def free(self) -> bool:
+        """Whether no token costs anything."""
+        return not any(getattr(self, name) for name in self.__dataclass_fields__)
+
+    def part_costs(self, parts: TokenParts) -> dict[str, int]:
+        """Micro-dollars of each part that has tokens, by its name, rounded up."""
+        kinds = zip(parts.__struct_fields__, self._parts(parts), strict=True)
+        return {kind: -(-tokens * each // TOKENS_PER_PRICE) for kind, (tokens, each, _) in kinds if tokens}
+
+    def _parts(self, parts: TokenParts) -> tuple[tuple[int, int, int], ...]:
+        """``(tokens, their price, the price of their side)`` of each part, in the order of its fields."""
+        side_in, side_out = self.input_usd_micros_per_mtok, self.output_usd_micros_per_mtok
+        return (
+            (parts.cached, _or(self.cached_usd_micros_per_mtok, side_in), side_in),
+            (
+                parts.cache_written,
+                _or(self.cache_write_usd_micros_per_mtok, side_in * CACHE_WRITE_FACTOR),
+                side_in,
+            ),
+            (parts.audio_in, _or(self.audio_in_usd_micros_per_mtok, side_in), side_in),
+            (parts.reasoning, _or(self.reasoning_usd_micros_per_mtok, side_out), side_out),
+            (parts.audio_out, _or(self.audio_out_usd_micros_per_mtok, side_out), side_out),
+        )
+
+    def worst_cost(self, input_tokens: int, output_tokens: int) -> int:
+        """Micro-dollars that a call of so many tokens may cost: all of its output may be reasoning."""
+        reasoning = self.reasoning_usd_micros_per_mtok
+        if reasoning is None or reasoning <= self.output_usd_micros_per_mtok:
+            return self.cost(input_tokens, output_tokens)
+        return self.cost(input_tokens, output_tokens, TokenParts(reasoning=output_tokens))
+
+
+def _or(price: int | None, otherwise: int) -> int:
+    return otherwise if price is None else price
 
 
 def worst_input_tokens(prompt_bytes: int) -> int:

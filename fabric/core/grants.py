@@ -86,6 +86,44 @@ class Held(Protocol):
         ...
 
 
+@value()
+class Billed:
+    """What a call was billed above its reservation: micro-dollars and tokens of both."""
+
+    usd_micros: int = 0
+    tokens: int = 0
+    reserved_usd_micros: int = 0
+    reserved_tokens: int = 0
+
+    def with_dearer(self, other: Billed) -> Billed:
+        """The dearer of two in each unit, with the reservation that each was billed above."""
+        usd = other if other.usd_micros > self.usd_micros else self
+        tokens = other if other.tokens > self.tokens else self
+        if usd is tokens:
+            return usd
+        return Billed(usd.usd_micros, tokens.tokens, usd.reserved_usd_micros, tokens.reserved_tokens)
+
+
+NEVER = Billed()
+"""Of a model that kept to its reservations."""
+
+
+class Lately(Protocol):
+    """What a process saw a fabric's models bill above their reservations, of late (``runtime/surprises.py``)."""
+
+    def dearest(self, model: str, now: int) -> Billed:
+        """The dearest such call. ``now``: microseconds since the epoch."""
+        ...
+
+
+class NothingSeen:
+    """Of a process that has seen nothing."""
+
+    def dearest(self, model: str, now: int) -> Billed:
+        """See ``Lately``."""
+        return NEVER
+
+
 class NothingHeld:
     """Of a process that shares nothing."""
 
@@ -107,6 +145,8 @@ class Shares:
     """What decisions took of grants and the process does not know of yet."""
     answers: dict[Want | TokenWant, Refusal | Given] = field(default_factory=dict)
     """What was answered about the input that is decided about."""
+    lately: Lately = field(default_factory=NothingSeen)
+    """What models billed above their reservations in runs of before."""
 
     def refusal(self, usd_micros: int) -> Refusal | None:
         """The first scope's that will not give so much; None: all of it is there. Lacking where that is not known."""

@@ -248,6 +248,10 @@ class CallFailed:
     """As the endpoint counted them, of an answer that cannot be used; 0: it did not say."""
     output_tokens: int = 0
     parts: TokenParts = NO_PARTS
+    cost_usd_micros: int | None = None
+    """What the endpoint says that it billed; None: it is computed from the tokens and the fabric's price."""
+    usage_problem: str = ""
+    """As of ``ModelReplied``."""
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 

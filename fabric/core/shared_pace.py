@@ -11,6 +11,7 @@ from typing import Any
 
 from fabric.core.breaker.passing import LOOKS, Key, Row, Settling, Step
 from fabric.core.breaker.signals import Tally
+from fabric.core.charging import Charge, charge
 from fabric.core.cost import Price
 from fabric.core.frozen import value
 from fabric.core.grants import FABRIC, SESSION
@@ -118,8 +119,7 @@ def spent(counting: tuple[Counting, ...], result: Result | None) -> Settling:
 
 def cost_of(one: Counting, result: Result) -> int | None:
     """Micro-dollars that an answer cost, as the run's own ledger has it; None: nobody was paid."""
-    if isinstance(result, ModelReplied):
-        if result.cost_usd_micros is not None:
-            return result.cost_usd_micros
-        return one.worst_usd_micros if one.price is None else one.price.cost(result.input_tokens, result.output_tokens)
-    return one.worst_usd_micros if isinstance(result, CallFailed) and result.billed else None
+    if not isinstance(result, ModelReplied | CallFailed):
+        return None
+    found = charge(one.price, Charge(one.worst_usd_micros, 0), result)
+    return found.usd_micros if found.billed or found.usd_micros else None

@@ -123,7 +123,7 @@ def needs(work: Work, step: Step, *, anew: bool = False) -> frozenset[Capability
 
 def more_usd_micros(work: Work, step: Step, failure: Failure, name: str) -> int:
     """What the call may cost at worst above what it might have cost before, micro-dollars."""
-    own, other = (_proposal(work, step, failure, model).worst_usd_micros or 0 for model in ("", name))
+    own, other = (_proposal(work, step, failure, model).computed_usd_micros or 0 for model in ("", name))
     return other - own
 
 
@@ -135,7 +135,7 @@ def found(work: Work, failure: Failure, trip: Trip, *, anew: bool = False) -> Fo
     assert issued is not None  # _nobody
     models = {model.name: model for model in work.compiled.spec.models}
     agent = work.compiled.spec.agent(step.agent)
-    worst = _proposal(work, step, failure, "").worst_tokens
+    worst = _proposal(work, step, failure, "").computed_tokens
     lost = Lost(
         model=issued.target,
         cause=trip.cause,
@@ -187,7 +187,7 @@ def _weighed(work: Work, lost: Lost, choice: Failover, trips: Mapping[str, Trip]
 
     def cost(name: str) -> int | None:
         price = work.compiled.prices.get(name)
-        return None if price is None else price.cost(lost.input_tokens, lost.output_tokens)
+        return None if price is None else price.worst_cost(lost.input_tokens, lost.output_tokens)
 
     over = [
         ev.Candidate(

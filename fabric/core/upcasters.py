@@ -82,6 +82,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("child_answered", 3): same,
     ("model_answered", 2): same,
     ("call_streamed", 1): same,
+    ("attempt_failed", 5): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -100,7 +101,7 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
-    "attempt_failed": 9,
+    "attempt_failed": 11,
     "call_issued": 2,
     "call_refused": 9,
     "escalation_opened": 9,

@@ -60,6 +60,7 @@ from fabric.runtime.loading import Damage, load, slim, texts_of
 from fabric.runtime.ports import Batch, Claimed, InboxItem
 from fabric.runtime.shares import entries_of, shares_of
 from fabric.runtime.snapshots import Cadence, live_refs, snapshot_of, unsent_refs
+from fabric.runtime.surprises import Surprises
 from fabric.runtime.undecided import Todo, Undecided
 from fabric.runtime.waking import is_late, moves, next_wake
 
@@ -75,9 +76,12 @@ class RunDriver:
         reads: Callable[[bytes], InboxInput] = INBOX.validate_json,
         format: int = FORMAT,
         held: Held | None = None,
+        surprises: Surprises | None = None,
     ) -> None:
         self._compiled, self._cadence = compiled, cadence
         self._held = held or NothingHeld()
+        self._surprises = surprises or Surprises()
+        self._lately = self._surprises.of("", "")
         self._todo = Undecided()
         self.contents = Contents()
         self.run = Run("")
@@ -129,7 +133,8 @@ class RunDriver:
         )
         self._durable = self.run.seq
         now = max(now, self.run.at)
-        self._todo.shares = shares_of(claimed, self._compiled.spec.policy, self._held)
+        self._lately = self._surprises.of(claimed.fabric_id, self._compiled.revision)
+        self._todo.shares = shares_of(claimed, self._compiled.spec.policy, self._held, self._lately)
         todo = self._read([*claimed.inbox, *self._arrivals.ripe(claimed.announced, now)])
         if self.run.state is RunState.QUEUED and todo and isinstance(todo[0][0], InputUnreadable):
             return self._damaged(Damage("input", 0, f"the run cannot start: {todo[0][0].reason}"), claimed)
@@ -316,6 +321,7 @@ class RunDriver:
     ) -> list[Effect]:
         """The batch, and when to be woken. The last batch of a run that rests, has ended, or drains, releases it. ``before``: the run before this."""
         rows = tuple(self._row(one) for one in emitted)
+        self._lately.note(before, self.run, now)
         self._waiting.extend((self.run.seq, command) for command in commands)
         at = self._next_wake()
         rests = resting(self.run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fabric.core.grants import FABRIC, SESSION, Held, Shares, scopes_of
+from fabric.core.grants import FABRIC, SESSION, Held, Lately, Shares, scopes_of
 from fabric.core.mechanisms import budget
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
@@ -15,7 +15,7 @@ from fabric.runtime.grant_ports import Cap
 from fabric.runtime.ports import Claimed
 
 
-def shares_of(claimed: Claimed, policy: FlowPolicy, held: Held) -> Shares:
+def shares_of(claimed: Claimed, policy: FlowPolicy, held: Held, lately: Lately) -> Shares:
     """What a claimed run shares with others."""
     scopes = scopes_of(
         budget.shared_caps(policy.budget),
@@ -24,7 +24,7 @@ def shares_of(claimed: Claimed, policy: FlowPolicy, held: Held) -> Shares:
         session_key=claimed.session_key,
         capped=claimed.capped,
     )
-    return Shares(scopes, claimed.fabric_id, held)
+    return Shares(scopes, claimed.fabric_id, held, lately=lately)
 
 
 def cap_of(scope: str, claimed: Claimed, policy: FlowPolicy) -> Cap | None:
@@ -92,6 +92,8 @@ def _answered(fact: Any) -> Price:
 
 
 def _failed(fact: Any) -> Price:
+    if fact.billed:
+        return fact.charged_usd_micros, SettledBy.ANSWERED
     return (None, SettledBy.UNKNOWN) if fact.charged_usd_micros else (0, SettledBy.ANSWERED)
 
 

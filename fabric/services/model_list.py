@@ -62,7 +62,7 @@ class PriceTold:
     @property
     def zero(self) -> bool:
         """Whether it costs nothing, because somebody wrote that."""
-        return self.price == Price(0, 0)
+        return self.price is not None and self.price.free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

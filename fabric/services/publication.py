@@ -103,7 +103,8 @@ def _cap(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     if spec.policy.budget.run_usd_micros:
         return
     for model in spec.models:
-        if where.price(model) not in (None, Price(0, 0)):
+        price = where.price(model)
+        if price is not None and not price.free:
             sentence = f"is 0, but model {model.name!r} costs money, so every call would be refused; give a cap in micro-dollars"
             yield Problem("policy.budget.run_usd_micros", sentence)
             return

@@ -45,6 +45,8 @@ MODEL_FAILURES: tuple[tuple[str, Cause, int | None], ...] = (
 LOOPS = ("same_call", "period_two", "changing_loop", "chatter", "same_id", "fruitless")
 """Habits: a step that has one keeps it."""
 CALL_FAULTS = ("unknown_tool", "bad_arguments", "flood", "twin_calls", "nameless_call", "eager_output")
+DEAR = 300_000
+"""Micro-dollars: more than any call is reserved at, and less than most caps."""
 CHAINING = 0.2
 """How many worlds have agents whose first calls refer to each other."""
 WRONG_DATA = [["of another shape"]]
@@ -87,10 +89,12 @@ class Agents:
         failed = self._failed_call(request)
         if failed is not None:
             return Reply(delay_s / 4, failed)
-        text, calls, finish = self._said(request)
         heard = sum(len(message.text) for message in request.messages) // 4
+        if self._strikes("refused_answer"):
+            return Reply(delay_s, _refused(request, heard))
+        text, calls, finish = self._said(request)
         spoken = min(request.max_output_tokens, (len(text) + 40 * len(calls)) // 4 + 1)
-        cost = 30_000_000 if self._strikes("cost_spike") else None
+        cost = 30_000_000 if self._strikes("cost_spike") else DEAR if self._strikes("dear_answer") else None
         result = ModelReplied(
             command_id=request.command_id,
             attempt=request.attempt,
@@ -358,3 +362,16 @@ HABITS: Mapping[str, Callable[[int, list[str]], tuple[ToolCall, ...]]] = {
     "fruitless": _fruitless,
 }
 """What a step caught in a loop proposes in each turn."""
+
+
+def _refused(request: ModelRequest, heard: int) -> CallFailed:
+    """An answer that nobody can use, with the usage that its endpoint reports: more tokens than were asked for."""
+    return CallFailed(
+        command_id=request.command_id,
+        attempt=request.attempt,
+        cause=Cause.MALFORMED_ANSWER,
+        message="the endpoint answered, but with nothing that can be used",
+        billed=True,
+        input_tokens=max(1, heard),
+        output_tokens=3 * request.max_output_tokens,
+    )

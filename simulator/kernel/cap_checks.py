@@ -24,12 +24,35 @@ def caps_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     purse.reserve(fact.command_id, (fact.reserved_usd_micros, fact.reserved_tokens), whose)
     if fact.kind == "call_issued" and fact.call == "tool":
         return ""  # It costs nothing.
+    if fact.kind == "call_issued":
+        purse.models[fact.command_id] = fact.target
     for scope, keys in zip(scopes, whose, strict=True):
         for unit, key in zip(UNITS, keys, strict=True):
             cap = purse.raised.get(key, fabrics_cap(seen.compiled.spec.policy.budget, scope, unit))
             if cap is not None and purse.used[key] > cap + purse.over[key]:
                 return f"{scope} has spent and reserved {purse.used[key]} {unit}, the cap is {cap}"
     return ""
+
+
+@on("call_issued")
+def dear_models_are_reserved_so(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A model that billed more than was reserved is reserved at that from then on."""
+    dearest = seen.purse.dearest.get(fact.target, (0, 0)) if fact.call == "model" else (0, 0)
+    reserved = fact.reserved_usd_micros, fact.reserved_tokens
+    if any(least > given for least, given in zip(dearest, reserved, strict=True)):
+        return f"{fact.target} is reserved at {reserved}, and has billed {dearest}"
+    return ""
+
+
+@on("attempt_failed")
+def refused_answers_are_booked(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """An attempt whose bill is known is charged that, and not its reservation."""
+    call = seen.run.pending.get(fact.command_id)
+    if not (fact.input_tokens and fact.output_tokens) or call is None:
+        return ""
+    price = seen.compiled.prices[call.issued.target]
+    bill = price.cost(fact.input_tokens, fact.output_tokens, fact.parts)
+    return "" if fact.charged_usd_micros == bill else f"{fact.charged_usd_micros} were charged, the bill is {bill}"
 
 
 @on("model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted", "child_answered")

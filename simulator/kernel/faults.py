@@ -36,6 +36,7 @@ FAULTS: Mapping[str, Fault] = {
     "filtered": Fault("model", "the endpoint's content filter refuses the request", 0.05),
     "dropped_stream": Fault("model", "the connection breaks in the middle of an answer that streams in", 0.4),
     "straggler": Fault("model", "an answer that takes many times as long as the others", 0.4),
+    "refused_answer": Fault("model", "an answer that cannot be used, whose bill is known", 0.3),
     # An answer that is not what was asked for.
     "malformed": Fault("answer", "JSON that is cut off", 0.4),
     "off_schema": Fault("answer", "JSON of another shape", 0.4),
@@ -62,6 +63,9 @@ FAULTS: Mapping[str, Fault] = {
     "objects": Fault("answer", "a judge, or what an oracle asks, says no", 0.5),
     "votes_for_nobody": Fault("answer", "a verdict, or a vote, for somebody who is no side", 0.5),
     "cost_spike": Fault("answer", "an answer that costs more than was reserved", 0.1),
+    "dear_answer": Fault(
+        "answer", "an answer that costs far more than was reserved, while its cap has room for it", 0.3
+    ),
     # Tools.
     "tool_error": Fault("tool", "the tool answers with an error", 0.3),
     "tool_timeout": Fault("tool", "the tool does not return before the call's deadline", 0.2),
@@ -127,6 +131,8 @@ LATER = (
     "dropped_stream",
 )
 """Faults that are drawn by themselves, so that the seeds without them stay as they were."""
+SELDOM = ("dear_answer", "refused_answer")
+"""Faults of few seeds, drawn behind all others, so that nearly every seed stays as it was."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""
 SCALES = (0.1, 0.3, 1.0)
@@ -169,7 +175,7 @@ def draw(rng: Random) -> Rates:
         {
             name: fault.top * (1.0 if name in OFTEN else scale)
             for name, fault in FAULTS.items()
-            if name not in LATER and rng.random() < (max(density, often) if name in OFTEN else density)
+            if name not in (*LATER, *SELDOM) and rng.random() < (max(density, often) if name in OFTEN else density)
         }
     )
 
@@ -179,4 +185,5 @@ def with_later(rates: Rates, rng: Random) -> Rates:
     if not rates.rates:
         return rates
     later = {name: FAULTS[name].top for name in LATER if rng.random() < 0.25}
+    later |= {name: FAULTS[name].top for name in SELDOM if rng.random() < 0.06}
     return Rates({**rates.rates, **later})

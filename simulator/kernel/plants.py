@@ -27,6 +27,7 @@ from simulator.kernel.grant_plants import GRANT_PLANTS, IN_GRANTS
 from simulator.kernel.judge_plants import JUDGE_PLANTS
 from simulator.kernel.layer_plants import LAYER_PLANTS
 from simulator.kernel.memory_plants import MEMORY_PLANTS
+from simulator.kernel.money_plants import MONEY_PLANTS
 from simulator.kernel.people_plants import IN_STORE as OF_PEOPLE
 from simulator.kernel.people_plants import PEOPLE_PLANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
@@ -153,6 +154,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **SAGA_PLANTS,
     **STREAM_PLANTS,
     **GRANT_PLANTS,
+    **MONEY_PLANTS,
     **DURABLE_PLANTS,
 }
 """Every planted bug by name."""

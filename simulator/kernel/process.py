@@ -198,7 +198,7 @@ class Process(Acting):
             claimed = replace(claimed, documents=world.store.documents(claimed.run_id))
         world.sometimes["from_snapshot"] += claimed.snapshot is not None
         cadence, book = damage_checks.cadence(world.setup.seed), self.shared.book
-        driver = RunDriver(compiled, cadence, **self._program, held=book)
+        driver = RunDriver(compiled, cadence, **self._program, held=book, surprises=self.shared.surprises)
         owned = self.owned[claimed.run_id] = Owned(driver, slim(claimed), damage=damage)
         self.step(owned, Taken(claimed, self.name, self._orphans.found.is_crowded(claimed.run_id)))
 

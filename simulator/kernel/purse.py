@@ -26,6 +26,10 @@ class Purse:
     """What was billed above reservations."""
     raised: dict[str, int] = field(default_factory=dict)
     """What people raised caps to."""
+    models: dict[str, str] = field(default_factory=dict)
+    """Whom each model call that is out goes to."""
+    dearest: dict[str, Amounts] = field(default_factory=dict)
+    """By model: the most that a call of it was billed above its reservation."""
 
     def reserve(self, command_id: str, amounts: Amounts, whose: tuple[Keys, ...]) -> None:
         """A call goes out, or a child begins. ``whose``: its caps, by ``keys_of``."""
@@ -40,6 +44,11 @@ class Purse:
         if found is None:
             return
         reserved, whose = found
+        model = self.models.pop(command_id, "")
+        if model:
+            above = [came_to if came_to > was else 0 for was, came_to in zip(reserved, amounts, strict=True)]
+            before = self.dearest.get(model, (0, 0))
+            self.dearest[model] = max(before[0], above[0]), max(before[1], above[1])
         for keys in whose:
             for key, was, came_to in zip(keys, reserved, amounts, strict=True):
                 self.used[key] += came_to - was

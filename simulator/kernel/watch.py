@@ -270,7 +270,7 @@ class Watch:
         result, price = reply.result, seen.compiled.prices.get(command.model)  # type: ignore[union-attr]
         if result.cost_usd_micros is not None or price is None:
             return  # A bill beyond the worst case is known by its answer alone, and that may be lost.
-        seen.billed += price.cost(result.input_tokens, result.output_tokens)
+        seen.billed += price.cost(result.input_tokens, result.output_tokens, result.parts)
 
     def _count(self, fact: Any) -> None:
         count: Counter[str] = self.world.sometimes

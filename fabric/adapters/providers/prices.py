@@ -18,6 +18,8 @@ from fabric.core.cost import Price
 from fabric.core.spec import ModelSpec
 
 _verified = re.compile(r"verified (?:on|from) (20[0-9]{2}-[0-9]{2}-[0-9]{2})")
+LISTED_TIERS = frozenset({"default", "standard", "standard_only", "on_demand", "flex", "batch"})
+"""Values of the option ``service_tier`` that cost at most what the list says: flex and batch cost half. Others, such as priority, need the fabric's price."""
 NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -37,10 +39,12 @@ def price_of(
 
     ``default_model`` and ``default_url`` are FABRIC_MODEL and FABRIC_MODEL_URL, for a model that names neither; ``urls`` are the operator's
     addresses of the other providers. A model behind an address that the list does not know has no price, whatever its name: somebody else's
-    "gpt-4o" costs what somebody else asks.
+    "gpt-4o" costs what somebody else asks. Nor has one whose service tier may cost more than the list says (``LISTED_TIERS``).
     """
     if spec.price is not None:
         return spec.price.price()
+    if spec.options.get("service_tier", "default") not in LISTED_TIERS:
+        return None
     found = listed(spec, default_model=default_model, default_url=default_url, urls=urls)
     return found.price if found else None
 
@@ -84,9 +88,18 @@ def list_version() -> str:
 
 
 def _dearest(price: Any) -> Price | None:
-    """The list's price without discounts: of tiers the dearest, of caching nothing."""
-    micros = [_micros(price.input_mtok), _micros(price.output_mtok)]
-    return None if micros[0] is None or micros[1] is None else Price(micros[0], micros[1])
+    """The list's price: of tiers the dearest, of cache writes what the longest-lived ones cost where the list has those."""
+    tokens_in, tokens_out = _micros(price.input_mtok), _micros(price.output_mtok)
+    if tokens_in is None or tokens_out is None:
+        return None
+    return Price(
+        tokens_in,
+        tokens_out,
+        cached_usd_micros_per_mtok=_micros(price.cache_read_mtok),
+        cache_write_usd_micros_per_mtok=_micros(price.cache_write_1h_mtok),
+        audio_in_usd_micros_per_mtok=_micros(price.input_audio_mtok),
+        audio_out_usd_micros_per_mtok=_micros(price.output_audio_mtok),
+    )
 
 
 def _micros(price: Any) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from fabric.core import events as ev
@@ -28,6 +29,7 @@ SHARED = frozenset({"fabric", "session", "workspace"})
 """Scopes whose sums all workers count together."""
 CHANGES = (Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL)
 """Reactions that put another model in place."""
+NOTHING_TOLD: Mapping[str, int] = MappingProxyType({})
 Pairs = dict[str, tuple[Any, Any]]
 """By field: what was recorded, and what follows."""
 
@@ -67,7 +69,7 @@ class Case:
     def cost(self, model: str) -> int | None:
         """Micro-dollars of the recorded tokens; None: it has no price."""
         price = self.prices.get(model)
-        return None if price is None else price.cost(self.weighed.input_tokens, self.weighed.output_tokens)
+        return None if price is None else price.worst_cost(self.weighed.input_tokens, self.weighed.output_tokens)
 
     def endpoint(self, model: str) -> tuple[str, str]:
         """Provider and address."""
@@ -260,26 +262,37 @@ def _does_not_fit(case: Case, name: str) -> bool:
     return _over(case, name) is not None
 
 
-def _over(case: Case, name: str) -> Any:
+def _over(case: Case, name: str, told: Mapping[str, int] = NOTHING_TOLD) -> Any:
+    """``told``: by unit, what the model billed in other runs, as a refusal says."""
     tokens = case.weighed.input_tokens + case.weighed.output_tokens
     budget, purse = case.spec.policy.budget, case.asked.ledger.purse
-    return purse.over(budget, case.step.stage, case.step.agent, case.cost(name) or 0, tokens)
+    usd, tokens = (
+        max(computed, purse.surprises[name, unit], told.get(unit, 0))
+        for unit, computed in ((USD, case.cost(name) or 0), (TOKENS, tokens))
+    )
+    return purse.over(budget, case.step.stage, case.step.agent, usd, tokens)
 
 
 def _too_dear(case: Case, name: str, trip: ev.TripRecord) -> bool:
     seen, details = trip.evidence, trip.evidence.details
     if trip.cause is Cause.PRICE_MISSING:
         return name not in case.prices
-    worst = {USD: case.cost(name), TOKENS: case.weighed.input_tokens + case.weighed.output_tokens}[seen.unit]
-    if worst is None or details.get("worst_case") != worst or details.get("target") != name:
+    computed = {USD: case.cost(name), TOKENS: case.weighed.input_tokens + case.weighed.output_tokens}[seen.unit]
+    if computed is None:
+        return False
+    # What other runs were billed stands in no journal but in the refusal: it has to speak against the call by its own numbers.
+    billed = details.get("billed")
+    told = {seen.unit: billed} if isinstance(billed, int) else NOTHING_TOLD
+    worst = max(computed, case.asked.ledger.purse.surprises[name, seen.unit], told.get(seen.unit, 0))
+    if details.get("worst_case") != worst or details.get("target") != name:
         return False
     if seen.scope in SHARED:
         parts = [details.get(part) for part in ("spent", "granted")]
         whole = sum(part for part in parts if isinstance(part, int)) + worst
         return seen.observed == whole and seen.limit is not None and (whole > seen.limit or not seen.limit)
-    over = _over(case, name)
-    told = (seen.scope, seen.unit, seen.limit, seen.observed)
-    return over is not None and told == (over.scope, over.unit, over.cap, over.would_be)
+    over = _over(case, name, told)
+    recorded = (seen.scope, seen.unit, seen.limit, seen.observed)
+    return over is not None and recorded == (over.scope, over.unit, over.cap, over.would_be)
 
 
 def _as_refused(case: Case, name: str, trip: ev.TripRecord) -> bool:

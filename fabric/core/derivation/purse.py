@@ -27,6 +27,8 @@ class Held:
 
     amounts: dict[str, int]
     scopes: tuple[str, ...]
+    model: str = ""
+    """Of a model call: who is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Purse:
     raised: dict[Cap, int] = field(default_factory=dict)
     given: dict[str, int] = field(default_factory=dict)
     """Of a child: what its parent reserved for it, by unit."""
+    surprises: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By model and unit: the dearest of its calls that were billed above their reservations."""
 
     def used(self, scope: str, unit: str) -> int:
         """Spent and reserved."""
@@ -107,7 +111,7 @@ def _budget_raised(purse: Purse, fact: ev.BudgetRaised) -> None:
 
 
 def _issued(purse: Purse, fact: ev.CallIssued) -> None:
-    _hold(purse, fact, f"agent:{fact.agent}")
+    _hold(purse, fact, f"agent:{fact.agent}", model=fact.target if fact.call == "model" else "")
 
 
 def _model_answered(purse: Purse, fact: ev.ModelAnswered) -> None:
@@ -126,16 +130,21 @@ def _charged(purse: Purse, fact: ev.AttemptFailed | ev.AttemptInterrupted | ev.C
     _settle(purse, fact.command_id, fact.charged_usd_micros, fact.charged_tokens)
 
 
-def _hold(purse: Purse, fact: Any, *more: str) -> None:
+def _hold(purse: Purse, fact: Any, *more: str, model: str = "") -> None:
     stage = fact.step_id.partition(".")[0]
     amounts = {USD: fact.reserved_usd_micros, TOKENS: fact.reserved_tokens}
-    purse.held[fact.command_id] = Held(amounts, ("run", f"stage:{stage}", *more))
+    purse.held[fact.command_id] = Held(amounts, ("run", f"stage:{stage}", *more), model)
 
 
 def _settle(purse: Purse, command_id: str, usd_micros: int, tokens: int) -> None:
     """What was over before is not settled again."""
     held = purse.held.pop(command_id, None)
-    for scope in held.scopes if held is not None else ():
+    if held is None:
+        return
+    for unit, amount in ((USD, usd_micros), (TOKENS, tokens)):
+        if held.model and amount > held.amounts[unit]:
+            purse.surprises[held.model, unit] = max(purse.surprises[held.model, unit], amount)
+    for scope in held.scopes:
         purse.spent[scope, USD] += usd_micros
         purse.spent[scope, TOKENS] += tokens
 

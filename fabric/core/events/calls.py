@@ -302,8 +302,16 @@ class AttemptFailed:
     """Models that may stand in for the one that was asked, and whose call a circuit breaker would have refused then."""
     partial: bool = False
     """True: a part of the answer had come. What is done about it is decided like any failure; nobody asks again by themselves."""
+    billed: bool = False
+    """True: it is charged what the endpoint billed. False: its reservation, or nothing."""
+    input_tokens: int = 0
+    """As the endpoint counted them; 0: it did not say."""
+    output_tokens: int = 0
+    parts: TokenParts = NO_PARTS
+    usage_problem: str = ""
+    """As of ``model_answered``."""
     kind: ClassVar[str] = "attempt_failed"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
 
 @value(kw_only=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fabric.core import agent_loop, calls, command_ids, mutations, reactions, streamed, unwinding
 from fabric.core import events as ev
+from fabric.core.charging import NOTHING
 from fabric.core.failure import Failure, of_call, record
 from fabric.core.fingerprint import encode
 from fabric.core.handlers import clocks, errands
@@ -21,7 +24,7 @@ RAW_CHARS = 4_000
 def replied(work: Work, given: ModelReplied) -> None:
     """Journals what a model answered and reacts to what was wrong with it."""
     size = len(given.text.encode()) + sum(len(encode(call.args or call.raw_args)) for call in given.calls)
-    if _too_large(work, given, size, billed=True):
+    if _too_large(work, given, size):
         return
     pending = _answers(work, given)
     if pending is None:
@@ -53,14 +56,21 @@ def _broken_off(given: ModelReplied, differs: str) -> CallFailed:
         raw=encode({"text": given.text, "calls": told}).decode()[:RAW_CHARS],
         billed=True,
         partial=True,
+        **_bill(given),
     )
+
+
+def _bill(given: ModelReplied) -> dict[str, Any]:
+    """What an answer cost that is refused: the same as if it were not."""
+    names = ("input_tokens", "output_tokens", "parts", "cost_usd_micros", "usage_problem")
+    return {name: getattr(given, name) for name in names}
 
 
 def finished(work: Work, given: ToolFinished) -> None:
     """Journals what a tool gave back."""
     if errands.answered(work, given):
         return
-    if _too_large(work, given, 0 if given.error else len(encode(given.result)), billed=False):
+    if _too_large(work, given, 0 if given.error else len(encode(given.result))):
         return
     pending = _answers(work, given)
     if pending is None:
@@ -90,6 +100,7 @@ def failed(work: Work, given: CallFailed) -> None:
 
 def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
     issued = pending.issued
+    charged = calls.charge_of(work, issued, given) if issued.call == "model" else NOTHING
     fact = ev.AttemptFailed(
         command_id=given.command_id,
         attempt=given.attempt,
@@ -99,8 +110,13 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         message=given.message,
         status=given.status,
         retry_after_s=given.retry_after_s,
-        charged_usd_micros=issued.reserved_usd_micros if given.billed else 0,
-        charged_tokens=issued.reserved_tokens if given.billed else 0,
+        charged_usd_micros=charged.usd_micros,
+        charged_tokens=charged.tokens,
+        billed=charged.billed,
+        input_tokens=given.input_tokens,
+        output_tokens=given.output_tokens,
+        parts=given.parts,
+        usage_problem=given.usage_problem,
         trip=None if given.trip is None else record(given.trip),
         breaker_wait_s=given.breaker_wait_s,
         shut=given.shut,
@@ -119,7 +135,7 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         _react_to(work, late or of_call(issued, fact))
 
 
-def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int, *, billed: bool) -> bool:
+def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> bool:
     """Whether an answer has more bytes than a run keeps of one; it then counts as an attempt without an answer."""
     most = work.compiled.spec.policy.limits.content_bytes
     if size <= most:
@@ -129,7 +145,8 @@ def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int, *, bil
         attempt=given.attempt,
         cause=Cause.PAYLOAD_CAP,
         message=f"the answer has {size:,} bytes, and at most {most:,} are kept of one",
-        billed=billed,
+        billed=isinstance(given, ModelReplied),
+        **(_bill(given) if isinstance(given, ModelReplied) else {}),
         outcome=mutations.outcome_of(given) if isinstance(given, ToolFinished) else Outcome.UNKNOWN,
     )
     failed(work, refused)

@@ -1,8 +1,9 @@
 """Hard pre-execution budget gate: a call goes out only if its worst case fits every cap it falls under (S0 "Retry Budget With Backoff").
 
 Stops: spending past a cap, by any number of concurrent calls, because each is reserved at its worst case before it is issued and settled when its
-result is journaled; an unknown outcome is settled at the worst case. Money is micro-dollars. Does not stop: an endpoint that bills more than
-the reservation; the overrun is recorded and the next call is refused. Scopes that cross runs (fabric-hour, session, workspace) are asked for
+result is journaled; an unknown outcome is settled at the worst case. Money is micro-dollars. An endpoint that bills more than the reservation
+surprises once: from then on each call of that model is reserved at what its dearest such call was billed. Does not stop: that first surprise, and
+calls that are out with it. Scopes that cross runs (fabric-hour, session, workspace) are asked for
 (``core/grants.py``), after the run's own have passed.
 """
 
@@ -12,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, cap_key, fabrics_cap
+from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, amount_words, cap_key, fabrics_cap
 from fabric.core.frozen import replace, value
-from fabric.core.grants import FABRIC, SESSION, WORKSPACE, Refusal
+from fabric.core.grants import FABRIC, NEVER, SESSION, WORKSPACE, Billed, Refusal, Shares
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Budget as Config
 from fabric.core.taxonomy import Cause
@@ -41,6 +42,8 @@ class Reservation:
     tokens: int
     stage: str
     agent: str
+    model: str = ""
+    """Of a model call: who is asked."""
 
 
 @value()
@@ -64,6 +67,8 @@ class State:
     tokens_by_agent: Mapping[str, int] = field(default_factory=dict)
     raised: Mapping[str, int] = field(default_factory=dict)
     """What a person raised other caps to, by ``budget_caps.cap_key``."""
+    surprises: Mapping[str, Billed] = field(default_factory=dict)
+    """By model: the dearest of its calls that were billed above their reservations."""
 
 
 def shared_caps(config: Config) -> Mapping[str, int | None]:
@@ -91,7 +96,8 @@ def observe(state: State, event: Event) -> State:
         return replace(state, reserved={**state.reserved, fact.command_id: held})
     if fact.kind == "call_issued":
         stage = fact.step_id.partition(".")[0]
-        held = Reservation(fact.reserved_usd_micros, fact.reserved_tokens, stage, fact.agent)
+        model = fact.target if fact.call == "model" else ""
+        held = Reservation(fact.reserved_usd_micros, fact.reserved_tokens, stage, fact.agent, model)
         return replace(state, reserved={**state.reserved, fact.command_id: held})
     if fact.kind == "run_ended":  # What is still out then nobody settles: it ended where it stood.
         for held in state.reserved.values():
@@ -118,6 +124,7 @@ def _actual(fact: Any) -> tuple[int, int]:
 def _settled(state: State, held: Reservation, cost: int, tokens: int) -> State:
     return replace(
         state,
+        surprises=_surprised(state.surprises, held, cost, tokens),
         spent_usd_micros=state.spent_usd_micros + cost,
         spent_tokens=state.spent_tokens + tokens,
         overrun_usd_micros=state.overrun_usd_micros + max(0, cost - held.usd_micros),
@@ -126,6 +133,28 @@ def _settled(state: State, held: Reservation, cost: int, tokens: int) -> State:
         tokens_by_stage=_plus(state.tokens_by_stage, held.stage, tokens),
         tokens_by_agent=_plus(state.tokens_by_agent, held.agent, tokens) if held.agent else state.tokens_by_agent,
     )
+
+
+def _surprised(known: Mapping[str, Billed], held: Reservation, cost: int, tokens: int) -> Mapping[str, Billed]:
+    found = billed_above(held.usd_micros, held.tokens, cost, tokens) if held.model else NEVER
+    if found is NEVER:
+        return known
+    return {**known, held.model: known.get(held.model, NEVER).with_dearer(found)}
+
+
+def billed_above(reserved_usd: int, reserved_tokens: int, usd: int, tokens: int) -> Billed:
+    """What a call was billed above its reservation, in the units in which it was; ``NEVER``: in none."""
+    if usd <= reserved_usd and tokens <= reserved_tokens:
+        return NEVER
+    money = (usd, reserved_usd) if usd > reserved_usd else (0, 0)
+    counted = (tokens, reserved_tokens) if tokens > reserved_tokens else (0, 0)
+    return Billed(money[0], counted[0], money[1], counted[1])
+
+
+def dearest(state: State, model: str, shares: Shares | None, now: int) -> Billed:
+    """The dearest call of a model that was billed above its reservation, in this run and of late; a call of it is reserved at no less."""
+    here = state.surprises.get(model, NEVER) if state.surprises else NEVER
+    return here if shares is None else here.with_dearer(shares.lately.dearest(model, now))
 
 
 def _plus(sums: Mapping[str, int], name: str, more: int) -> Mapping[str, int]:
@@ -184,15 +213,49 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         return Trip(NAME, Cause.PRICE_MISSING, Evidence(scope=f"model:{proposal.target}"), message)
     for scope, cap, used, unit, worst in _scopes(config, state, proposal):
         if used + worst > cap:
-            message = (
-                f"{scope} budget: the next call may take {_amount(worst, unit)}, "
-                f"but {_amount(max(0, cap - used), unit)} of {_amount(cap, unit)} is left"
-            )
-            details: dict[str, Any] = {"worst_case": worst, "target": proposal.target}
+            seen = _surprise(state, proposal, view)
+            details: dict[str, Any] = {"worst_case": worst, "target": proposal.target, **_told(seen, proposal, unit)}
+            message = _message(state, scope, cap, used, unit, worst, seen)
             return Trip(NAME, Cause.BUDGET_GATE, Evidence(cap, used + worst, unit, scope, details=details), message)
     worst_usd, shares = proposal.worst_usd_micros, view.shares
     refused = shares.refusal(worst_usd) if shares is not None and worst_usd else None
     return PASS if refused is None else _not_granted(refused, proposal)
+
+
+def _surprise(state: State, proposal: Proposal, view: View) -> Billed:
+    """What the next call's model billed above a reservation; of a tool call, which is free, what any model did."""
+    if proposal.kind == "model":
+        return dearest(state, proposal.target, view.shares, view.now)
+    return max(state.surprises.values(), key=lambda one: (one.usd_micros, one.tokens), default=NEVER)
+
+
+def _told(seen: Billed, proposal: Proposal, unit: str) -> dict[str, int]:
+    """The numbers of a surprise as evidence, where it bears on this refusal."""
+    if seen is NEVER:
+        return {}
+    if unit == "tokens":
+        return {"billed": seen.tokens, "reserved": seen.reserved_tokens, "computed": proposal.computed_tokens}
+    computed = proposal.computed_usd_micros or 0
+    return {"billed": seen.usd_micros, "reserved": seen.reserved_usd_micros, "computed": computed}
+
+
+def _message(state: State, scope: str, cap: int, used: int, unit: str, worst: int, seen: Billed) -> str:
+    """Why a call does not fit a cap: what is gone, what it may take, and whether the endpoint bills more than was reserved."""
+    billed, reserved = (
+        (seen.tokens, seen.reserved_tokens) if unit == "tokens" else (seen.usd_micros, seen.reserved_usd_micros)
+    )
+    why = ""
+    if billed:
+        why = f": the endpoint billed {amount_words(billed, unit)} for a call for which {amount_words(reserved, unit)} had been reserved"
+    advice = f"raise the cap{' or set call_usd_micros' if billed and unit == 'usd_micros' else ''}"
+    gone = "spent and reserved" if any(one.usd_micros or one.tokens for one in state.reserved.values()) else "spent"
+    if used > cap:
+        more = why or f": {amount_words(used - cap, unit)} more than was reserved"
+        return f"{scope} budget: {gone} {amount_words(used, unit)} of {amount_words(cap, unit)}{more}; {advice}"
+    if billed and scope != CALL:
+        return f"{scope} budget: {gone} {amount_words(used, unit)} of {amount_words(cap, unit)}, and the next call may take {amount_words(worst, unit)}{why}; {advice}"
+    left = f"{amount_words(cap - used, unit)} of {amount_words(cap, unit)} is left"
+    return f"{scope} budget: the next call may take {amount_words(worst, unit)}, but {left}{why}"
 
 
 SHARED: Mapping[str, str] = {
@@ -210,10 +273,10 @@ def _not_granted(refused: Refusal, proposal: Proposal) -> Trip:
     details: dict[str, Any] = {"worst_case": worst, "target": proposal.target, "budget": refused.scope}
     details |= {"spent": refused.spent, "granted": refused.granted, "asked_at": refused.asked_at}
     left = refused.unasked or (
-        f"{_amount(max(0, refused.cap - used), 'usd_micros')} of {_amount(refused.cap, 'usd_micros')} is left "
-        f"(spent {_amount(refused.spent, 'usd_micros')}, held by workers {_amount(refused.granted, 'usd_micros')})"
+        f"{amount_words(max(0, refused.cap - used), 'usd_micros')} of {amount_words(refused.cap, 'usd_micros')} is left "
+        f"(spent {amount_words(refused.spent, 'usd_micros')}, held by workers {amount_words(refused.granted, 'usd_micros')})"
     )
-    message = f"{SHARED[kind]}: the next call may take {_amount(worst, 'usd_micros')}, but {left}"
+    message = f"{SHARED[kind]}: the next call may take {amount_words(worst, 'usd_micros')}, but {left}"
     window = "1 h" if refused.hourly else ""
     evidence = Evidence(refused.cap, used + worst, "usd_micros", kind, window, details)
     return Trip(NAME, Cause.BUDGET_GATE, evidence, message)
@@ -240,7 +303,3 @@ def scopes_of(stage: str, agent: str) -> tuple[tuple[str, CapUnit], ...]:
     whose = (f"{STAGE}:{stage}", f"{AGENT}:{agent}") if agent else (f"{STAGE}:{stage}",)
     money: tuple[tuple[str, CapUnit], ...] = tuple((one, "usd_micros") for one in (RUN, CALL, *whose))
     return (*money, *((one, "tokens") for one in (RUN, *whose)))
-
-
-def _amount(value: int, unit: str) -> str:
-    return f"${value / 1_000_000:.6f}" if unit == "usd_micros" else f"{value:,} tokens"

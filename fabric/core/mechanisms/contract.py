@@ -95,6 +95,9 @@ class Proposal:
     worst_usd_micros: int | None = 0
     """What it may cost at worst; None: it has no price."""
     worst_tokens: int = 0
+    computed_usd_micros: int | None = 0
+    """Of a model call: what its price makes of its worst case. ``worst_usd_micros`` is more where the model has billed more than was reserved."""
+    computed_tokens: int = 0
     branches: int = 0
     agents: tuple[str, ...] = ()
     """Spawn: whom; each once."""

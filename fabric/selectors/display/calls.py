@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fabric.selectors.display.row import Display, Fact
@@ -53,8 +54,31 @@ def _call_streamed(fact: Fact) -> str:
     return f"{fact['tool']} is asked for while the answer is still coming in{waits}"
 
 
+PART_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "cached": "from the cache",
+        "cache_written": "to the cache",
+        "audio_in": "audio in",
+        "reasoning": "reasoning",
+        "audio_out": "audio out",
+    }
+)
+"""Kinds of tokens that may have prices of their own, in words; total by test."""
+
+
+def _parts(fact: Fact) -> str:
+    """``, 900 of them from the cache``, and why the endpoint's count is not believed."""
+    parts = fact.get("parts") or {}
+    said = [f"{parts[kind]:,} {says}" for kind, says in PART_WORDS.items() if parts.get(kind)]
+    of_them = f", of them {', '.join(said)}" if said else ""
+    problem = fact.get("usage_problem") or ""
+    return f"{of_them}; {problem}" if problem else of_them
+
+
 def _model_answered(fact: Fact) -> str:
-    used = f"{fact['input_tokens']:,} + {fact['output_tokens']:,} tokens, {dollars(fact['cost_usd_micros'])}"
+    used = (
+        f"{fact['input_tokens']:,} + {fact['output_tokens']:,} tokens, {dollars(fact['cost_usd_micros'])}{_parts(fact)}"
+    )
     if fact["verdict"] == "calls":
         tools = list(dict.fromkeys(call["tool"] for call in fact["calls"]))
         return f"proposed {count(len(fact['calls']), 'call')} ({', '.join(tools)}): {used}"
@@ -108,7 +132,7 @@ def _attempt_failed(fact: Fact) -> str:
     status = str(fact["status"]) if fact["status"] else ""
     after = f"Retry-After {duration(fact['retry_after_s'])}" if fact["retry_after_s"] is not None else ""
     part = "a part of the answer had come" if fact.get("partial") else ""
-    told = joined(status, after, part, charged(fact))
+    told = joined(status, after, part, charged(fact), fact.get("usage_problem") or "")
     return f"attempt {fact['attempt']} failed, {words(fact['cause'])}: {cut(fact['message'])}" + (
         f" ({told})" if told else ""
     )

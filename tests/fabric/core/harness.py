@@ -47,6 +47,7 @@ from fabric.runtime.happenings import (
 )
 from fabric.runtime.ports import Batch, Claimed, Document, InboxItem, StoredRow
 from fabric.runtime.snapshots import Cadence
+from fabric.runtime.surprises import Surprises
 from simulator.kernel.breakers import VirtualBreakers
 from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES
@@ -75,6 +76,8 @@ class World(Told):
     """Deliver the results of calls that were aborted."""
     till: Till | None = None
     """What the run shares with others; None: no money, and retry tokens as the rule has them."""
+    surprises: Surprises = field(default_factory=Surprises)
+    """What its process saw models bill above their reservations."""
     breakers: VirtualBreakers | None = None
     """The circuit breakers of its process; None: there are none."""
     people: Mapping[str, str | None] | None = None
@@ -206,7 +209,7 @@ class World(Told):
         self.fence += 1
         kept = ((r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows)
         stored = tuple(StoredRow(*one) for one in kept)
-        self.driver = RunDriver(self.compiled, self.cadence, held=self.desk)
+        self.driver = RunDriver(self.compiled, self.cadence, held=self.desk, surprises=self.surprises)
         inbox, self.inbox = tuple(self.inbox), []
         claimed = Claimed(
             run_id="run-1",

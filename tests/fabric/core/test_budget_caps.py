@@ -129,7 +129,7 @@ def test_a_cap_that_cannot_be_given_changes_nothing_and_the_question_stays(cap, 
 def test_a_stage_has_no_more_than_its_run_unless_that_is_raised_with_it():
     more = NamedCap("stage:fan_out", "usd_micros", MONEY + 1)
     world = poor(stage_usd_micros=10).decide(caps=(more,)).go()
-    assert "is above the $10.000000 that the run itself may spend: raise that too" in ignored(world)[0]
+    assert "is above the $10.00 that the run itself may spend: raise that too" in ignored(world)[0]
     both = poor(stage_usd_micros=10).decide(cap_usd_micros=MONEY + 1, caps=(more,)).go()
     assert [fact.cap_usd_micros for fact in both.of(ev.CapRaised)] == [MONEY + 1]
     assert [fact.cap for fact in both.of(ev.BudgetRaised)] == [MONEY + 1]

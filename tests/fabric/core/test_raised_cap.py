@@ -45,9 +45,9 @@ def test_without_a_cap_the_old_one_stays():
 @pytest.mark.parametrize(
     ("cap", "more", "said"),
     [
-        (99, {}, "is not above the present one of $0.000100"),
-        (100, {}, "is not above the present one of $0.000100"),
-        (501, {"session_usd_micros": 500}, "is above the $0.000500 that its session may spend"),
+        (99, {}, "is not above the present one of $0.0001"),
+        (100, {}, "is not above the present one of $0.0001"),
+        (501, {"session_usd_micros": 500}, "is above the $0.0005 that its session may spend"),
         (10**15 + 1, {}, "any run may spend"),
     ],
 )

@@ -135,7 +135,7 @@ def test_the_evidence_of_a_refusal_says_where_the_budget_stood():
     assert (seen.details["spent"], seen.details["granted"]) == (0, 0)
     assert seen.details["asked_at"] == 1_800_000_000_000_042
     assert "what this fabric may spend in an hour: the next call may take $" in trip.message
-    assert "of $0.000050 is left" in trip.message
+    assert "of $0.00005 is left" in trip.message
 
 
 def test_a_refused_scope_is_asked_once_and_does_not_spin():

@@ -52,9 +52,9 @@ def test_the_run_goes_on_with_more_money(decide, actor, item):
 @pytest.mark.parametrize(
     ("cap", "said"),
     [
-        (1, "is not above the present one of $0.000100"),
-        (100, "is not above the present one of $0.000100"),
-        (5_000_001, "is above the $5.000000 that its session may spend"),
+        (1, "is not above the present one of $0.0001"),
+        (100, "is not above the present one of $0.0001"),
+        (5_000_001, "is above the $5.00 that its session may spend"),
     ],
 )
 def test_too_little_and_more_than_the_session_has(decide, item, cap, said):

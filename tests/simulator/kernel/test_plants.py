@@ -27,6 +27,8 @@ FOUND_BY = {
     "old_epoch_accepted": {"answers_what_is_out", "settled_once"},
     "child_cancel_not_sent": {"told_to_stop"},
     "caps_of_its_own": {"caps_hold_over_the_tree"},
+    "dearest_call_forgotten": {"dear_models_are_reserved_so"},
+    "refused_answer_at_reservation": {"refused_answers_are_booked"},
     "withdrawn_stays": {"withdrawn_is_not_taken"},
     "orphan_not_reclaimed": {"liveness"},
     "progress_counts_takeover": {"claims_counted"},
@@ -186,6 +188,8 @@ def _of_kind(kind: str) -> Callable[[Setup], bool]:
 
 WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "old_epoch_accepted": lambda setup: setup.rates["late_result"] > 0,
+    "dearest_call_forgotten": lambda setup: setup.rates["dear_answer"] > 0,
+    "refused_answer_at_reservation": lambda setup: setup.rates["refused_answer"] > 0,
     "suspects_together": lambda setup: len(setup.runs) > 1 and _dies(setup),
     "refusal_settles_doubt": _changes_something,
     "memory_written_late": _remembers,

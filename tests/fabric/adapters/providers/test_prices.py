@@ -46,7 +46,26 @@ def test_of_tiers_the_dearest_is_charged():
     found = price_of(
         ModelSpec(name="main", model="gemini-2.5-pro", base_url="https://generativelanguage.googleapis.com/")
     )
-    assert found == Price(2_500_000, 15_000_000)
+    assert found == Price(2_500_000, 15_000_000, cached_usd_micros_per_mtok=250_000)
+
+
+def test_the_list_s_prices_of_cached_and_audio_tokens_are_used():
+    opus = price_of(ModelSpec(name="main", provider="anthropic", model="claude-opus-4-8"))
+    # A cache may keep for five minutes or for an hour: the dearer is charged.
+    assert opus == Price(
+        5_000_000, 25_000_000, cached_usd_micros_per_mtok=500_000, cache_write_usd_micros_per_mtok=10_000_000
+    )
+    flash = price_of(ModelSpec(name="main", provider="google", model="gemini-2.5-flash"))
+    assert flash is not None
+    assert flash.audio_in_usd_micros_per_mtok == 1_000_000
+
+
+@pytest.mark.parametrize(("tier", "known"), [("flex", True), ("default", True), ("priority", False), ("auto", False)])
+def test_a_service_tier_that_may_cost_more_than_the_list_says_needs_the_fabric_s_price(tier, known):
+    spec = ModelSpec(name="main", model="gpt-4o-mini", options={"service_tier": tier})
+    assert (price_of(spec) is not None) is known
+    own = ModelPrice(input_usd_per_mtok="1", output_usd_per_mtok="2")
+    assert price_of(spec.model_copy(update={"price": own})) == Price(1_000_000, 2_000_000)
 
 
 VENDORS = {"anthropic": "https://api.anthropic.com", "google": "https://generativelanguage.googleapis.com"}

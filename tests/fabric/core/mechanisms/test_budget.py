@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.core import events as ev
+from fabric.core.grants import NEVER
 from fabric.core.mechanisms import budget
 from fabric.core.policy import Budget
 from fabric.core.taxonomy import Cause
@@ -30,7 +31,7 @@ def test_a_call_that_just_fits_passes_and_one_micro_dollar_more_does_not():
     assert check(config, budget.State(), worst_usd_micros=100) is PASS
     verdict = check(config, budget.State(), worst_usd_micros=101)
     assert (verdict.cause, verdict.evidence.limit, verdict.evidence.observed) == (Cause.BUDGET_GATE, 100, 101)
-    assert verdict.message == "run budget: the next call may take $0.000101, but $0.000100 of $0.000100 is left"
+    assert verdict.message == "run budget: the next call may take $0.000101, but $0.0001 of $0.0001 is left"
 
 
 def test_what_is_reserved_is_as_good_as_spent():
@@ -70,7 +71,7 @@ def test_an_overrun_is_recorded_and_the_next_call_is_refused():
     assert (state.spent_usd_micros, state.overrun_usd_micros) == (150, 90)
     verdict = check(Budget(run_usd_micros=100), state, worst_usd_micros=0)
     assert verdict.cause is Cause.BUDGET_GATE
-    assert "$0.000000 of $0.000100 is left" in verdict.message
+    assert "spent $0.00015 of $0.0001: the endpoint billed $0.00015 for a call for which $0.00006" in verdict.message
 
 
 def test_a_model_without_a_price_is_refused():
@@ -149,3 +150,70 @@ def test_no_order_of_calls_that_keep_to_their_reservation_passes_the_cap(cap, ac
         assert state.spent_usd_micros + reserved_now <= cap
         assert reserved_now == sum(amount for _, amount in out)
     assert state.overrun_usd_micros == 0
+
+
+# -- endpoints that bill more than was reserved ------------------------------------------------------------------------
+
+DOLLAR, RESERVED, BILLED = 1_000_000, 30_000, 270_000
+
+
+def spiked(times, state=None, model="small"):
+    """So many calls that were billed at nine times their reservation."""
+    state = state or budget.State()
+    for n in range(times):
+        state = held(state, f"s{n}", RESERVED, 100, target=model)
+        state = budget.observe(state, at(answered(f"s{n}", cost=BILLED, tokens=(100, 800))))
+    return state
+
+
+def test_a_model_that_billed_more_than_was_reserved_is_reserved_at_that_from_then_on():
+    found = budget.dearest(spiked(1), "small", None, 0)
+    assert (found.usd_micros, found.reserved_usd_micros) == (BILLED, RESERVED)
+    assert (found.tokens, found.reserved_tokens) == (900, 100)
+    # Each model by itself.
+    assert budget.dearest(spiked(1), "large", None, 0) is NEVER
+
+
+def test_a_call_that_kept_to_its_reservation_raises_nothing():
+    state = budget.observe(held(usd=60, tokens=60), at(answered("a", cost=60, tokens=(50, 10))))
+    assert budget.dearest(state, "small", None, 0) is NEVER
+
+
+def test_the_dearest_bill_counts_and_not_the_last():
+    state = budget.observe(held(spiked(1), "b", 300_000), at(answered("b", cost=300_001)))
+    state = budget.observe(held(state, "c", 10), at(answered("c", cost=20)))
+    assert budget.dearest(state, "small", None, 0).usd_micros == 300_001
+
+
+def test_an_attempt_that_failed_and_was_billed_more_counts_as_well():
+    state = budget.observe(held(usd=60, tokens=60), at(failed("a", charged=500, tokens=700)))
+    assert budget.dearest(state, "small", None, 0).usd_micros == 500
+
+
+def test_a_refusal_says_what_the_endpoint_billed_and_what_to_do():
+    verdict = check(Budget(run_usd_micros=DOLLAR), spiked(3), worst_usd_micros=BILLED, computed_usd_micros=34_000)
+    assert verdict.message == (
+        "run budget: spent $0.81 of $1.00, and the next call may take $0.27: the endpoint billed $0.27 for a call "
+        "for which $0.03 had been reserved; raise the cap or set call_usd_micros"
+    )
+    told = {"billed": BILLED, "reserved": RESERVED, "computed": 34_000, "worst_case": BILLED, "target": "small"}
+    assert verdict.evidence.details == told
+
+
+@pytest.mark.parametrize("kind", ["model", "tool"])
+def test_a_run_over_its_cap_says_by_how_much_and_why_whatever_is_next(kind):
+    worst = BILLED if kind == "model" else 0
+    verdict = check(Budget(run_usd_micros=DOLLAR), spiked(4), kind=kind, worst_usd_micros=worst)
+    assert verdict.message == (
+        "run budget: spent $1.08 of $1.00: the endpoint billed $0.27 for a call for which $0.03 had been reserved; "
+        "raise the cap or set call_usd_micros"
+    )
+
+
+def test_a_cap_of_one_call_stops_a_model_after_its_first_surprise():
+    config = Budget(run_usd_micros=DOLLAR, call_usd_micros=50_000)
+    verdict = check(config, spiked(1), worst_usd_micros=BILLED, computed_usd_micros=34_000)
+    assert verdict.evidence.scope == "call"
+    assert verdict.message.startswith(
+        "call budget: the next call may take $0.27, but $0.05 of $0.05 is left: the endpoint"
+    )

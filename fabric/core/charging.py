@@ -1,0 +1,48 @@
+"""What one attempt of a model call is charged: as its endpoint billed it where that is known, else as it was reserved."""
+
+from __future__ import annotations
+
+from fabric.core.cost import Price
+from fabric.core.frozen import value
+from fabric.core.inputs import CallFailed, ModelReplied
+
+
+@value()
+class Charge:
+    """Money and tokens of one attempt."""
+
+    usd_micros: int
+    tokens: int
+    billed: bool = False
+    """True: the endpoint said so. False: it is the reservation, or nothing."""
+
+
+NOTHING = Charge(0, 0)
+
+
+def charge(price: Price | None, reserved: Charge, given: ModelReplied | CallFailed) -> Charge:
+    """Charges an attempt. ``reserved``: its worst case; ``price`` None: the model has none, so that only the reservation is known.
+
+    An answer that was refused is charged as it was billed. Where only one side of its tokens is known, the other may be anything: it is charged at
+    least its reservation, unless nothing was billed.
+    """
+    tokens = given.input_tokens + given.output_tokens
+    if isinstance(given, ModelReplied):
+        usd = given.cost_usd_micros
+        if usd is None:
+            usd = reserved.usd_micros if price is None else price.cost(*_tokens(given), given.parts)
+        return Charge(usd, tokens, billed=True)
+    least = reserved if given.billed else NOTHING
+    if given.cost_usd_micros is None and (price is None or not tokens):
+        return least
+    usd = given.cost_usd_micros
+    if usd is None:
+        assert price is not None
+        usd = price.cost(*_tokens(given), given.parts)
+        if not (given.input_tokens and given.output_tokens):
+            return Charge(max(usd, least.usd_micros), max(tokens, least.tokens), billed=usd > least.usd_micros)
+    return Charge(usd, tokens, billed=True)
+
+
+def _tokens(given: ModelReplied | CallFailed) -> tuple[int, int]:
+    return given.input_tokens, given.output_tokens
