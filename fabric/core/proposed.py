@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from fabric.core.taxonomy import Cause
 from fabric.core.work import Work
 
 JSON = Any
+_ours = re.compile(r"call-\d+-\d+'*")
 ID_CHARS = 64
 """A longer id of an endpoint's is kept for the way back only."""
 
@@ -103,6 +105,11 @@ def _numbered(given: Sequence[tuple[ToolCall, str]], taken: frozenset[str], turn
         found[one.call_id] = one
         places.setdefault(name, one.call_id)
     return list(found.values())
+
+
+def is_ours(call_id: str) -> bool:
+    """Whether an id is one that the engine gave to a call, as far as its form says."""
+    return _ours.fullmatch(call_id) is not None
 
 
 def _made_up(name: str, taken: set[str]) -> str:

@@ -25,7 +25,7 @@ FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 """Marks that open a call in the templates of models. No answer to a person holds one outside of code."""
 
-_code = re.compile(r"```(?!tool_).*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_code = re.compile(r"```(?!tool_).*?(?:```|\Z)|(?<!`)`[^`\n]+`(?!`)", re.DOTALL)
 _fenced = re.compile(r"```[ \t]*(?:json)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _python = re.compile(r"(?:print\()?(?:[a-z_]+\.)?([A-Za-z_][\w-]*)\((?:[^()]|\([^()]*\))*\)\)?")
 _name = re.compile(
@@ -37,14 +37,18 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 def written_call(text: str, tools: Collection[str]) -> str | None:
     """The name of the tool that an answer calls in words, empty where the name cannot be read; None: it is no such call.
 
-    ``tools``: those that the agent is offered. An object or an expression counts only as the whole answer and for one of them.
+    ``tools``: those that the agent is offered. An object counts for one of them alone, as the whole answer or in code at its end; an
+    expression likewise, as the whole answer.
     """
     if any(pattern.search(_without_code(text)) for _, pattern in FORMS):
         found = _name.search(text)
         return next((one for one in found.groups() if one), "") if found else ""
     whole = text.strip()
-    fenced = _fenced.fullmatch(whole)
-    return _object(fenced[1] if fenced else whole, tools) or _expression(whole, tools)
+    *_, fenced = [None, *_fenced.finditer(whole)]
+    if fenced is not None and fenced.end() == len(whole):
+        # Words before it announce the call.
+        return _object(fenced[1], tools)
+    return _object(whole, tools) or _expression(whole, tools)
 
 
 def _without_code(text: str) -> str:

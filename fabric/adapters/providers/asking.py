@@ -127,7 +127,7 @@ class HttpModel(ABC):
             raise Unanswered
         value = parsed(raw.decode(), protocol.url_hint)
         if not protocol.is_answer(value):
-            raise no_answer(raw, protocol.wanted)
+            raise no_answer(value, raw, protocol.wanted)
         return protocol.read(value)
 
     def _unread(self, request: ModelRequest, found: CallFailed, exchange: Exchange) -> CallFailed:

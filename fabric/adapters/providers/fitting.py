@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from fabric.core.inputs import ToolCall
+from fabric.core.proposed import is_ours
 from fabric.runtime.call_ports import ChatMessage
 
 JSON = Any
@@ -154,8 +155,8 @@ def _add_assistant(fitted: Fitted, message: ChatMessage, asked: _For, ids: dict[
 
 def _wire_id(call: ToolCall, used: set[str], *, same: bool) -> str:
     """The id that goes out: the endpoint's own, whole, to the model that gave it; else a short one."""
-    given = call.server_id or call.call_id
-    return given if same and given not in used else short_id(call.call_id)
+    given = call.server_id or ("" if is_ours(call.call_id) else call.call_id)
+    return given if same and given and given not in used else short_id(call.call_id)
 
 
 def _add_result(turn: Turn, message: ChatMessage, ids: dict[str, tuple[str, str]]) -> None:

@@ -14,13 +14,15 @@ import httpx2
 
 from fabric.adapters.providers.errors import Malformed, error_of
 from fabric.adapters.tools.outbound import CALL_HEADER, Exchange, Gate, Refused, TooLarge, VettedTransport, authority
-from fabric.core.text import DEPTH_MAX, nesting
+from fabric.core.text import DEPTH_MAX, clean_text, nesting
 from fabric.runtime.call_ports import ModelRequest
 
 ANSWER_BYTES_MAX = 10_000_000
 ANSWERED_KEY_CHARS_MIN = 12
 """Keys at least this long are also taken out of answers; a shorter one may be a word that an answer means."""
 STREAM_TYPE = "text/event-stream"
+SAID_CHARS = 300
+"""Characters of an endpoint's own words in a sentence."""
 DONE = "[DONE]"
 JSON = Any
 Read = Callable[[httpx2.Response, Exchange], Awaitable[bytes]]
@@ -137,14 +139,25 @@ def headers_of(request: ModelRequest) -> dict[str, str]:
 
 
 def parsed(text: str, url_hint: str) -> dict[str, JSON]:
-    """The JSON object of a body. Raises Malformed, one sentence, for any other."""
-    if not text.strip():
+    """The JSON object of a body. Raises Malformed, one sentence, for any other.
+
+    Words behind the object, such as a line of a log, mean nothing; another document behind it could be meant as well.
+    """
+    body = text.strip()
+    if not body:
         raise Malformed("with an empty body")
-    if text.lstrip().startswith("<"):
+    if body.startswith("<"):
         raise Malformed(f"with a web page instead of JSON{url_hint}")
-    value = parse_event(text)
-    if value is None:
-        raise Malformed(_wrong(text))
+    if nesting(body) > DEPTH_MAX:
+        raise Malformed(f"with JSON nested deeper than {DEPTH_MAX} levels")
+    try:
+        value, end = _lenient.raw_decode(body)
+    except (ValueError, RecursionError):
+        raise Malformed(f"not with JSON; it begins with {body[:60]!r}") from None
+    if body[end:].lstrip()[:1] in ("{", "["):
+        raise Malformed("with two JSON documents in one body, and which of them is meant is not known")
+    if not isinstance(value, dict):
+        raise Malformed(f"with JSON that is no object; it begins with {body[:60]!r}")
     return value
 
 
@@ -159,26 +172,12 @@ def parse_event(text: str) -> dict[str, JSON] | None:
     return value if isinstance(value, dict) else None
 
 
-def no_answer(body: bytes | bytearray, wanted: str) -> Malformed:
+def no_answer(value: dict[str, JSON], body: bytes, wanted: str) -> Malformed:
     """A 200 that has an error, or nothing, where an answer is wanted."""
-    return Malformed(
-        f"with an error instead of {wanted}" if error_of(body) else f"with JSON that has no {wanted} in it"
-    )
-
-
-def _wrong(text: str) -> str:
-    """Why a text is no JSON object."""
-    if nesting(text) > DEPTH_MAX:
-        return f"with JSON nested deeper than {DEPTH_MAX} levels"
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data":
-            return "with two JSON documents in one body, and which of them is meant is not known"
-        return f"not with JSON; it begins with {text.strip()[:60]!r}"
-    except (ValueError, RecursionError):
-        return f"not with JSON that can be read; it begins with {text.strip()[:60]!r}"
-    return f"with JSON that is no object but {type(value).__name__}"
+    if not (value.get("type") == "error" or any(value.get(name) for name in ("error", "errors", "detail"))):
+        return Malformed(f"with JSON that has no {wanted} in it")
+    said = " ".join(clean_text(error_of(body).get("message", ""))[0].split())[:SAID_CHARS]
+    return Malformed(f"with an error instead of {wanted}" + (f". It says: {said}" if said else ""))
 
 
 def _number(digits: str) -> int | float:

@@ -95,7 +95,17 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         r"(?:system|developer) (?:role|messages?|instructions?|prompts?)|role:? ['\"`]?(?:system|developer)['\"`]?"
         r"|['\"`](?:system|developer)['\"`](?: role)?",
-        "give the fabric's model {name!r} another `model` or `base_url`, one that takes system messages",
+        _option("system_role", "user"),
+    ),
+    Advice(
+        r"roles?|messages?|turns?|user and assistant|tool",
+        _option("strict_turns", "true"),
+        r"must alternate|should alternate|alternate between|after (?:the )?role ['\"`]?tool|unexpected role",
+    ),
+    Advice(
+        r"reasoning(?:_content|_details)?|thinking(?:_blocks)?|extra_content|provider_specific_fields",
+        _option("reasoning_back", "never"),
+        r"unsupported|not supported|not permitted|unknown|unexpected|extra",
     ),
 )
 """What is refused, and what to do about it; the first row that fits."""
