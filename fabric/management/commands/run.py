@@ -15,8 +15,9 @@ from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, d
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
 from fabric.management.base import DETACHED, OK, FabricCommand, read_bytes, read_text
+from fabric.management.card import question
 from fabric.management.following import Following, silent
-from fabric.management.reporting import progress, question, report, summary
+from fabric.management.reporting import progress, report, summary
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import run_get
 from fabric.services.control import run_cancel, run_pause, run_resume, run_say, run_terminate
