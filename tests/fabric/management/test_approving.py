@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,7 +122,7 @@ def test_a_script_names_what_it_was_shown(installation, waiting, till):
     done = installation.command("decide", waiting["id"], "approve", "--digest", waiting["digest"][:8], "--json")
     assert (done.returncode, last(done)["state"]) == (0, "completed"), done.stderr
     (paid,) = till.received[before:]
-    assert json.loads(paid.body) == {"to": PAYEE, "usd": USD}
+    assert paid.body == {"to": PAYEE, "usd": USD}
 
 
 @pytest.mark.parametrize(("typed", "pays"), [("y\n", True), ("n\n", False), ("\x04", False)], ids=["yes", "no", "end"])
@@ -175,12 +174,3 @@ def test_an_approval_after_its_time_pays_nothing_with_no_engine_running(installa
     # Whoever drives the run next records that nobody answered in time.
     assert installation.command("run", "resume", question["run_id"]).returncode == 1
     assert len(till.received) == before
-
-
-def test_a_wrong_digest_says_what_changed_since(installation, waiting, tmp_path: Path, till):
-    """In high-stakes an edit is a proposal: whoever saw what stood before it approves that no more."""
-    other = installation.command("run", "paying", "--input", "Another.", "--json")
-    (another,) = last(other)["questions"]
-    done = installation.command("decide", waiting["id"], "approve", "--digest", another["digest"])
-    assert f"that is the digest of item {another['id']}" in done.stderr
-    assert done.returncode == 2
