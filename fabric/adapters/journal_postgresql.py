@@ -231,7 +231,7 @@ class PostgresqlStore(Counters):
         """See ``ports.JournalStore``."""
         found = self._run(ownership.INBOX, {"name": incarnation})
         self.count(statements=1)
-        return with_standings((InboxItem(*item, sent_at=sent_at) for *item, sent_at in found), self._holds)
+        return with_standings(map(_item, found), self._holds)
 
     def _holds(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
         """See ``deciders.Looks``."""
@@ -275,6 +275,11 @@ class PostgresqlStore(Counters):
         ((due_us,),) = self._run(reads.NEXT_DUE, {})
         self.count(statements=1)
         return None if due_us is None else due_us / SECOND_US
+
+
+def _item(row: tuple[Any, ...]) -> InboxItem:
+    run_id, input_id, body, visible_at, announced, format, sent_at = row
+    return InboxItem(run_id, input_id, body, visible_at, announced, format, sent_at=sent_at)
 
 
 def _sort_in(loaded: Loaded, what: int, run_id: str, row: list[Any]) -> None:

@@ -21,6 +21,7 @@ from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from tests.fabric.services.world import PAYING, ran
+from tests.people import member
 
 PATIENCE_S = 60
 TWICE = PAYING.replace("topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n")
@@ -82,6 +83,7 @@ def test_what_changed_since_is_said(decide, actor):
     """In high-stakes an edit is a proposal, which is asked about from then on."""
     run = ran(actor, fabric_publish(actor=actor, source=TWICE).name, documents=())
     (item,) = escalations_open(actor, run.id)
+    member("ana", "owner", "reviewer")
     ana = replace(actor, name="ana")
     assert decide(item, "edit", digest=item.digest, edited={"to": "Bob", "usd": 5}, actor=ana).second_wanted
     driven_until(run.id, lambda: escalation_get(actor, item.id).digest != item.digest)
