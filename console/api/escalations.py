@@ -67,7 +67,7 @@ class DecisionIn(Given):
     digest: str = Field(
         min_length=1,
         max_length=128,
-        description="The digest of the question you were shown.",
+        description="The digest of the question you were shown, or at least its first 8 characters.",
         examples=["b5bb9d8014a0f9b1"],
     )
     message: str = Field(

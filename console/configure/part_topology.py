@@ -14,7 +14,7 @@ from console.configure.forms import FORMS, form_at, idle
 from console.configure.part_teams import teams
 from console.configure.places import KIND_WORDS
 from console.configure.shape import MISSING
-from console.views.fabric_words import EFFECTS
+from console.templatetags.marks import EFFECTS
 from fabric.core.spec_topology import DEFAULT_KIND
 
 JSON = Any

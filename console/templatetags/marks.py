@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from fabric.core.breaker.table import BreakerState
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.asked_about import EFFECTS as EFFECT_WORDS
 
 register = template.Library()
 
@@ -39,6 +40,14 @@ BREAKERS: Mapping[str, tuple[str, str, str]] = {
     BreakerState.STOPPED: ("Stopped", "danger", "stop"),
 }
 """Word, tone and icon of each state of a circuit breaker; total over ``BreakerState``."""
+
+EFFECTS: Mapping[str, tuple[str, str, str]] = {
+    "read_only": (EFFECT_WORDS["read_only"], "ok", "check"),
+    "idempotent": (EFFECT_WORDS["idempotent"], "info", "replan"),
+    "mutating": (EFFECT_WORDS["mutating"], "warn", "edit"),
+    "irreversible": (EFFECT_WORDS["irreversible"], "danger", "alert"),
+}
+"""Word, tone and icon of what a tool does to the world; total over ``ToolSpec.effect``, by test."""
 
 RECOVERED = ("Completed after recovery", "ok", "recov")
 """What completed only after something had gone wrong."""
@@ -129,6 +138,12 @@ def state_badge(run: Any) -> SafeString:
         return badge(*RECOVERED, "recovered")
     word, tone, name = STATES.get(run.state, (run.state, "neutral", "unknown"))
     return badge(word, tone, name)
+
+
+@register.simple_tag
+def effect_badge(effect: str) -> SafeString:
+    """What a tool does to the world."""
+    return badge(*EFFECTS.get(effect, (effect, "neutral", "unknown")))
 
 
 @register.simple_tag

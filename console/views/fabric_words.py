@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from console.templatetags.figures import span, thousands, usd
+from console.templatetags.marks import EFFECTS
 from fabric.adapters.tools.registry import BUILTINS, builtin_of
 from fabric.core.agent_budgets import AgentBudget
 from fabric.core.cost import Price
@@ -26,14 +27,6 @@ from fabric.selectors.limits import Limit, LimitGroup, Unit
 from fabric.services import here
 
 # -- tools -----------------------------------------------------------------------------------------------------------
-
-EFFECTS: Mapping[str, tuple[str, str, str]] = {
-    "read_only": ("read-only", "ok", "check"),
-    "idempotent": ("idempotent", "info", "replan"),
-    "mutating": ("mutating", "warn", "edit"),
-    "irreversible": ("irreversible", "danger", "alert"),
-}
-"""Word, tone and icon of what a tool does to the world; total over ``ToolSpec.effect``, by test."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from console.access import actor_of
 from console.configure.editing import editing
+from console.templatetags.marks import EFFECTS
 from console.views import fabric_words as words
 from console.views import memories
 from console.views.fabric_table import layers_of, table_of
@@ -92,7 +93,7 @@ def _agents(actor: Actor, page: RevisionPage) -> dict[str, Any]:
 def _topology(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     judged = any(judges(page.spec, stage) for stage in Stage)
     picture, links = topology_svg(page.spec), topology_links(page.spec)
-    return {"picture": picture, "links": links, "effects": words.EFFECTS.items(), "judged": judged}
+    return {"picture": picture, "links": links, "effects": EFFECTS.items(), "judged": judged}
 
 
 def _stages(actor: Actor, page: RevisionPage) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +15,9 @@ from fabric.core.actor import Actor
 from fabric.core.budget_caps import NamedCap, cap_key
 from fabric.core.inputs import DecisionMade
 from fabric.selectors.answers import SentAnswer, answers_to
+from fabric.selectors.asked_about import AskedAbout, asked_about
 from fabric.selectors.escalations import EscalationView
+from fabric.selectors.review_lateness import is_over
 
 SAID = {
     "approve": "approved",
@@ -43,6 +46,16 @@ class Card:
     """Whether arguments that somebody wrote stand in it."""
     again: bool = False
     """Whether the one who looks has just given the same answer once more."""
+
+    @property
+    def about(self) -> AskedAbout:
+        """What is asked about."""
+        return asked_about(self.question)
+
+    @property
+    def late(self) -> bool:
+        """Whether its time is over, as this machine's clock says: an answer is judged by the database's."""
+        return self.waiting is None and is_over(self.question, time.time_ns() // 1_000)
 
     @property
     def said(self) -> str:

@@ -15,9 +15,20 @@ from console.views.questions import SAID
 from console.views.review_follows import WORDS
 from fabric import wiring
 from fabric.core.taxonomy import Tier
+from fabric.selectors.asked_about import AskedAbout, asked_about
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalations_named
 from fabric.services.bulk_decisions import BULK_MAX, VERBS, BulkItem, escalations_decide
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One of them as it is shown now: the answer is bound to that."""
+
+    question: EscalationView
+    about: AskedAbout
+    changed: bool
+    """Whether it asks about something else than when it was picked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +42,14 @@ class Result:
 
 @require_POST
 def together(request: HttpRequest) -> HttpResponse:
-    """First what would be answered, with what follows; then, with ``sure``, the answers. Each is bound to what was shown of its question."""
+    """First what would be answered, whole, with what follows; then, with ``sure``, the answers. Each is bound to what was shown of its question."""
     actor = actor_of(request.user)
     picked = _picked(request.POST.getlist("item"))
     digests = {one.escalation_id: one.digest for one in picked}
     items = escalations_named(actor, list(digests))
     problem = bulk_problem(items)
     known = {
-        "items": [(item, digests[item.id]) for item in items],
+        "items": [Shown(item, asked_about(item), item.digest != digests[item.id]) for item in items],
         "first": items[0] if items else None,
         "problem": sentence(problem) if problem else "",
         "verbs": _verbs(items),

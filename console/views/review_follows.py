@@ -10,14 +10,15 @@ from console.templatetags.figures import usd
 from console.templatetags.marks import spoken
 from fabric.core.policy import UNDO_S
 from fabric.core.taxonomy import Tier
+from fabric.selectors.asked_about import FOLLOWS
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.review_evidence import Evidence
 
 WORDS: Mapping[str, tuple[str, str, str, str]] = {
-    "approve": ("Approve", "check", "a", "the run goes on"),
-    "edit": ("Edit", "edit", "e", "it goes on with your version, which is gated again"),
-    "respond": ("Respond", "inject", "s", "the step runs again with your words"),
-    "reject": ("Reject", "x", "r", "the run is aborted"),
+    "approve": ("Approve", "check", "a", FOLLOWS["approve"]),
+    "edit": ("Edit", "edit", "e", FOLLOWS["edit"]),
+    "respond": ("Respond", "inject", "s", FOLLOWS["respond"]),
+    "reject": ("Reject", "x", "r", FOLLOWS["reject"]),
 }
 """Of each verb: its word, icon and key, and what follows where the question does not say; total by test."""
 ORDER = tuple(WORDS)

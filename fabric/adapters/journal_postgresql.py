@@ -231,7 +231,7 @@ class PostgresqlStore(Counters):
         """See ``ports.JournalStore``."""
         found = self._run(ownership.INBOX, {"name": incarnation})
         self.count(statements=1)
-        return with_standings((InboxItem(*item) for item in found), self._holds)
+        return with_standings(map(_item, found), self._holds)
 
     def _holds(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
         """See ``deciders.Looks``."""
@@ -277,6 +277,11 @@ class PostgresqlStore(Counters):
         return None if due_us is None else due_us / SECOND_US
 
 
+def _item(row: tuple[Any, ...]) -> InboxItem:
+    run_id, input_id, body, visible_at, announced, format, sent_at = row
+    return InboxItem(run_id, input_id, body, visible_at, announced, format, sent_at=sent_at)
+
+
 def _sort_in(loaded: Loaded, what: int, run_id: str, row: list[Any]) -> None:
     if what == ownership.ROW:
         loaded.rows.append(stored_row(*row))
@@ -286,7 +291,9 @@ def _sort_in(loaded: Loaded, what: int, run_id: str, row: list[Any]) -> None:
         seq, digest, _, state, refs, head, _ = row
         loaded.snapshot = Snapshot(seq=seq, digest=digest, head=head, state=state, refs=tuple(json.loads(refs)))
     else:
-        visible_at, input_id, format, body, *_ = row
+        visible_at, input_id, format, body, sent_at, *_ = row
         announced = what == ownership.ANNOUNCED
-        item = InboxItem(run_id, input_id, body, visible_at, announced, format)
+        item = InboxItem(
+            run_id, input_id, body, visible_at, announced, format, sent_at=int.from_bytes(sent_at, "big", signed=True)
+        )
         (loaded.announced if announced else loaded.inbox).append(item)

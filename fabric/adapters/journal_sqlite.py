@@ -326,8 +326,8 @@ class SqliteStore(Counters):
 
 
 def _item(row: tuple[Any, ...]) -> InboxItem:
-    run_id, input_id, body, visible_at, announced, format = row
-    return InboxItem(run_id, input_id, body, visible_at, bool(announced), format)
+    run_id, input_id, body, visible_at, announced, format, sent_at = row
+    return InboxItem(run_id, input_id, body, visible_at, bool(announced), format, sent_at=sent_at)
 
 
 def _load_snapshots(db: sqlite3.Connection, runs: str, loaded: Mapping[str, Loaded]) -> None:

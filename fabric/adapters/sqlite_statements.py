@@ -136,7 +136,7 @@ FROM json_each(?) AS wanted JOIN fabric_event e ON e.run_id = json_extract(wante
 ORDER BY e.run_id, e.seq
 """
 LOAD_INBOX = f"""
-SELECT run_id, input_id, body, visible_at, visible_at > :now, format FROM fabric_inbox
+SELECT run_id, input_id, body, visible_at, visible_at > :now, format, created_at FROM fabric_inbox
 WHERE run_id IN (SELECT value FROM json_each(:runs)) AND consumed_seq IS NULL AND visible_at <= :now + {ANNOUNCED_US}
 ORDER BY created_at, rowid
 """
@@ -149,7 +149,7 @@ FROM json_each(?) AS wanted JOIN fabric_snapshot s ON s.run_id = wanted.value JO
   JOIN fabric_event e ON e.run_id = s.run_id AND e.seq = ref.value
 """
 INBOX = f"""
-SELECT i.run_id, i.input_id, i.body, i.visible_at, i.visible_at > :now, i.format
+SELECT i.run_id, i.input_id, i.body, i.visible_at, i.visible_at > :now, i.format, i.created_at
 FROM fabric_inbox i JOIN fabric_run r ON r.id = i.run_id
 WHERE i.consumed_seq IS NULL AND i.visible_at <= :now + {ANNOUNCED_US} AND r.incarnation = :name ORDER BY i.created_at, i.rowid
 """

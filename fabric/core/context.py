@@ -158,6 +158,8 @@ class Context:
     """The id of the workspace whose run it is."""
     person: Person | None = None
     """Of an answer: who gives it, and what they hold at this moment; None: nobody knows."""
+    sent_at: int | None = None
+    """Of an answer: when it was sent, by the store's clock, microseconds since the epoch, UTC; None: it is sent now."""
 
     def draw(self, purpose: str, key: str) -> float:
         """A number in [0, 1), the same wherever it is drawn."""

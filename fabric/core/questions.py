@@ -36,6 +36,8 @@ VERBS: Mapping[Item, tuple[str, ...]] = {
 }
 """What may be answered to each kind of item, where it is to be had: what each answer does stands in what the person is shown, and what does not stand there
 is not offered. Total by test."""
+NEVER_LATE = frozenset({"ticket", "quarantine"})
+"""Kinds of item that do not expire, so that an answer counts whenever it comes."""
 SYSTEM = "system"
 
 
@@ -230,7 +232,18 @@ def refused(work: Work, decision: DecisionMade) -> str:
         return "the decision was made about something else than what is asked (its digest differs)"
     if decision.verb not in question.fact.verbs:
         return f"{decision.verb} is not possible here; possible are: {', '.join(question.fact.verbs)}"
+    sent_at = work.ctx.now if work.ctx.sent_at is None else work.ctx.sent_at
+    if is_late(question.fact.item, question.fact.due_at, sent_at):
+        return "the answer came when the time for it was over: the question counts as rejected"
     return ""
+
+
+def is_late(item: str, due_at: int, sent_at: int) -> bool:
+    """Whether an answer comes too late. In time is what is sent before the question is due, whenever the run takes it.
+
+    ``due_at``, ``sent_at``: microseconds since the epoch, UTC. Nothing happens at the due time of what is ``NEVER_LATE``.
+    """
+    return item not in NEVER_LATE and sent_at >= due_at
 
 
 def decided(work: Work, decision: DecisionMade, roles: Collection[str] = ()) -> OpenQuestion:

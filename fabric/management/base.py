@@ -13,6 +13,7 @@ from django.db import DatabaseError, connection
 
 from fabric.adapters.signing import KeyUnusable
 from fabric.runtime.ports import StoreUnavailable
+from fabric.selectors.visible import visible_json
 from fabric.services.errors import Refused
 
 JSON = Any
@@ -58,8 +59,8 @@ class FabricCommand(BaseCommand):
         self.stderr.flush()
 
     def put(self, value: JSON) -> None:
-        """Writes one line of JSON."""
-        self.stdout.write(json.dumps(value, ensure_ascii=False))
+        """Writes one line of JSON. What cannot be seen, or would act on a terminal, is escaped in it."""
+        self.stdout.write(visible_json(json.dumps(value, ensure_ascii=False)))
         self.stdout.flush()
 
 

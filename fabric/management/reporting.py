@@ -1,4 +1,4 @@
-"""What the commands say about a run: progress lines, the question it waits with, the result, the exit code."""
+"""What the commands say about a run: progress lines, the questions it waits with, the result, the exit code."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
+from fabric.management.card import question, question_json
 from fabric.management.following import Say
 from fabric.runtime.origin import EXCERPT_CHARS
 from fabric.selectors.display import EVENT_DISPLAY
-from fabric.selectors.escalations import EscalationView, escalations_open
+from fabric.selectors.escalations import escalations_open
 from fabric.selectors.run_inputs import DocumentView, documents_of
 from fabric.selectors.runs import EventView, RunView, run_outcome
-from fabric.selectors.words import clock, dollars, instant
+from fabric.selectors.words import clock, dollars
 
 JSON = Any
 
@@ -30,15 +31,6 @@ def progress(command: FabricCommand) -> Say | None:
         command.stderr.write(f"{clock(event.at)}  {label:<20}  {event.summary}", style_func=str)
 
     return say
-
-
-def question(item: EscalationView) -> list[str]:
-    """An open question and the command that answers it."""
-    verbs = "|".join(item.verbs)
-    return [
-        f"Item {item.id} waits for {item.required_role}, until {instant(item.due_at)}: {item.reason}",
-        f"Decide it with: manage.py decide {item.id} {verbs} [--message TEXT]",
-    ]
 
 
 def summary(actor: Actor, run: RunView) -> dict[str, JSON]:
@@ -68,8 +60,10 @@ def _document(view: DocumentView) -> dict[str, JSON]:
 def report(command: FabricCommand, actor: Actor, run: RunView, *, as_json: bool, **more: JSON) -> int:
     """Says how the run stands: as JSON, or for a person. The exit code."""
     if run.state is RunState.WAITING:
-        for item in escalations_open(actor, run.id):
+        items = escalations_open(actor, run.id)
+        for item in items:
             command.tell(*question(item))
+        more["questions"] = [question_json(item) for item in items]
     if as_json:
         command.put(summary(actor, run) | more)
     else:

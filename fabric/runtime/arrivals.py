@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from fabric.core.eligibility import Person
 from fabric.core.flow import FORMAT
@@ -22,6 +22,8 @@ class Arrivals:
         """Inputs whose time is yet to come. One may be withdrawn until then: the batch that consumes it is refused in that case."""
         self.standings: dict[str, Standing] = {}
         """Who gave the answers that are yet to be decided about, by input id."""
+        self._sent_at: dict[str, int] = {}
+        """When they were sent, by input id; those of which nobody knows are left out."""
         self._questions: dict[str, str] = {}
         """The question that each of them answers, by input id."""
         self.format = 0
@@ -46,6 +48,8 @@ class Arrivals:
             taken.append(item.input_id)
             if item.standing is not None:
                 self.standings[item.input_id] = item.standing
+                if item.sent_at:
+                    self._sent_at[item.input_id] = item.sent_at
             self._announced.pop(item.input_id, None)
             self._questions.pop(item.input_id, None)
         self._consumed.update(taken)
@@ -56,8 +60,14 @@ class Arrivals:
         standing = self.standings.get(given.input_id) if isinstance(given, DecisionMade) else None
         return None if standing is None else standing.person
 
-    def judged(self, consumed: Iterable[str]) -> tuple[tuple[str, Standing], ...]:
+    def sent_at(self, given: Input) -> int | None:
+        """When an answer was sent, by the store's clock; None: nobody knows."""
+        return self._sent_at.get(given.input_id) if isinstance(given, DecisionMade) else None
+
+    def judged(self, consumed: Collection[str]) -> tuple[tuple[str, Standing], ...]:
         """What the answers among those were judged on; they are decided about now."""
+        for one in consumed:
+            self._sent_at.pop(one, None)
         return tuple((one, self.standings.pop(one)) for one in consumed if one in self.standings)
 
     def ripe(self, items: Iterable[InboxItem], now: int) -> list[InboxItem]:

@@ -273,6 +273,7 @@ class RunDriver:
             texts_of(claimed),
             claimed.workspace_id,
             self._arrivals.person(given),
+            self._arrivals.sent_at(given),
         )
         return engine.decide(self.run, given, ctx)
 

@@ -120,6 +120,8 @@ class InboxItem:
     format: int = 1
     standing: Standing | None = None
     """Of an answer to a question: who gives it."""
+    sent_at: int = 0
+    """When it was inserted, by the store's clock: microseconds since the epoch, UTC. 0: nobody knows."""
 
 
 @value()

@@ -18,6 +18,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, views_of
 from fabric.selectors.review_asked import asks, lets_pass, may_answer, why_not
 from fabric.selectors.review_claims import ClaimView, claims_of
+from fabric.selectors.review_lateness import in_time
 from fabric.selectors.store_time import StoreNow
 from fabric.selectors.tickets import ClosureView, closures_of
 from fabric.selectors.time_limit import time_limit
@@ -188,9 +189,9 @@ def reviews_waiting_count(actor: Actor, most: int) -> int:
 
 
 def next_for(actor: Actor, wanted: QueueFilter = ANY) -> QuerySet[Escalation]:
-    """The open questions that somebody may let pass and nobody has in hand, due first: what ``review_claim_next`` picks from."""
+    """The open questions that somebody may let pass in time and nobody has in hand, due first: what ``review_claim_next`` picks from."""
     rows = _matching(actor, Tab.UNCLAIMED, wanted)
-    return rows.filter(lets_pass(actor)).order_by("due_at", "id")
+    return rows.filter(lets_pass(actor), in_time()).order_by("due_at", "id")
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------

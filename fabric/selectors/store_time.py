@@ -29,3 +29,11 @@ class StoreNow(Func):
 def store_now_sql() -> tuple[str, list[int]]:
     """The same for a statement that is written out, and its parameters."""
     return (SQL, []) if connection.vendor == "postgresql" else ("%s", [time.time_ns() // 1_000])
+
+
+def store_now() -> int:
+    """The same by itself."""
+    sql, params = store_now_sql()
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {sql}", params)
+        return int(cursor.fetchone()[0])

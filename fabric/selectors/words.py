@@ -33,6 +33,11 @@ def instant(micros: int) -> str:
     return f"{datetime.fromtimestamp(micros / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def instant_exact(micros: int) -> str:
+    """An instant in microseconds with its date, UTC, to the second."""
+    return f"{datetime.fromtimestamp(micros / 1e6, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def clock(micros: int) -> str:
     """An instant in microseconds as the time of day, UTC."""
     return f"{datetime.fromtimestamp(micros / 1e6, UTC):%H:%M:%S}"

@@ -20,6 +20,8 @@ from fabric.selectors.escalations import EscalationView
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.review_asked import why_not
 from fabric.selectors.review_claims import claim_of
+from fabric.selectors.review_lateness import is_over, too_late
+from fabric.selectors.shown_before import DIGEST_CHARS_MIN, changed_since
 from fabric.services.claims import in_other_hands
 from fabric.services.errors import Refused
 
@@ -110,9 +112,9 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     if decision.verb not in item.verbs:
         message = f"{decision.verb[:40]!r} is no answer to item {item.id}; possible are: {', '.join(item.verbs)}"
         raise Refused(message, code="invalid", field="verb")
-    if decision.digest != item.digest:
-        message = f"item {item.id} asks about something else by now; look at it again before you decide"
-        raise Refused(message, code="conflict", field="digest")
+    _shown(item, decision)
+    if is_over(item):
+        raise Refused(too_late(item), code="conflict", field="due_at")
     caps = decision.cap_usd_micros is not None or bool(decision.caps)
     if wrong := why_not(item, actor, decision.verb, caps=caps and bool(item.content.get("takes_cap"))):
         raise Refused(f"item {item.id}: {wrong}", code="forbidden", field="actor")
@@ -128,6 +130,20 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     _caps_fit(item, decision)
     if decision.model and (wrong_model := _model_problem(item, decision.verb, decision.model)):
         raise Refused(wrong_model, code="invalid", field="model")
+
+
+def _shown(item: EscalationView, decision: DecisionMade) -> None:
+    """Refuses what would pass unseen, or was meant for what was shown before."""
+    if decision.digest == item.digest:
+        return
+    if len(decision.digest) < DIGEST_CHARS_MIN:
+        message = (
+            f"to {decision.verb} names what was shown: give the digest of item {item.id}, or at least its first "
+            f"{DIGEST_CHARS_MIN} characters"
+        )
+        raise Refused(message, code="invalid", field="digest")
+    message = f"item {item.id} asks about something else by now ({changed_since(item, decision.digest)}); look at it again before you decide"
+    raise Refused(message, code="conflict", field="digest")
 
 
 def _in_nobody_elses_hand(actor: Actor, item: EscalationView, claim_lease: int) -> None:

@@ -22,6 +22,7 @@ from fabric.runtime.ports import JournalStore, Nudge, Withdrawn
 from fabric.runtime.quarantine import WAKES_QUARANTINED
 from fabric.selectors.answers import Answer, SentAnswer, answer_of, answers_sent, answers_settled, input_id
 from fabric.selectors.escalations import EscalationView, escalation_get
+from fabric.selectors.shown_before import names
 from fabric.services.answer_checks import (
     EDITED_BYTES_MAX,
     MESSAGE_CHARS_MAX,
@@ -86,7 +87,7 @@ def escalation_decide(
     undo_s: float = 0.0,
     claim_lease: int = 0,
 ) -> DecisionTaken:
-    """Records a person's answer and wakes the run's host. ``digest``: what the person was shown; empty: what the item asks now.
+    """Records a person's answer and wakes the run's host. ``digest``: of what the person was shown, or at least its first 8 characters; a rejection needs none.
 
     ``edited``: with ``edit``, what is to stand in place of what was shown. ``cap_usd_micros``: with ``approve`` of a cost overrun, most the run may spend from
     now on, altogether; ``caps``: other caps that the question names (its ``takes_caps``). ``model``: with ``approve`` of a failed call, the one that it names.
@@ -125,7 +126,7 @@ def _try(
         # It parks nothing: its answer is the note with which it is closed.
         closed = ticket_close(actor=actor, escalation_id=item.id, note=given.message)
         return DecisionTaken(item.run_id, item.id, given.verb, closed.created)
-    mine = replace(given, input_id=input_id(item.id, number), escalation_id=item.id, digest=given.digest or item.digest)
+    mine = replace(given, input_id=input_id(item.id, number), escalation_id=item.id, digest=_digest(item, given))
     if (before := answer_of(item)) is not None and not _same(item, before, mine):
         raise _answered(item, before)
     if before is not None or _counted(item, mine):
@@ -137,6 +138,12 @@ def _try(
     taken = _taken(nudge, item, mine, created=True)
     _counts(actor, mine)
     return taken
+
+
+def _digest(item: EscalationView, given: DecisionMade) -> str:
+    """The whole digest, where the beginning of what the question asks now was named. A rejection lets nothing pass and needs none."""
+    unnamed = not given.digest and given.verb == "reject"
+    return item.digest if unnamed or names(given.digest, item.digest) else given.digest
 
 
 def _taken(nudge: Nudge, item: EscalationView, mine: DecisionMade, *, created: bool) -> DecisionTaken:

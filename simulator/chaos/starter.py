@@ -57,6 +57,7 @@ def _words(key: str) -> list[str]:
 def _done(actor: Any, asked: dict[str, str]) -> dict[str, Any]:
     from fabric import wiring
     from fabric.runtime.ports import Document
+    from fabric.selectors.escalations import escalation_get
     from fabric.services.control import run_cancel
     from fabric.services.escalations import escalation_decide
     from fabric.services.fabrics import fabric_publish
@@ -77,6 +78,7 @@ def _done(actor: Any, asked: dict[str, str]) -> dict[str, Any]:
             actor=owner_actor(),
             escalation_id=asked["approve"],
             verb="approve",
+            digest=escalation_get(owner_actor(), asked["approve"]).digest,
         )
         return {"approved": asked["approve"]}
     started = run_start(

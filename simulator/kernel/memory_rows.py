@@ -119,7 +119,13 @@ class RunRow:
                 item.created_at,
                 item.order,
                 InboxItem(
-                    self.new.run_id, item.input_id, item.body, item.visible_at, item.visible_at > now, item.format
+                    self.new.run_id,
+                    item.input_id,
+                    item.body,
+                    item.visible_at,
+                    item.visible_at > now,
+                    item.format,
+                    sent_at=item.created_at,
                 ),
             )
             for item in sorted(self.inbox, key=lambda item: (item.created_at, item.order))

@@ -56,7 +56,7 @@ def makers(actor: Actor) -> tuple[str, Mapping[str, Callable[[], dict[str, str]]
 
     def answered() -> dict[str, str]:
         found = asking()
-        escalation_decide(**ports, escalation_id=found["question"], verb="approve", undo_s=60)
+        escalation_decide(**ports, escalation_id=found["question"], digest=found["digest"], verb="approve", undo_s=60)
         return found
 
     def ticket() -> dict[str, str]:

@@ -106,12 +106,14 @@ def by_token_together(world: World) -> Any:
 
 
 def by_command(world: World) -> Any:
-    return command("decide", world.item.id, "approve").code
+    return command("decide", world.item.id, "approve", "--digest", world.item.digest).code
 
 
 def by_service(world: World) -> Any:
     with pytest.raises(Refused) as caught:
-        escalation_decide(**world.ports, actor=world.actor, escalation_id=world.item.id, verb="approve")
+        escalation_decide(
+            **world.ports, actor=world.actor, escalation_id=world.item.id, digest=world.item.digest, verb="approve"
+        )
     return caught.value.code
 
 
@@ -144,7 +146,7 @@ def by_api_continue(world: World) -> Any:
 def by_claimed_command(world: World) -> Any:
     """An answer to a question that the owner has taken in hand at the machine first."""
     command("review", "claim", world.item.id)
-    return command("decide", world.item.id, "approve").code
+    return command("decide", world.item.id, "approve", "--digest", world.item.digest).code
 
 
 def by_bulk_service(world: World) -> Any:

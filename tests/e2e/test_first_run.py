@@ -85,10 +85,10 @@ def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
     visitor.page.locator("article.question").wait_for()
     visitor.page.locator("#live[data-live=live]").wait_for()
     run_id = visitor.page.url.partition("/runs/")[2].partition("?")[0]
-    ((item,),) = installation.stored("SELECT id FROM fabric_escalation WHERE run_id = ?", run_id)
+    ((item, digest),) = installation.stored("SELECT id, digest FROM fabric_escalation WHERE run_id = ?", run_id)
     before = len(visitor.rows)
     installation.kill_web_server()
-    installation.manage("decide", str(item), "approve")
+    installation.manage("decide", str(item), "approve", "--digest", str(digest))
     visitor.page.locator("#live[data-live=ended]").wait_for()
     assert len(visitor.rows) > before
     assert visitor.rows == list(range(1, len(visitor.rows) + 1))

@@ -84,7 +84,13 @@ class Installation:
     def answer(self, question: Any, verb: str, **more: Any) -> None:
         """A person answers a question."""
         escalation_decide(
-            store=wiring.store(), nudge=wiring.nudge(), actor=self.actor, escalation_id=question.id, verb=verb, **more
+            store=wiring.store(),
+            nudge=wiring.nudge(),
+            actor=self.actor,
+            escalation_id=question.id,
+            digest=question.digest,
+            verb=verb,
+            **more,
         )
 
     def questions(self, run_id: str) -> list[Any]:

@@ -109,8 +109,8 @@ RETURNING r.priority, r.id, r.fence, r.revision_id, r.trace_id, r.seed, r.tier, 
 ROW, INPUT, ANNOUNCED, SNAPSHOT, KEPT = range(5)
 
 _INPUTS = f"""
-SELECT CASE WHEN visible_at <= us THEN {INPUT} ELSE {ANNOUNCED} END, run_id, visible_at, input_id, format, body, NULL, NULL, NULL
-FROM (SELECT run_id, visible_at, input_id, format, body, us FROM fabric_inbox, now
+SELECT CASE WHEN visible_at <= us THEN {INPUT} ELSE {ANNOUNCED} END, run_id, visible_at, input_id, format, body, int8send(created_at), NULL, NULL
+FROM (SELECT run_id, visible_at, input_id, format, body, created_at, us FROM fabric_inbox, now
       WHERE run_id = ANY (:runs::text[]) AND coalesce(consumed_seq, -1) = -1 AND visible_at <= us + {ANNOUNCED_US}
       ORDER BY created_at, input_id) AS waiting"""
 
@@ -143,7 +143,7 @@ UNION ALL{_INPUTS}
 
 INBOX = Statement(f"""
 WITH {NOW}
-SELECT i.run_id, i.input_id, i.body, i.visible_at, i.visible_at > us, i.format
+SELECT i.run_id, i.input_id, i.body, i.visible_at, i.visible_at > us, i.format, i.created_at
 FROM now, fabric_inbox i JOIN fabric_run r ON r.id = i.run_id
 WHERE i.consumed_seq IS NULL AND i.visible_at <= (SELECT us + {ANNOUNCED_US} FROM now)
   AND coalesce(r.incarnation, '') = :name::text

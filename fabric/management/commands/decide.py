@@ -1,10 +1,14 @@
 """`manage.py decide ITEM approve|edit|reject|respond`: answers a question, and hosts the run from there when no engine does. A rejection says why.
 
+Nothing is let pass unseen: an answer names the digest of what was shown (``--digest``), or it is shown here and confirmed at the terminal. A rejection lets
+nothing pass and needs neither.
+
 `manage.py decide ITEM undo` takes an answer back that its run has not taken yet, `manage.py decide ITEM continue` lets it count at once.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -13,14 +17,25 @@ from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.budget_caps import RUN, NamedCap, cap_key
 from fabric.management.base import DETACHED, OK, FabricCommand, dollars_given
+from fabric.management.card import DIGEST_CHARS, labelled, payload_lines, question
 from fabric.management.following import Following, silent
 from fabric.management.payloads import Payload, payload_given
 from fabric.management.reporting import progress, report, summary
+from fabric.selectors.escalations import escalation_get
+from fabric.selectors.review_lateness import is_over, too_late
 from fabric.selectors.runs import run_get
 from fabric.services.errors import Refused
 from fabric.services.escalations import DecisionTaken, escalation_decide, escalation_decide_now, escalation_undo
 from fabric.services.workspaces import owner_actor
 
+UNCONFIRMED = ("reject",)
+"""Verbs that let nothing pass."""
+ASKS = {
+    "approve": "Approve exactly this?",
+    "edit": "Put your version in its place?",
+    "respond": "Answer this with your message?",
+}
+"""What is asked at a terminal before an answer is sent; total over the other verbs, by test."""
 RUN_MONEY = cap_key(RUN, "usd_micros")
 
 
@@ -45,6 +60,13 @@ class Command(FabricCommand):
             default="",
             metavar="TEXT",
             help="why: kept in the journal; a rejection needs it, and in high-stakes every answer",
+        )
+        parser.add_argument(
+            "--digest",
+            default="",
+            metavar="DIGEST",
+            help="of what was shown, or at least its first 8 characters: `run` and `review show` print it; without it the question is shown and "
+            "confirmed at the terminal; a rejection needs none",
         )
         parser.add_argument(
             "--payload",
@@ -108,13 +130,35 @@ class Command(FabricCommand):
         if len(money) > 1:
             raise Refused("the run's money is named twice with --cap: name it once", code="invalid", field="caps")
         payload = _payload(options)
+        digest = options["digest"] or self._confirmed(actor, options, payload)
         try:
-            return self._sent(asked, options, payload, money, caps)
+            return self._sent(asked | {"digest": digest}, options, payload, money, caps)
         except Refused as refused:
             if payload is None or refused.field != "edited":
                 raise
             problems = tuple(payload.placed(one) for one in refused.problems)
             raise Refused(refused.message, code=refused.code, field=refused.field, problems=problems) from None
+
+    def _confirmed(self, actor: Actor, options: dict[str, Any], payload: Payload | None) -> str:
+        """The digest of what is shown here, once somebody at the terminal has said that they mean it; empty: nothing would pass. Raises Refused."""
+        item, verb = escalation_get(actor, options["item"]), options["verb"]
+        if verb in UNCONFIRMED or verb not in item.verbs or item.ticket or not item.open:
+            return "" if item.open else item.digest  # Of what is closed, it is said how.
+        if is_over(item):
+            raise Refused(too_late(item), code="conflict", field="due_at")
+        self.tell(*question(item))
+        if payload is not None:
+            self.tell(*labelled("your version", payload_lines(payload.value)))
+        if not sys.stdin.isatty() or options["payload"] == "-":
+            message = (
+                f"nothing is decided: to {verb} what is shown above, name it with --digest {item.digest[:DIGEST_CHARS]}"
+            )
+            raise Refused(message, code="invalid", field="digest")
+        self.stderr.write(f"{ASKS[verb]} [y/N] ", ending="", style_func=str)
+        self.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise Refused("nothing is decided", code="invalid", field="digest")
+        return item.digest
 
     def _sent(
         self,
@@ -137,7 +181,9 @@ class Command(FabricCommand):
     def _undo(self, actor: Actor, options: dict[str, Any]) -> int:
         undone = escalation_undo(store=wiring.store(), nudge=wiring.nudge(), actor=actor, escalation_id=options["item"])
         before = "" if undone.recorded else " already"
-        self.tell(f"{undone.verb} is taken back{before} for item {undone.escalation_id}; the question is open")
+        item = escalation_get(actor, undone.escalation_id)
+        stands = too_late(item) if is_over(item) else "the question is open"
+        self.tell(f"{undone.verb} is taken back{before} for item {undone.escalation_id}; {stands}")
         if options["json"]:
             told = {"item": undone.escalation_id, "undone": undone.verb, "recorded": undone.recorded}
             self.put(summary(actor, run_get(actor, undone.run_id)) | told)

@@ -1,4 +1,4 @@
-"""`manage.py explain RUN`: each decision of a run, why it was taken, what the other tiers would have done, and whether it follows from the journal."""
+"""`manage.py explain RUN`: each decision of a run, why it was taken, what the other tiers would have done, whether it follows from the journal; and what the run asks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from django.core.management.base import CommandParser
 
 from fabric import wiring
 from fabric.management.base import OK, OTHER_END, FabricCommand
+from fabric.management.card import question, question_json
+from fabric.selectors.escalations import escalations_open
 from fabric.selectors.explain import VERDICTS, Explained, as_json, reaction_words, run_explain
 from fabric.selectors.words import instant, words
 from fabric.services.workspaces import actor_inside_drills, owner_actor
@@ -32,14 +34,27 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Explains it."""
         actor = owner_actor()
-        found = run_explain(actor_inside_drills(actor, options["run"]) or actor, options["run"], wiring.compiled)
+        reader = actor_inside_drills(actor, options["run"]) or actor
+        found = run_explain(reader, options["run"], wiring.compiled)
         run = found.run
+        open_items = escalations_open(reader, run.id)
         if options["json"]:
             told = [as_json(one) for one in found.decisions]
-            self.put({"run_id": run.id, "erased": run.erased, "derives": found.derives, "decisions": told})
+            asked = [question_json(item) for item in open_items]
+            self.put(
+                {
+                    "run_id": run.id,
+                    "erased": run.erased,
+                    "derives": found.derives,
+                    "decisions": told,
+                    "questions": asked,
+                }
+            )
         else:
             for line in self._lines(found.decisions):
                 self.stdout.write(line)
+            for item in open_items:
+                self.stdout.write("\n".join(question(item)))
         if run.erased:
             self.tell(
                 f"What run {run.id} was given and said was erased by retention; its decisions are facts, which stay."

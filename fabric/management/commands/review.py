@@ -1,4 +1,4 @@
-"""`manage.py review list|next|claim|release|reassign|close`: the review queue at the machine, in the name of its owner."""
+"""`manage.py review list|show|next|claim|release|reassign|close`: the review queue at the machine, in the name of its owner."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from django.core.management.base import CommandParser
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.management.base import OK, FabricCommand
-from fabric.management.reporting import question
+from fabric.management.card import card, in_line, question, question_json
 from fabric.selectors.escalations import escalation_get
 from fabric.selectors.review_claims import ClaimView, claim_of
+from fabric.selectors.review_lateness import is_over
 from fabric.selectors.review_queue import QueueFilter, QueueRow, Tab, queue_page, queue_rows
+from fabric.selectors.store_time import store_now
 from fabric.selectors.time_limit import TookTooLong
+from fabric.selectors.visible import visible_line
 from fabric.selectors.words import clock, cut, instant, words
 from fabric.services.claims import Claimed, review_claim, review_claim_next, review_reassign, review_release
 from fabric.services.errors import Refused
@@ -27,7 +30,7 @@ class Command(FabricCommand):
     """Lists questions, takes them in hand, hands them on, closes tickets."""
 
     help = (
-        "The review queue: list what waits, take a question in hand so that nobody else answers it meanwhile, let it go, hand it to "
+        "The review queue: list what waits, show all that one asks about, take a question in hand so that nobody else answers it meanwhile, let it go, hand it to "
         "somebody else, close a ticket. Answer with `manage.py decide`."
     )
 
@@ -42,18 +45,19 @@ class Command(FabricCommand):
         for one in (listing, following):
             for name in NARROWS:
                 one.add_argument(f"--{name}", default="", metavar="TEXT", help=_HELP[name])
+        show = what.add_parser("show", help="all that one asks about, what follows from each answer, and its digest")
         claim = what.add_parser("claim", help="take one in hand, for five minutes")
         release = what.add_parser("release", help="let it go")
         hand = what.add_parser("reassign", help="hand it to somebody else, who has half an hour to open it")
         close = what.add_parser("close", help="close a ticket: its run has ended and does not change")
-        for one in (claim, release, hand, close):
+        for one in (show, claim, release, hand, close):
             one.add_argument("id", metavar="ITEM", help="its id, as listed")
         hand.add_argument("to", metavar="USER", help="a member who is asked")
         close.add_argument("--note", required=True, metavar="TEXT", help="what became of it")
         close.add_argument(
             "--fork", type=int, metavar="SEQ", help="also start a run that goes on from that event of its run"
         )
-        for one in (listing, following, claim, release, hand, close):
+        for one in (listing, show, following, claim, release, hand, close):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -68,15 +72,26 @@ class Command(FabricCommand):
     def _list(self, actor: Actor, options: dict[str, Any]) -> int:
         tab = Tab(options["tab"])
         page = queue_page(actor, tab, _narrowed(options), limit=options["limit"], after=options["after"])
+        now = store_now()
         if options["json"]:
-            self.put({"items": [told(row) for row in page.rows], "next": page.next or None})
+            self.put({"items": [told(row, now) for row in page.rows], "next": page.next or None})
             return OK
         for row in page.rows:
-            self.stdout.write(_line(row))
+            self.stdout.write(_line(row, now))
         if not page.rows:
             self.stdout.write("There is nothing here.")
         if page.next:
             self.tell(f"There are more: --after {page.next}")
+        return OK
+
+    def _show(self, actor: Actor, options: dict[str, Any]) -> int:
+        item, now = escalation_get(actor, options["id"]), store_now()
+        (row,) = queue_rows(actor, [item])
+        if options["json"]:
+            self.put(told(row, now))
+            return OK
+        for line in question(item) if item.open else [_line(row, now), *card(item)]:
+            self.stdout.write(line)
         return OK
 
     def _next(self, actor: Actor, options: dict[str, Any]) -> int:
@@ -124,7 +139,7 @@ class Command(FabricCommand):
     def _held(self, actor: Actor, taken: Claimed, options: dict[str, Any]) -> int:
         item = escalation_get(actor, taken.claim.escalation_id)
         if options["json"]:
-            self.put(told(queue_rows(actor, [item])[0]) | {"fresh": taken.fresh})
+            self.put(told(queue_rows(actor, [item])[0], store_now()) | {"fresh": taken.fresh})
             return OK
         since = f", taken over from {taken.claim.taken_from}" if taken.claim.taken_from else ""
         until = f"until {clock(taken.claim.lease_until)} UTC"
@@ -149,7 +164,7 @@ def _narrowed(options: dict[str, Any]) -> QueueFilter:
     return QueueFilter(**{name: options[name] for name in NARROWS})
 
 
-def _line(row: QueueRow) -> str:
+def _line(row: QueueRow, now: int) -> str:
     one = row.question
     if row.closure is not None:
         stands = f"closed by {row.closure.closed_by} {instant(row.closure.closed_at)}"
@@ -158,34 +173,24 @@ def _line(row: QueueRow) -> str:
     elif one.decided_at is not None:
         stands = f"{one.verb} by {one.decided_by} {instant(one.decided_at)}"
     else:
-        stands = f"due {instant(one.due_at)}"
+        stands = f"{'was due' if is_over(one, now) else 'due'} {instant(one.due_at)}"
     about = " ".join(filter(None, [one.fabric_name, words(one.item), words(one.stage)]))
     held = f" [{row.holder} until {clock(row.claim.lease_until)} UTC]" if row.claim is not None and row.holder else ""
     second = f" [{', '.join(one.agreed)} agreed, a second person is asked]" if one.second_wanted else ""
-    return f"{one.id} {stands}, {about}: {cut(one.reason)}{held}{second}"
+    call = f": {said}" if (said := in_line(one)) else ""
+    return f"{one.id} {stands}, {about}: {cut(visible_line(one.reason))}{call}{held}{second}"
 
 
-def told(row: QueueRow) -> dict[str, Any]:
-    """A question as a program reads it."""
+def told(row: QueueRow, now: int) -> dict[str, Any]:
+    """A question as a program reads it. ``now``: microseconds since the epoch, UTC, by the database's clock."""
     one = row.question
-    same = (
-        "run_id",
-        "item",
-        "stage",
-        "reason",
-        "failure_type",
-        "required_role",
-        "digest",
-        "open",
-        "opened_at",
-        "due_at",
-    )
     return {
-        "id": one.id,
-        **{name: getattr(one, name) for name in same},
+        **question_json(one, now),
+        "failure_type": one.failure_type,
+        "open": one.open,
+        "opened_at": one.opened_at,
         "fabric": one.fabric_name,
         "tier": one.tier,
-        "verbs": list(one.verbs),
         "approvals": one.approvals,
         "agreed": list(one.agreed),
         "may_answer": row.may,

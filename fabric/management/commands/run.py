@@ -15,8 +15,9 @@ from fabric.adapters.documents import FILE_BYTES_MAX, FILES_MAX, AttachmentRefus
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
 from fabric.management.base import DETACHED, OK, FabricCommand, read_bytes, read_text
+from fabric.management.card import question
 from fabric.management.following import Following, silent
-from fabric.management.reporting import documents_read, progress, question, report, summary
+from fabric.management.reporting import documents_read, progress, report, summary
 from fabric.runtime.origin import excerpt, origin_of
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import run_get

@@ -72,14 +72,15 @@ class Timed:
         return taken
 
 
-def waiting(ids: Sequence[str]) -> Mapping[str, str]:
-    """The open question of each run, once every one waits and nobody owns it. TimeoutError after a minute."""
+def waiting(ids: Sequence[str]) -> Mapping[str, tuple[str, str]]:
+    """The open question of each run with its digest, once every one waits and nobody owns it. TimeoutError after a minute."""
     from fabric.models import Escalation, Run
     from fabric.models.escalations import OPEN
 
     give_up = time.monotonic() + WAIT_S
     while time.monotonic() < give_up:
-        found = dict(Escalation.objects.filter(OPEN, run_id__in=ids).values_list("run_id", "id"))
+        rows = Escalation.objects.filter(OPEN, run_id__in=ids).values_list("run_id", "id", "digest")
+        found = {run_id: (question, digest) for run_id, question, digest in rows}
         if len(found) == len(ids) and not Run.objects.filter(id__in=ids, incarnation__isnull=False).exists():
             return found
         time.sleep(LOOK_S)
@@ -111,9 +112,9 @@ def answering() -> Callable[[int, int], dict[str, object]]:
         begun = time.perf_counter()
         ids = [run_start(**ports, actor=system, fabric=fabric, text=REQUEST, tier="batch").run_id for _ in range(runs)]
         latencies = []
-        for run_id, question in waiting(ids).items():
+        for run_id, (question, digest) in waiting(ids).items():
             seq = Run.objects.get(id=run_id).last_seq
-            escalation_decide(**ports, actor=person, escalation_id=question, verb="approve")
+            escalation_decide(**ports, actor=person, escalation_id=question, verb="approve", digest=digest)
             latencies.append(1_000 * (heard.after(run_id, seq) - store.committed))
             waiting([run_id])
         return {"seconds": time.perf_counter() - begun, "latencies_ms": latencies}

@@ -201,7 +201,13 @@ def test_an_answer_is_taken_back(program, question):
 
 def test_an_answer_counts_at_once(program, question, actor):
     escalation_decide(
-        store=wiring.store(), nudge=wiring.nudge(), actor=actor, escalation_id=question["id"], verb="approve", undo_s=30
+        store=wiring.store(),
+        nudge=wiring.nudge(),
+        actor=actor,
+        escalation_id=question["id"],
+        digest=question["digest"],
+        verb="approve",
+        undo_s=30,
     )
     address = f"{LIST}/{question['id']}/continue"
     assert [program.post(address, {}).json()["recorded"] for _ in range(2)] == [True, False]

@@ -26,7 +26,13 @@ def run(actor, doubtful):
     asked = ran(actor, doubtful, f"What does {WORD} say?", (Document("notes.md", f"{WORD} says nothing."),))
     (item,) = escalations_open(actor, asked.id)
     escalation_decide(
-        store=wiring.store(), nudge=HeardNudge(), actor=actor, escalation_id=item.id, verb="approve", message=WORD
+        store=wiring.store(),
+        nudge=HeardNudge(),
+        actor=actor,
+        escalation_id=item.id,
+        digest=item.digest,
+        verb="approve",
+        message=WORD,
     )
     done = Following(actor, asked.id, wait=True).to_rest()
     assert done.state == "completed"

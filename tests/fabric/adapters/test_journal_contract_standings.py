@@ -45,6 +45,17 @@ def test_an_announced_answer_has_it_too(world):
     assert [item.standing for item in claimed.announced] == [Standing("bob", BOBS)]
 
 
+def test_it_says_when_it_was_sent_by_the_stores_clock(world):
+    """With a claim, with a look at the inbox, and while it can still be taken back."""
+    before = world.store.now()
+    claimed, announced = answered(world), answered(world, delay_s=30.0)
+    (waits,) = announced.announced
+    found = [item.sent_at for item in (*claimed.inbox, *announced.inbox, waits, *world.store.inbox("worker"))]
+    assert len(found) == 8
+    assert all(before <= sent_at <= world.store.now() for sent_at in found)
+    assert waits.visible_at - waits.sent_at == 30 * 1_000_000
+
+
 def test_other_inputs_and_what_nobody_can_read_have_none(world):
     run_id, _ = world.store.create(new_run())
     world.store.put_input(run_id, "cancel", INBOX.dump_json(CancelRequested(input_id="cancel", actor="bob")))

@@ -7,6 +7,8 @@ from typing import Any
 
 from django.core.management import call_command
 
+from fabric.models import Escalation
+
 
 class Terminal(io.StringIO):
     """A standard error that says it is a terminal."""
@@ -38,3 +40,8 @@ def command(*words: str, terminal: bool = False) -> Said:
     except SystemExit as ended:
         code = int(ended.code or 0)
     return Said(code, out.getvalue(), err.getvalue())
+
+
+def shown(item: str) -> tuple[str, str]:
+    """The words that name what a question asks about now."""
+    return "--digest", Escalation.objects.get(id=item).digest

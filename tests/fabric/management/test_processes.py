@@ -61,6 +61,11 @@ def last(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def digest_of(installation: Installation, item: str) -> str:
+    """What a script reads before it answers."""
+    return str(last(installation.command("review", "show", item, "--json"))["digest"])
+
+
 def test_a_run_on_a_data_directory_where_nothing_runs(installation):
     done = installation.command("run", "small", "--input", "What is there to say?", "--json")
     assert done.returncode == 0, done.stderr
@@ -87,7 +92,7 @@ def test_ctrl_c_detaches_says_how_to_go_on_and_the_run_can_still_be_decided(inst
     assert "Traceback" not in err
     assert "goes on as soon as an engine runs: manage.py up" in err
     assert json.loads(out)["state"] == "waiting"
-    done = installation.command("decide", item, "approve", "--json")
+    done = installation.command("decide", item, "approve", "--digest", digest_of(installation, item), "--json")
     assert done.returncode == 0, done.stderr
     assert last(done)["state"] == "completed"
 
@@ -117,7 +122,7 @@ def test_a_host_that_is_killed_is_followed_by_who_was_watching(installation):
     host.kill()
     host.communicate(timeout=PATIENCE_S)
     # Whoever comes first, the one who decides or the one who watches, hosts it now.
-    decided = installation.command("decide", item, "approve", "--json")
+    decided = installation.command("decide", item, "approve", "--digest", digest_of(installation, item), "--json")
     assert decided.returncode == 0, decided.stderr
     out, _ = watcher.communicate(timeout=PATIENCE_S)
     assert watcher.returncode == 0

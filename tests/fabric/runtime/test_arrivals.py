@@ -18,6 +18,7 @@ from fabric.runtime.waking import LATE_US
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails
+from tests.fabric.core.standings import stood
 from tests.fabric.runtime.journals import claimed
 from tests.fabric.runtime.test_driver import CANCEL, START, T0, Driven, S, item, refused, stored
 
@@ -159,11 +160,16 @@ def test_one_that_is_announced_to_an_owner_has_the_run_handed_over():
     assert (waits.batch.release, waits.batch.format) == (True, FORMAT + 3)
 
 
-def answer(question, at: int, verb: Any = "approve") -> InboxItem:
+def answer(question, at: int, verb: Any = "approve", message: str = "") -> InboxItem:
     given = DecisionMade(
-        input_id="d1", escalation_id=question.escalation_id, verb=verb, actor="bob", digest=question.digest
+        input_id="d1",
+        escalation_id=question.escalation_id,
+        verb=verb,
+        actor="bob",
+        digest=question.digest,
+        message=message,
     )
-    return InboxItem("run-1", "d1", INBOX.dump_json(given), visible_at=at, announced=True)
+    return stood(InboxItem("run-1", "d1", INBOX.dump_json(given), visible_at=at, announced=True))
 
 
 def test_without_an_answer_a_question_expires_when_it_is_due():
@@ -214,6 +220,32 @@ def test_a_withdrawn_answer_lets_it_expire_when_the_window_has_passed():
     driven = taken(world, now=question.due_at + 5 * S)
     row = next(row for row in driven.batch.rows if row.kind == "escalation_decided")
     assert from_row(row.seq, row.kind, row.version, row.header).fact.system
+
+
+@pytest.mark.parametrize("verb", ["approve", "respond", "reject"])
+@pytest.mark.parametrize(
+    ("sent_us", "counts"), [(-1, True), (0, False), (17 * S, False)], ids=["before", "at", "after"]
+)
+def test_an_answer_counts_when_it_was_sent_before_the_question_was_due(sent_us, counts, verb):
+    """Whenever it is taken: here nobody drove the run until long after."""
+    world, question = asked()
+    sent = replace(answer(question, 0, verb, message="So."), announced=False, sent_at=question.due_at + sent_us)
+    driven = taken(world, now=question.due_at + 60 * S, inbox=[sent])
+    assert driven.batch.consumed == ("d1",)
+    facts = [from_row(row.seq, row.kind, row.version, row.header).fact for row in driven.batch.rows]
+    decided = [(fact.verb, fact.actor) for fact in facts if fact.kind == "escalation_decided"]
+    assert decided[:1] == [(verb, "bob") if counts else ("reject", "system")]
+    ignored = [fact.reason for fact in facts if fact.kind == "input_ignored"]
+    assert [one for one in ignored if "the answer came when the time for it was over" in one] == ignored
+    assert len(ignored) == (0 if counts else 1)
+
+
+def test_an_answer_that_could_still_be_taken_back_at_the_due_time_counts():
+    world, question = asked()
+    at = question.due_at + 5 * S
+    driven = taken(world, now=at, inbox=[replace(answer(question, at), announced=False, sent_at=question.due_at - 1)])
+    row = next(row for row in driven.batch.rows if row.kind == "escalation_decided")
+    assert from_row(row.seq, row.kind, row.version, row.header).fact.actor == "bob"
 
 
 def test_an_announced_input_is_taken_at_its_time_by_the_owner_that_knows_it():

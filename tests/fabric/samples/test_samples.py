@@ -188,7 +188,13 @@ def test_a_trip_that_is_rejected_is_cancelled_in_reverse(actor, desk):
     run = ran(actor, "trip-desk", "Book a flight to Lisbon and a hotel for two nights.", ())
     (question,) = escalations_open(actor, run.id)
     escalation_decide(
-        store=wiring.store(), nudge=HeardNudge(), actor=actor, escalation_id=question.id, verb="reject", message="no"
+        store=wiring.store(),
+        nudge=HeardNudge(),
+        actor=actor,
+        escalation_id=question.id,
+        digest=question.digest,
+        verb="reject",
+        message="no",
     )
     over = Following(actor, run.id, answered={question.id}).to_rest()
     assert over.state is RunState.ABORTED

@@ -55,7 +55,7 @@ def test_nothing_is_paid_that_nobody_approved(actor: Actor, verb: str, state: Ru
     while run.state is RunState.WAITING:
         (question,) = [one for one in escalations_open(actor, run.id) if one.id not in answered]
         escalation_decide(
-            store=wiring.store(), nudge=HeardNudge(), actor=actor, escalation_id=question.id, verb=verb, message="looked at"
+            store=wiring.store(), nudge=HeardNudge(), actor=actor, escalation_id=question.id, digest=question.digest, verb=verb, message="looked at"
         )  # fmt: skip
         answered |= {question.id}
         run = Following(actor, run.id, answered=answered).to_rest()

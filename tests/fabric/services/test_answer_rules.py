@@ -42,7 +42,14 @@ def ana(actor):
 @pytest.fixture
 def decide(store, nudge, actor):
     def decided(item, verb="approve", **changes):
-        asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
+        asked = {
+            "store": store,
+            "nudge": nudge,
+            "actor": actor,
+            "escalation_id": item.id,
+            "digest": item.digest,
+            "verb": verb,
+        }
         return escalation_decide(**{**asked, **changes})
 
     return decided

@@ -25,7 +25,9 @@ def approved(actor, paying, store, nudge):
     """A question whose approval is recorded, while nobody drives its run."""
     (item,) = escalations_open(actor, ran(actor, paying, documents=()).id)
     assert item.content["payload"] == {"to": "Ana", "usd": 90}
-    assert escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb="approve").created
+    assert escalation_decide(
+        store=store, nudge=nudge, actor=actor, escalation_id=item.id, digest=item.digest, verb="approve"
+    ).created
     return item
 
 

@@ -52,7 +52,8 @@ def until_ignored(event):
 
 
 def decide(store, nudge, actor, item, verb="approve", **more):
-    return escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb=verb, **more)
+    asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
+    return escalation_decide(**asked, **{"digest": item.digest, **more})
 
 
 class TestAnswers:

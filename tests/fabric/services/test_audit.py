@@ -75,7 +75,13 @@ def test_a_decision_and_a_cancellation_are_told_with_their_input(actor, doubtful
     programs = replace(actor, via="token:ci")
     for _ in range(2):
         escalation_decide(
-            store=store, nudge=nudge, actor=programs, escalation_id=item.id, verb="approve", message="sesame"
+            store=store,
+            nudge=nudge,
+            actor=programs,
+            escalation_id=item.id,
+            digest=item.digest,
+            verb="approve",
+            message="sesame",
         )
     for _ in range(2):
         run_cancel(store=store, nudge=nudge, actor=actor, run_id=run.id, reason="sesame")

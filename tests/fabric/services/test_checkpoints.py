@@ -43,7 +43,7 @@ def test_what_grew_is_covered_once(actor, small, doubtful, store, nudge, make):
     assert make() == [{done.id: done.last_seq, waiting.id: waiting.last_seq}]
     assert make() == [], "nothing changed"
     (item,) = escalations_open(actor, waiting.id)
-    escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb="approve")
+    escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, digest=item.digest, verb="approve")
     ended = Following(actor, waiting.id, wait=True).to_rest()
     assert ended.state is RunState.COMPLETED
     another = ran(actor, small)

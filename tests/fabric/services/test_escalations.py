@@ -30,7 +30,14 @@ def decide(store, nudge, actor, item):
     """Answers the item; keywords change how."""
 
     def decided(**changes):
-        asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": "approve"}
+        asked = {
+            "store": store,
+            "nudge": nudge,
+            "actor": actor,
+            "escalation_id": item.id,
+            "digest": item.digest,
+            "verb": "approve",
+        }
         return escalation_decide(**{**asked, **changes})
 
     return decided

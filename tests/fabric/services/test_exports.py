@@ -48,7 +48,9 @@ def decided(actor, doubtful, store, nudge):
     """A run that a person answered."""
     run = ran(actor, doubtful)
     (item,) = escalations_open(actor, run.id)
-    escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb="approve", message="Fine")
+    escalation_decide(
+        store=store, nudge=nudge, actor=actor, escalation_id=item.id, digest=item.digest, verb="approve", message="Fine"
+    )
     return Following(actor, run.id, wait=True).to_rest()
 
 

@@ -134,7 +134,7 @@ def held(actor):
 @pytest.fixture
 def decide(store, nudge, held):
     def decided(actor, verb="approve"):
-        given = {"escalation_id": held.id, "verb": verb, "message": "It is harmless."}
+        given = {"escalation_id": held.id, "digest": held.digest, "verb": verb, "message": "It is harmless."}
         return escalation_decide(store=store, nudge=nudge, actor=actor, **given)
 
     return decided

@@ -26,7 +26,14 @@ def item(actor, paying):
 @pytest.fixture
 def decide(store, nudge, actor, item):
     def decided(verb, **changes):
-        asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
+        asked = {
+            "store": store,
+            "nudge": nudge,
+            "actor": actor,
+            "escalation_id": item.id,
+            "digest": item.digest,
+            "verb": verb,
+        }
         return escalation_decide(**asked, **changes)
 
     return decided

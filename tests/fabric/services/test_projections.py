@@ -59,7 +59,15 @@ def test_real_runs_come_back_byte_for_byte(actor, small, doubtful, store, nudge)
         if run.state is RunState.WAITING and number % 2:
             (item,) = escalations_open(actor, run.id)
             verb, message = ("reject", "no") if number % 4 == 1 else ("approve", "")
-            escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb=verb, message=message)
+            escalation_decide(
+                store=store,
+                nudge=nudge,
+                actor=actor,
+                escalation_id=item.id,
+                digest=item.digest,
+                verb=verb,
+                message=message,
+            )
             Following(actor, run.id, wait=True).to_rest()
     queued = run_start(store=store, nudge=nudge, actor=actor, fabric=small, text="Later").run_id
     before = tables()
@@ -164,7 +172,7 @@ def test_a_repaired_run_goes_on(actor, waiting, store, nudge):
     Run.objects.filter(id=waiting.id).update(**LOST | {"state": "completed"})
     assert projections_rebuild(actor=actor, run_id=waiting.id).result == "repaired"
     (item,) = escalations_open(actor, waiting.id)
-    escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb="approve")
+    escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, digest=item.digest, verb="approve")
     assert Following(actor, waiting.id, wait=True).to_rest().state is RunState.COMPLETED
 
 

@@ -32,7 +32,14 @@ def item(actor):
 @pytest.fixture
 def decide(store, nudge, actor):
     def decided(item, verb="approve", **changes):
-        asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
+        asked = {
+            "store": store,
+            "nudge": nudge,
+            "actor": actor,
+            "escalation_id": item.id,
+            "digest": item.digest,
+            "verb": verb,
+        }
         return escalation_decide(**asked, **{"message": "It is worth that.", **changes})
 
     return decided

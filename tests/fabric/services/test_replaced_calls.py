@@ -30,7 +30,14 @@ def item(actor):
 @pytest.fixture
 def decide(store, nudge, actor, item):
     def decided(verb, **changes):
-        asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
+        asked = {
+            "store": store,
+            "nudge": nudge,
+            "actor": actor,
+            "escalation_id": item.id,
+            "digest": item.digest,
+            "verb": verb,
+        }
         return escalation_decide(**asked, **changes)
 
     return decided
@@ -80,5 +87,12 @@ def test_where_there_is_no_other_tool_none_is_taken(store, nudge, actor, paying)
     assert "takes_tools" not in item.content
     with pytest.raises(Refused, match="takes none"):
         escalation_decide(
-            store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb="edit", tool="calculator", edited=SUM
+            store=store,
+            nudge=nudge,
+            actor=actor,
+            escalation_id=item.id,
+            digest=item.digest,
+            verb="edit",
+            tool="calculator",
+            edited=SUM,
         )

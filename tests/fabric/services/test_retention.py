@@ -31,7 +31,9 @@ def decided(actor, doubtful, store, nudge):
     """A run that was asked about, answered, and has ended."""
     run = ran(actor, doubtful, f"What does {WORD} say?")
     (item,) = escalations_open(actor, run.id)
-    escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb="approve", message=WORD)
+    escalation_decide(
+        store=store, nudge=nudge, actor=actor, escalation_id=item.id, digest=item.digest, verb="approve", message=WORD
+    )
     done = Following(actor, run.id, wait=True).to_rest()
     assert done.state is RunState.COMPLETED
     return done
@@ -200,10 +202,20 @@ def test_the_same_answer_again_is_still_the_same_answer(actor, decided, store, n
     retention_set(actor=actor, days=1)
     retention_apply(now=2**62)
     item = Escalation.objects.get(run_id=decided.id)
-    again = escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb="approve", message="?")
+    again = escalation_decide(
+        store=store, nudge=nudge, actor=actor, escalation_id=item.id, digest=item.digest, verb="approve", message="?"
+    )
     assert not again.created
     with pytest.raises(Refused, match="was answered by owner at"):
-        escalation_decide(store=store, nudge=nudge, actor=actor, escalation_id=item.id, verb="reject", message="no")
+        escalation_decide(
+            store=store,
+            nudge=nudge,
+            actor=actor,
+            escalation_id=item.id,
+            digest=item.digest,
+            verb="reject",
+            message="no",
+        )
 
 
 @pytest.mark.parametrize("days", [0, -1, 36_501])

@@ -42,7 +42,7 @@ def calls(store, nudge, actor, item):
 
     class Calls:
         def decide(self, verb="approve", undo_s=30.0, **changes):
-            return escalation_decide(**{**asked, "verb": verb, "undo_s": undo_s, **changes})
+            return escalation_decide(**{**asked, "digest": item.digest, "verb": verb, "undo_s": undo_s, **changes})
 
         def undo(self, **changes):
             return escalation_undo(**{**asked, **changes})
@@ -227,7 +227,7 @@ def test_a_due_time_within_the_window_does_not_overturn_the_answer(store, nudge,
     source = DOUBTFUL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {due_s: 2}")
     (item,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=source).name).id)
     asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id}
-    assert escalation_decide(**asked, verb="approve", undo_s=4).created
+    assert escalation_decide(**asked, digest=item.digest, verb="approve", undo_s=4).created
     (sent,) = answers_sent(item)
     assert sent.takes_at > item.due_at
     run = Following(actor, item.run_id, answered=frozenset({item.id})).to_rest()

@@ -205,6 +205,8 @@ class _Assembly(Assembly):
             self._take_delta(event.get("index"), _object(event, "delta"))
         elif kind == "message_delta":
             self._message |= {name: one for name, one in _object(event, "delta").items() if one is not None}
+            # Some servers end their stream here, without the event that says that it is over.
+            self.over = bool(self._message.get("stop_reason"))
             usage = event.get("usage")
             self._usage |= (
                 {name: one for name, one in usage.items() if one is not None} if isinstance(usage, dict) else {}

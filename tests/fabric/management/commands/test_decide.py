@@ -12,7 +12,7 @@ from fabric.selectors.escalations import escalation_get, escalations_open
 from fabric.selectors.runs import run_events
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
-from tests.fabric.management.console import command
+from tests.fabric.management.console import command, shown
 from tests.fabric.services.world import CROWDED, PAYING, REPLACEABLE, ran
 
 
@@ -24,7 +24,7 @@ def item(actor, doubtful) -> str:
 
 
 def test_an_approved_run_goes_on_to_its_end(actor, item):
-    done = command("decide", item, "approve", "--message", "Fine.", "--json")
+    done = command("decide", item, "approve", *shown(item), "--message", "Fine.", "--json")
     assert (done.code, done.err) == (0, "")
     assert (done.last["state"], done.last["item"], done.last["verb"]) == ("completed", item, "approve")
     assert "40 dollars" in done.last["outcome"]["text"]
@@ -46,13 +46,13 @@ def test_a_rejection_says_why_as_everywhere(item, message):
 
 
 def test_only_what_is_new_is_told_on_a_terminal(item):
-    done = command("decide", item, "approve", terminal=True)
+    done = command("decide", item, "approve", *shown(item), terminal=True)
     assert "Run started" not in done.err
     assert "approved by owner" in done.err
 
 
 def test_a_second_answer_is_told_who_was_first(item):
-    command("decide", item, "approve")
+    command("decide", item, "approve", *shown(item))
     done = command("decide", item, "reject", "--message", "No.")
     assert done.code == 2
     assert f"item {item} was answered by owner at " in done.err
@@ -77,7 +77,7 @@ def test_with_an_engine_elsewhere_the_answer_is_only_recorded(item, settings):
     elsewhere = EngineLock(settings.FABRIC_DATA)
     elsewhere.take()
     try:
-        done = command("decide", item, "approve", "--json")
+        done = command("decide", item, "approve", *shown(item), "--json")
     finally:
         elsewhere.give_back()
     assert (done.code, done.last["state"], done.last["recorded"]) == (0, "waiting", True)
@@ -90,7 +90,7 @@ def test_an_answer_is_taken_back_until_the_run_takes_it(item, actor, settings):
     elsewhere = EngineLock(settings.FABRIC_DATA)
     elsewhere.take()
     try:
-        command("decide", item, "approve")
+        command("decide", item, "approve", *shown(item))
         done = [command("decide", item, "undo", "--json") for _ in range(2)]
     finally:
         elsewhere.give_back()
@@ -101,7 +101,7 @@ def test_an_answer_is_taken_back_until_the_run_takes_it(item, actor, settings):
 
 
 def test_what_the_run_took_is_not_taken_back(item):
-    command("decide", item, "approve")
+    command("decide", item, "approve", *shown(item))
     done = command("decide", item, "undo")
     assert (done.code, done.out) == (2, "")
     assert done.err.rstrip().endswith("approve; it cannot be taken back any more")
@@ -109,7 +109,7 @@ def test_what_the_run_took_is_not_taken_back(item):
 
 def test_an_answer_counts_at_once_and_the_run_goes_on_here(item, actor):
     asked = {"store": wiring.store(), "nudge": wiring.nudge(), "actor": actor, "escalation_id": item}
-    escalation_decide(**asked, verb="approve", undo_s=60)
+    escalation_decide(**asked, digest=escalation_get(actor, item).digest, verb="approve", undo_s=60)
     done = command("decide", item, "continue", "--json")
     assert (done.code, done.last["state"], done.last["recorded"]) == (0, "completed", True)
 
@@ -127,7 +127,18 @@ def crowded(actor) -> str:
 def test_an_approval_names_new_caps(actor, crowded):
     caps = ("--cap", "run", "2.50", "usd", "--cap", "stage:plan", "50000", "tokens")
     done = command(
-        "decide", crowded, "approve", *caps, "--cap", "agent:planner", "40000", "tokens", "--json", "--message", "Yes."
+        "decide",
+        crowded,
+        "approve",
+        *shown(crowded),
+        *caps,
+        "--cap",
+        "agent:planner",
+        "40000",
+        "tokens",
+        "--json",
+        "--message",
+        "Yes.",
     )
     assert (done.code, done.last["state"]) == (3, "waiting")  # The next stage's tokens are asked about.
     run_id = escalation_get(actor, crowded).run_id
@@ -149,13 +160,15 @@ def test_an_approval_names_new_caps(actor, crowded):
     ],
 )
 def test_a_cap_that_cannot_be_is_one_sentence_and_exit_code_2(crowded, cap, said):
-    done = command("decide", crowded, "approve", "--message", "Yes.", "--cap", *cap)
+    done = command("decide", crowded, "approve", *shown(crowded), "--message", "Yes.", "--cap", *cap)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
 
 
 def test_the_runs_money_is_named_once(crowded):
-    done = command("decide", crowded, "approve", "--cap", "run", "2", "usd", "--cap", "run", "3", "usd")
+    done = command(
+        "decide", crowded, "approve", *shown(crowded), "--cap", "run", "2", "usd", "--cap", "run", "3", "usd"
+    )
     assert done.code == 2
     assert "named twice" in done.err
 
@@ -180,7 +193,9 @@ def test_a_call_is_made_with_what_a_file_says(actor, call, tmp_path, settings):
     elsewhere = EngineLock(settings.FABRIC_DATA)
     elsewhere.take()
     try:
-        done = command("decide", call, "edit", "--payload", written(tmp_path, '{"to": "Ana", "usd": 40}'), "--json")
+        done = command(
+            "decide", call, "edit", *shown(call), "--payload", written(tmp_path, '{"to": "Ana", "usd": 40}'), "--json"
+        )
     finally:
         elsewhere.give_back()
     assert (done.code, done.last["verb"], done.last["recorded"]) == (0, "edit", True)
@@ -193,7 +208,7 @@ def test_or_with_what_comes_on_standard_input(actor, call, settings, monkeypatch
     elsewhere = EngineLock(settings.FABRIC_DATA)
     elsewhere.take()
     try:
-        done = command("decide", call, "edit", "--payload", "-")
+        done = command("decide", call, "edit", *shown(call), "--payload", "-")
     finally:
         elsewhere.give_back()
     assert done.code == 0
@@ -213,18 +228,18 @@ def test_or_with_what_comes_on_standard_input(actor, call, settings, monkeypatch
     ],
 )
 def test_what_is_wrong_with_a_payload_names_file_line_and_path(call, tmp_path, text, said):
-    done = command("decide", call, "edit", "--payload", written(tmp_path, text))
+    done = command("decide", call, "edit", *shown(call), "--payload", written(tmp_path, text))
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert Run.objects.get().state == "waiting"
 
 
 def test_a_payload_that_is_not_there_or_not_wanted(call, tmp_path):
-    missing = command("decide", call, "edit", "--payload", str(tmp_path / "nothing.json"))
+    missing = command("decide", call, "edit", *shown(call), "--payload", str(tmp_path / "nothing.json"))
     assert (missing.code, "nothing.json cannot be read" in missing.err) == (2, True)
-    assert "give it with --payload FILE" in command("decide", call, "edit").err
-    assert "goes with edit" in command("decide", call, "approve", "--payload", "x").err
-    large = command("decide", call, "edit", "--payload", written(tmp_path, '"' + "x" * 65_000 + '"'))
+    assert "give it with --payload FILE" in command("decide", call, "edit", *shown(call)).err
+    assert "goes with edit" in command("decide", call, "approve", *shown(call), "--payload", "x").err
+    large = command("decide", call, "edit", *shown(call), "--payload", written(tmp_path, '"' + "x" * 65_000 + '"'))
     assert "at most 64,000 are taken" in large.err
 
 
@@ -232,10 +247,10 @@ def test_another_tool_is_called_in_its_place(actor, tmp_path):
     run = ran(actor, fabric_publish(actor=actor, source=REPLACEABLE).name)
     (item,) = escalations_open(actor, run.id)
     payload = written(tmp_path, '{"expression": "2 * 45"}')
-    refused = command("decide", item.id, "edit", "--tool", "teleport", "--payload", payload)
+    refused = command("decide", item.id, "edit", *shown(item.id), "--tool", "teleport", "--payload", payload)
     assert (refused.code, refused.out) == (2, "")
     assert "'teleport' may not be called in place of this one; there are: calculator" in refused.err
-    done = command("decide", item.id, "edit", "--tool", "calculator", "--payload", payload, "--json")
+    done = command("decide", item.id, "edit", *shown(item.id), "--tool", "calculator", "--payload", payload, "--json")
     assert (done.code, done.last["state"]) == (0, "completed")
     issued = [row.fact for row in run_events(actor, run.id, limit=500) if row.kind == "call_issued"]
     assert [fact["target"] for fact in issued if fact["call"] == "tool"] == ["calculator"]

@@ -156,7 +156,14 @@ def people(actor):
 def answers(run, person, verb="approve", **more):
     (item,) = escalations_open(person, run.id)
     escalation_decide(
-        store=wiring.store(), nudge=NullNudge(), actor=person, escalation_id=item.id, verb=verb, message="So.", **more
+        store=wiring.store(),
+        nudge=NullNudge(),
+        actor=person,
+        escalation_id=item.id,
+        digest=item.digest,
+        verb=verb,
+        message="So.",
+        **more,
     )
     with wiring.local_engine() as engine:
         engine.offer(run.id)

@@ -98,7 +98,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(item, words, said):
 
 def test_in_somebody_elses_hand_it_is_neither_claimed_nor_decided(item, ana):
     review_claim(actor=ana, escalation_id=item.id)
-    for words in (("review", "claim", item.id), ("decide", item.id, "approve")):
+    for words in (("review", "claim", item.id), ("decide", item.id, "approve", "--digest", item.digest)):
         done = command(*words)
         assert done.code == 2
         assert f"item {item.id} is in ana's hand until " in done.err

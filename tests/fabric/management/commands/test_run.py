@@ -73,9 +73,12 @@ def test_a_parked_run_names_its_item_and_the_command_that_decides_it(doubtful):
     assert done.code == 3
     assert (done.last["state"], done.last["outcome"]) == ("waiting", None)
     assert done.last["reason"] == "confidence 0.55 is below tau 0.70"
-    item, how = done.err.splitlines()
-    assert item.split()[0] == "Item"
-    assert how == f"Decide it with: manage.py decide {item.split()[1]} approve|edit|respond|reject [--message TEXT]"
+    item, *shown, how = done.err.splitlines()
+    (question,) = done.last["questions"]
+    assert item.split()[:2] == ["Item", question["id"]]
+    assert f"  digest      {question['digest']}" in shown
+    verbs, digest = "approve|edit|respond|reject", question["digest"][:12]
+    assert how == f"Decide it with: manage.py decide {question['id']} {verbs} --digest {digest} [--message TEXT]"
 
 
 def test_a_run_that_ends_otherwise_is_exit_code_1_and_says_why(actor, tmp_path):

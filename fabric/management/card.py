@@ -1,0 +1,125 @@
+"""A question on a terminal: what is asked about, whole, what follows from each answer, and the digest that an answer names."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fabric.selectors.asked_about import AskedAbout, asked_about, asked_about_json
+from fabric.selectors.escalations import EscalationView
+from fabric.selectors.review_lateness import is_over
+from fabric.selectors.visible import visible, visible_line
+from fabric.selectors.words import instant
+
+JSON = Any
+DIGEST_CHARS = 12
+"""Characters of a digest in a command that is suggested."""
+ARGUMENTS_CHARS = 160
+"""Characters of the arguments in a line of a list."""
+WIDTH = 12
+_plain = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def question(item: EscalationView) -> list[str]:
+    """An open question with all that is asked about, and the command that answers it: lines for a terminal."""
+    waits = f"waits for {item.required_role}, until {instant(item.due_at)}"
+    if is_over(item):
+        waits = f"was due at {instant(item.due_at)}, and takes no answer any more"
+    return [f"Item {item.id} {waits}: {visible_line(item.reason)}", *card(item), command(item)]
+
+
+def command(item: EscalationView) -> str:
+    """The command that answers a question."""
+    verbs = "|".join(item.verbs)
+    named = "" if item.ticket else f" --digest {item.digest[:DIGEST_CHARS]}"
+    return f"Decide it with: manage.py decide {item.id} {verbs}{named} [--message TEXT]"
+
+
+def card(item: EscalationView) -> list[str]:
+    """What is asked about, what follows from each answer, and the digest. Nothing is left out, and what cannot be seen is shown by its number."""
+    about = asked_about(item)
+    return [
+        *_called(about),
+        *_payload(item, about),
+        *_field("agreed", ", ".join(item.agreed)),
+        *(line for verb, follows in about.follows for line in _field(verb, follows)),
+        *_field("no answer", about.expiry),
+        *_field("digest", item.digest),
+    ]
+
+
+def in_line(item: EscalationView) -> str:
+    """The call with its arguments, on a part of a line; empty: it is no call."""
+    about = asked_about(item)
+    if not about.tool:
+        return ""
+    pairs = about.payload.items() if isinstance(about.payload, dict) else ()
+    said = ", ".join(f"{_name(name)}: {_value(value)}" for name, value in pairs)
+    if len(said) > ARGUMENTS_CHARS:
+        said = f"{said[:ARGUMENTS_CHARS]}... {len(said) - ARGUMENTS_CHARS:,} more characters"
+    return f"{visible_line(about.tool)}({said})"
+
+
+def question_json(item: EscalationView, now: int | None = None) -> dict[str, JSON]:
+    """A question with what is asked about, as programs read it. ``now``: as for ``is_over``."""
+    same = ("id", "run_id", "item", "stage", "reason", "required_role", "digest", "due_at")
+    told = {name: getattr(item, name) for name in same}
+    return told | {"verbs": list(item.verbs), "late": is_over(item, now), **asked_about_json(asked_about(item))}
+
+
+def _called(about: AskedAbout) -> Iterator[str]:
+    if about.tool:
+        word = f" ({about.effect_word})" if about.effect else ""
+        instead = f", in place of {about.instead_of}" if about.instead_of else ""
+        undoes = f", which undoes {about.undoes}" if about.undoes else ""
+        yield from _field("call", f"{about.tool}{word}{instead}{undoes}")
+        yield from _field("it does", about.description)
+    yield from _field("proposed by", about.proposed_by)
+    yield from _field("because", about.because)
+
+
+def _payload(item: EscalationView, about: AskedAbout) -> Iterator[str]:
+    if about.payload is None:
+        if not item.content:
+            yield from _field("asks", "what was asked about was erased by retention")
+        return
+    yield from labelled("with" if about.tool else "what passes", payload_lines(about.payload, about))
+
+
+def payload_lines(payload: JSON, about: AskedAbout | None = None) -> list[str]:
+    """Arguments, or what would pass, a line each. A text that would pass stands on lines of its own, each with a bar before it."""
+    if not isinstance(payload, dict):
+        return visible(json.dumps(payload, ensure_ascii=False, indent=2)).split("\n")
+    if not payload:
+        return ["no arguments" if about is not None and about.tool else "nothing"]
+    lines: list[str] = []
+    for name, value in payload.items():
+        if isinstance(value, str) and "\n" in value and not (about and about.tool):
+            lines += [f"{_name(name)}:", *(f"| {line}" for line in visible(value).split("\n"))]
+        else:
+            first, *rest = _value(value, indent=2).split("\n")
+            lines += [f"{_name(name)}: {first}", *rest]
+    return lines
+
+
+def _name(name: str) -> str:
+    return name if _plain.fullmatch(name) else _value(name)
+
+
+def _value(value: JSON, indent: int | None = None) -> str:
+    """A value as JSON, which shows where it begins and ends."""
+    return visible(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def _field(name: str, says: str) -> Iterator[str]:
+    """One line; none where there is nothing to say."""
+    if says:
+        yield from labelled(name, [visible_line(says)])
+
+
+def labelled(name: str, lines: list[str]) -> Iterator[str]:
+    """Lines beside a name."""
+    for number, line in enumerate(lines):
+        yield f"  {'' if number else name:<{WIDTH}}{line}".rstrip()

@@ -1,0 +1,28 @@
+"""Whether the time to answer a question is over, by the database's clock: with the same rule by which its run judges an answer."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from fabric.core.questions import NEVER_LATE, is_late
+from fabric.selectors.escalations import EscalationView
+from fabric.selectors.store_time import StoreNow, store_now
+from fabric.selectors.words import instant_exact
+
+
+def is_over(item: EscalationView, now: int | None = None) -> bool:
+    """Whether an answer to an open question comes too late. ``now``: microseconds since the epoch, UTC; None: the database is asked."""
+    if not item.open or item.item in NEVER_LATE:
+        return False
+    return is_late(item.item, item.due_at, store_now() if now is None else now)
+
+
+def in_time() -> Q:
+    """The questions that can still be answered, as far as their time goes."""
+    return Q(item__in=sorted(NEVER_LATE)) | Q(due_at__gt=StoreNow())
+
+
+def too_late(item: EscalationView) -> str:
+    """Why a question that is over takes no answer, one sentence."""
+    expiry = str(item.content.get("expiry") or "rejected by the system")
+    return f"item {item.id} was due at {instant_exact(item.due_at)}, and an answer comes too late: {expiry}"

@@ -1,0 +1,98 @@
+"""What a page of questions shows before an answer is taken: the call whole, its effect, who proposed it; and nothing once the time is over."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from fabric.core.fingerprint import encode
+from fabric.models import Escalation, Inbox
+from fabric.selectors.escalations import escalations_open
+from tests.fabric.services.world import ran
+
+TOGETHER = "/reviews/together"
+
+
+@pytest.fixture
+def payments(actor, paying):
+    """Two payments that wait."""
+    return [escalations_open(actor, ran(actor, paying, f"Invoice {n}.").id)[0] for n in range(2)]
+
+
+def text_of(answer):
+    return html.unescape(" ".join(re.sub("<[^>]+>", " ", answer.content.decode()).split()))
+
+
+def put(item, **content):
+    """Another content in the question's row, as its run would have written it."""
+    Escalation.objects.filter(id=item.id).update(content=encode({**item.content, **content}))
+
+
+def picked(*items):
+    return [f"{item.id}:{item.digest}" for item in items]
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        ({"to": "Nordwind \u202eGmbH\u200b", "usd": 77}, '"to": "Nordwind ⟨U+202E⟩GmbH⟨U+200B⟩", "usd": 77'),
+        ({"text": "Paid.", "to": "Ana"}, '"text": "Paid.", "to": "Ana"'),
+        ({}, "{}"),
+    ],
+    ids=["hidden characters", "a text among others", "no arguments"],
+)
+def test_a_call_is_shown_whole_on_its_page_its_runs_and_among_several(browser, payments, payload, shown):
+    put(payments[0], payload=payload)
+    pages = (
+        browser.get(f"/reviews/{payments[0].id}"),
+        browser.get(f"/runs/{payments[0].run_id}"),
+        browser.post(TOGETHER, {"item": picked(*payments)}),
+    )
+    for page in pages:
+        text = text_of(page)
+        assert shown in text
+        assert re.search(r"pay irreversible proposed by reader", text)
+        assert "Pays somebody." in text
+
+
+def test_what_passes_beside_a_text_is_shown_too(browser, payments):
+    put(payments[0], tool="", payload={"text": "All is well.", "citations": ["a.md"], "gaps": ["no price"], "data": 7})
+    text = text_of(browser.get(f"/reviews/{payments[0].id}"))
+    assert "All is well." in text
+    assert '"data": 7, "gaps": [ "no price" ]' in text
+
+
+def test_several_are_bound_to_what_is_shown_and_what_changed_is_said(browser, payments):
+    page = browser.post(TOGETHER, {"item": [f"{payments[0].id}:{'0' * 32}", *picked(payments[1])]})
+    text = page.content.decode()
+    assert text.count("Changed since you picked it") == 1
+    assert all(f'value="{one}"' in text for one in picked(*payments))
+    # What changes while somebody reads is left out, and listed with its reason.
+    sent = {"item": [f"{payments[0].id}:{'0' * 32}", *picked(payments[1])], "sure": "1", "verb": "approve"}
+    said = text_of(browser.post(TOGETHER, sent))
+    assert said.count("Not recorded") == 1
+    assert "asks about something else by now" in said
+    assert Inbox.objects.filter(input_id__startswith="decision:").count() == 1
+
+
+def test_one_whose_time_is_over_takes_no_answer(browser, payments):
+    item = payments[0]
+    Escalation.objects.filter(id=item.id).update(due_at=item.opened_at)
+    for address in (f"/reviews/{item.id}", f"/runs/{item.run_id}"):
+        page = browser.get(address).content.decode()
+        assert "The time to answer is over since" in page
+        assert f'action="/reviews/{item.id}/decision"' not in page
+    sent = {"page": "review", "verb": "approve", "digest": item.digest}
+    answer = browser.post(f"/reviews/{item.id}/decision", sent)
+    assert (answer.status_code, "an answer comes too late" in text_of(answer)) == (409, True)
+    said = text_of(browser.post(TOGETHER, {"item": picked(*payments), "sure": "1", "verb": "approve"}))
+    assert "an answer comes too late" in said
+    assert not Inbox.objects.filter(run_id=item.run_id, input_id__startswith="decision:").exists()
+
+
+def test_a_form_without_a_digest_approves_nothing(browser, payments):
+    answer = browser.post(f"/reviews/{payments[0].id}/decision", {"page": "review", "verb": "approve"})
+    assert (answer.status_code, "give the digest" in text_of(answer)) == (422, True)
+    assert not Inbox.objects.filter(input_id__startswith="decision:").exists()

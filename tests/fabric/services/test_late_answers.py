@@ -1,0 +1,175 @@
+"""An answer that comes when the time for it is over: refused where it is taken, at every door, and by the run; nothing of it is done."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from fabric import wiring
+from fabric.core.flow import RunState
+from fabric.core.inputs import INBOX, DecisionMade
+from fabric.management.following import Following
+from fabric.models import Escalation, Inbox
+from fabric.selectors.answers import input_id
+from fabric.selectors.escalations import escalation_get, escalations_open
+from fabric.selectors.review_queue import next_for
+from fabric.selectors.runs import run_events
+from fabric.selectors.store_time import store_now
+from fabric.services.bulk_decisions import BulkItem, escalations_decide
+from fabric.services.claims import review_claim, review_claim_next, review_reassign
+from fabric.services.errors import Refused
+from fabric.services.escalations import escalation_decide, escalation_decide_now, escalation_undo
+from fabric.services.fabrics import fabric_publish
+from tests.fabric.management.console import command
+from tests.fabric.services.world import DOUBTFUL, PAYING, WATCHED, published_by_two, ran
+
+US = 1_000_000
+MOMENT_S = 1
+
+
+def short(source: str) -> str:
+    """The same fabric, whose questions are due almost at once."""
+    return source.replace("run_usd_micros: 1000000}", f"run_usd_micros: 1000000}}\n  humans: {{due_s: {MOMENT_S}}}")
+
+
+def let_time_pass(item):
+    """Waits until the question is due, by the clock that judges: nothing else says so while nobody drives the run."""
+    time.sleep(max(0, (item.due_at - store_now()) / US) + 0.05)
+
+
+@pytest.fixture
+def item(actor):
+    """A payment whose time to be approved is over, with no engine running."""
+    fabric = fabric_publish(actor=actor, source=short(PAYING)).name
+    (found,) = escalations_open(actor, ran(actor, fabric, documents=()).id)
+    let_time_pass(found)
+    return found
+
+
+@pytest.fixture
+def asked(store, nudge, actor, item):
+    return {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id}
+
+
+def refused(service, **given) -> Refused:
+    with pytest.raises(Refused) as caught:
+        service(**given)
+    return caught.value
+
+
+def is_late(refusal: Refused, item) -> bool:
+    said = f"item {item.id} was due at 20"
+    return refusal.message.startswith(said) and "an answer comes too late: rejected by the system" in refusal.message
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject", "respond", "edit"])
+def test_every_answer_is_refused_where_it_is_taken(asked, item, verb):
+    edited = {"to": "Ana", "usd": 40} if verb == "edit" else None
+    refusal = refused(escalation_decide, **asked, digest=item.digest, verb=verb, message="So.", edited=edited)
+    assert (refusal.code, refusal.field) == ("conflict", "due_at")
+    assert is_late(refusal, item)
+    assert not Inbox.objects.filter(input_id__startswith="decision:").exists()
+
+
+def test_several_at_one_go_are_each_refused(store, nudge, actor, item):
+    another = replace(item, digest="0" * 32)
+    results = escalations_decide(
+        store=store, nudge=nudge, actor=actor, items=[BulkItem(item.id, another.digest)], verb="approve"
+    )
+    assert results[0].refused.field == "digest"
+    (result,) = escalations_decide(
+        store=store, nudge=nudge, actor=actor, items=[BulkItem(item.id, item.digest)], verb="approve"
+    )
+    assert result.taken is None
+    assert is_late(result.refused, item)
+
+
+def test_nobody_takes_it_in_hand(actor, item):
+    assert is_late(refused(review_claim, actor=actor, escalation_id=item.id), item)
+    assert is_late(refused(review_reassign, actor=actor, escalation_id=item.id, to="owner"), item)
+    assert review_claim_next(actor=actor) is None
+    assert not next_for(actor).exists()
+
+
+def test_the_run_expires_it_and_pays_nothing(actor, asked, item):
+    refused(escalation_decide, **asked, digest=item.digest, verb="approve")
+    run = Following(actor, item.run_id, wait=True).to_rest()
+    assert (run.state, "nobody answered in time" in run.reason) == (RunState.ABORTED, True)
+    kinds = {(one.kind, one.fact.get("tool")) for one in run_events(actor, run.id)}
+    assert ("call_issued", "pay") not in kinds
+    assert escalation_get(actor, item.id).by_system
+
+
+def test_one_that_slips_into_the_inbox_is_judged_by_its_run(actor, item):
+    """As by a service that looked right before the time was over."""
+    given = DecisionMade(
+        input_id=input_id(item.id, 0), escalation_id=item.id, verb="approve", actor=actor.name, digest=item.digest
+    )
+    wiring.store().put_input(item.run_id, given.input_id, INBOX.dump_json(given))
+    run = Following(actor, item.run_id, wait=True).to_rest()
+    assert (run.state, escalation_get(actor, item.id).by_system) == (RunState.ABORTED, True)
+    (ignored,) = [one.fact["reason"] for one in run_events(actor, run.id) if one.kind == "input_ignored"]
+    assert "the answer came when the time for it was over" in ignored
+
+
+def test_one_that_was_sent_in_time_counts_although_nobody_drove_the_run(store, nudge, actor):
+    fabric = fabric_publish(actor=actor, source=short(DOUBTFUL)).name
+    (item,) = escalations_open(actor, ran(actor, fabric).id)
+    asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id}
+    assert escalation_decide(**asked, digest=item.digest, verb="approve").created
+    let_time_pass(item)
+    again = escalation_decide(**asked, digest=item.digest, verb="approve")
+    assert again.created is False, "it is the same one, and was in time"
+    run = Following(actor, item.run_id, answered=frozenset({item.id})).to_rest()
+    assert (run.state, escalation_get(actor, item.id).decided_by) == (RunState.COMPLETED, "owner")
+
+
+def test_what_is_taken_back_after_the_time_cannot_be_answered_anew(store, nudge, actor):
+    fabric = fabric_publish(actor=actor, source=short(DOUBTFUL)).name
+    (item,) = escalations_open(actor, ran(actor, fabric).id)
+    asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id}
+    escalation_decide(**asked, digest=item.digest, verb="approve", undo_s=30)
+    let_time_pass(item)
+    done = command("decide", item.id, "undo")
+    assert (done.code, "an answer comes too late" in done.err) == (0, True), done.err
+    assert is_late(refused(escalation_decide, **asked, digest=item.digest, verb="approve"), item)
+
+
+def test_what_was_answered_in_time_may_count_at_once_after_it(store, nudge, actor):
+    fabric = fabric_publish(actor=actor, source=short(DOUBTFUL)).name
+    (item,) = escalations_open(actor, ran(actor, fabric).id)
+    asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id}
+    escalation_decide(**asked, digest=item.digest, verb="approve", undo_s=30)
+    let_time_pass(item)
+    assert escalation_decide_now(**asked).created
+    assert Following(actor, item.run_id, answered=frozenset({item.id})).to_rest().state is RunState.COMPLETED
+
+
+def test_quarantines_and_tickets_are_never_late(store, nudge, actor, doubtful):
+    (item,) = escalations_open(actor, ran(actor, doubtful).id)
+    Escalation.objects.filter(id=item.id).update(due_at=1, item="quarantine")
+    assert review_claim(actor=actor, escalation_id=item.id).fresh
+    Escalation.objects.filter(id=item.id).update(item="post_stage")
+    assert refused(review_claim, actor=actor, escalation_id=item.id).field == "due_at"
+
+
+def test_the_second_of_two_who_have_to_agree_is_late_too(store, nudge, actor):
+    fabric = published_by_two(actor, short_of_two(WATCHED)).name
+    (item,) = escalations_open(actor, ran(actor, fabric).id)
+    asked = {"store": store, "nudge": nudge, "escalation_id": item.id, "digest": item.digest, "verb": "approve"}
+    ana, ben = (replace(actor, name=name) for name in ("ana", "ben"))
+    assert escalation_decide(**asked, actor=ana).second_wanted
+    let_time_pass(item)
+    assert is_late(refused(escalation_decide, **asked, actor=ben), item)
+
+
+def short_of_two(source: str) -> str:
+    return source.replace("humans: {four_eyes", f"humans: {{due_s: {MOMENT_S}, four_eyes")
+
+
+def test_undo_is_not_needed_to_know_that_it_is_over(asked, item):
+    assert refused(escalation_undo, **asked).code == "conflict"
+    done = command("decide", item.id, "approve", "--digest", item.digest[:8])
+    assert (done.code, done.out, "an answer comes too late: rejected by the system" in done.err) == (2, "", True)
