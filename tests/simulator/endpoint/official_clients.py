@@ -120,9 +120,10 @@ def generate(url: str, *, stream: bool) -> Said:
         found = list(client.models.generate_content_stream(model="m", contents=QUESTION, config=config))
     else:
         found = [client.models.generate_content(model="m", contents=QUESTION, config=config)]
-    calls, text, finish = [], "", None
+    calls: list[tuple[str, Any]] = []
+    text, finish = "", None
     for one in found:
-        calls += [(call.name, call.args) for call in one.function_calls or ()]
+        calls += [(str(call.name), call.args) for call in one.function_calls or ()]
         for candidate in one.candidates or ():
             finish = candidate.finish_reason.value if candidate.finish_reason else finish
             parts = (candidate.content and candidate.content.parts) or ()

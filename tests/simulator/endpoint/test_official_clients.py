@@ -160,7 +160,7 @@ def test_models_are_listed_by_each_client(protocol):
         if protocol == "anthropic":
             found = [one.id for one in anthropic.Anthropic(base_url=base, api_key=KEY).models.list()]
         elif protocol == "google":
-            client = genai.Client(api_key=KEY, http_options={"base_url": base})  # type: ignore[arg-type]
+            client = genai.Client(api_key=KEY, http_options={"base_url": base})
             found = [one.name for one in client.models.list()]
         else:
             found = [one.id for one in openai.OpenAI(base_url=endpoint.url, api_key=KEY).models.list()]

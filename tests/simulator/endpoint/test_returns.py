@@ -24,7 +24,7 @@ def openai_client(url: str) -> openai.OpenAI:
 
 
 def chat_conversation(url: str, *, without: str = "") -> str:
-    function = {"name": "look", "description": DESCRIPTION, "parameters": PARAMETERS}
+    function: Any = {"name": "look", "description": DESCRIPTION, "parameters": PARAMETERS}
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     with openai_client(url) as client:
         for _ in range(ROUNDS):
@@ -65,7 +65,7 @@ def google_conversation(url: str, *, without: str = "") -> str:
     options: Any = {"base_url": url.removesuffix("/v1"), "timeout": int(PATIENCE_S * 1000)}
     with genai.Client(api_key=KEY, http_options=options) as client:
         for _ in range(ROUNDS):
-            made = client.models.generate_content(model="m", contents=contents, config=config)
+            made: Any = client.models.generate_content(model="m", contents=contents, config=config)
             if not made.function_calls:
                 return str(made.text)
             content = made.candidates[0].content

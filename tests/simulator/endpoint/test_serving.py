@@ -128,7 +128,7 @@ BAD = {
     ("--scenario", "rate-limit"): "--scenario: there is no 'rate-limit'; did you mean rate_limit or ",
     ("--scenario", ""): "--scenario: there is no ''; --list says what there is",
     ("--scenario", "cut_after=x"): "--scenario: cut_after takes a whole number from 0 on, not 'x'",
-    ("--scenario", "cooperative=3"): "--scenario: there is no 'cooperative=3'; did you mean cooperative? ",
+    ("--scenario", "cooperative=3"): "--scenario: there is no 'cooperative=3'; did you mean cooperative",
     ("--port", "65536"): "--port is 65536: give a whole number from 0 to 65535",
     ("--port", "-1"): "--port is -1: give a whole number from 0 to 65535",
     ("--port", "http"): "--port is 'http': give a whole number from 0 to 65535",
