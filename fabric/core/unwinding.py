@@ -22,6 +22,7 @@ from fabric.core.saga import (
     Effect,
     Errand,
     Mutation,
+    Outcome,
     Status,
     Unwinding,
     Unwinds,
@@ -176,7 +177,8 @@ def _withheld(work: Work, current: Errand, found: list[str]) -> None:
 
 def answered(work: Work, current: Errand, given: ModelReplied | ToolFinished | CallFailed) -> None:
     """Journals what became of one attempt to undo."""
-    if isinstance(given, ToolFinished) and not given.error:
+    if isinstance(given, ToolFinished) and (not given.error or given.outcome is Outcome.ANSWERED):
+        # What was done and answered what cannot be read is not done again.
         fact = ev.CompensationAnswered(
             command_id=given.command_id,
             attempt=given.attempt,
@@ -184,7 +186,7 @@ def answered(work: Work, current: Errand, given: ModelReplied | ToolFinished | C
             tool=current.tool,
             sanitized=given.sanitized,
         )
-        work.emit(fact, {"result": given.result})
+        work.emit(fact, {"result": given.error or given.result})
         return
     cause = given.cause if isinstance(given, CallFailed) else Cause.TOOL_CONSTRAINT
     message = given.message if isinstance(given, CallFailed) else getattr(given, "error", "it answered nothing")

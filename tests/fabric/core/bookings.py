@@ -43,6 +43,8 @@ class Desk:
     """The caller dies before the n-th cancellation is sent."""
     down_after: set[int] = field(default_factory=set)
     """The caller dies after the n-th cancellation was done."""
+    unread: set[int] = field(default_factory=set)
+    """Cancelled, and what is answered cannot be read."""
     ledger: list[Entry] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
     booked: list[str] = field(default_factory=list)
@@ -85,6 +87,8 @@ class Desk:
         self.ledger.append(Entry("cancel", key, applied))
         if applied:
             self.cancelled.append(key)
+        if number in self.unread:
+            return _answer(None, error="its JSON ends too early", outcome=Outcome.ANSWERED)
         if self.cancels in self.down_after:
             self.down = True
             return HANGS
@@ -102,9 +106,10 @@ class Desk:
         return [entry.key for entry in self.ledger if entry.what == what and entry.applied]
 
 
-def _answer(result: JSON, error: str = "") -> Answer:
+def _answer(result: JSON, error: str = "", **fields: Any) -> Answer:
     return Answer(
-        lambda c: ToolFinished(command_id=c.command_id, attempt=c.attempt, result=result, error=error), after_s=0.1
+        lambda c: ToolFinished(command_id=c.command_id, attempt=c.attempt, result=result, error=error, **fields),
+        after_s=0.1,
     )
 
 

@@ -202,6 +202,15 @@ def test_the_compensation_gets_key_arguments_and_result_and_a_deadline_of_its_ow
     assert issued.deadline_at == started + 5 * US > world.run.deadline_at
 
 
+def test_what_was_undone_and_answered_what_cannot_be_read_is_not_undone_again():
+    desk = Desk(unread={1})
+    world = go(at_the_desk(travel(), desk, one_by_one(2, AUTH)), desk)
+    assert (desk.cancels, sorted(desk.cancelled)) == (2, sorted(desk.booked))
+    assert world.of(ev.CompensationFailed) == []
+    said = [content["result"] for content in world.content_of(ev.CompensationAnswered)]
+    assert said == [{"status": "cancelled"}, "its JSON ends too early"]
+
+
 def test_what_may_still_arrive_is_not_undone_before_its_deadline():
     desk = Desk(lost={1})
     world = at_the_desk(travel(), desk, one_by_one(1))

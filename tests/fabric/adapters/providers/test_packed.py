@@ -15,7 +15,7 @@ from fabric.core.taxonomy import Cause
 from simulator.endpoint import Step
 from tests.fabric.adapters.providers.asking import TOOL
 from tests.fabric.adapters.providers.wires import ALL
-from tests.fabric.adapters.tools.packing import PACK, WAYS
+from tests.fabric.adapters.tools.packing import PACK, WAYS, bomb
 
 CALLS = ("I look.", [("look", {"at": "the first place"}, "a"), ("look", {"at": "the second"}, "b")], (12, 34))
 
@@ -78,15 +78,15 @@ def test_a_stream_that_is_over_needs_no_end_of_its_packing(spoken):
     assert (cut.cause, cut.billed) == (Cause.DROPPED_STREAM, True)
 
 
-@pytest.mark.parametrize("name", sorted(PACK))
+@pytest.mark.parametrize("name", ["gzip", "br", "zstd"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_bomb_is_one_sentence(spoken, name, stream):
-    bomb = PACK[name](bytes(40_000_000))
+    packed_bytes = bomb(name)
     tracemalloc.start()
     if stream:
-        result = streams(spoken, (bomb,), name, [])
+        result = streams(spoken, (packed_bytes,), name, [])
     else:
-        result, _ = spoken.ask(Step(body=bomb, headers={"Content-Encoding": name}))
+        result, _ = spoken.ask(Step(body=packed_bytes, headers={"Content-Encoding": name}))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert isinstance(result, CallFailed)

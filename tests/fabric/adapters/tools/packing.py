@@ -2,6 +2,7 @@
 
 import gzip
 import zlib
+from functools import cache
 
 import brotli
 import zstandard
@@ -25,3 +26,10 @@ PACK = {
 }
 WAYS = [*PACK.items(), ("deflate", raw_deflate)]
 """A name in Content-Encoding, and what a server does that writes it."""
+BOMB_BYTES = 40_000_000
+
+
+@cache
+def bomb(name: str) -> bytes:
+    """Few bytes that unpack to BOMB_BYTES."""
+    return PACK[name](bytes(BOMB_BYTES))

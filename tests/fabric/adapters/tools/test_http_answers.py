@@ -15,7 +15,7 @@ from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step, drop, hang_up, refusal, trickle
 from tests.fabric.adapters.tools.asking import run
-from tests.fabric.adapters.tools.packing import PACK, WAYS
+from tests.fabric.adapters.tools.packing import PACK, WAYS, bomb
 from tests.fabric.adapters.tools.raw_server import raw_server
 
 ANY = {"type": "object"}
@@ -123,8 +123,7 @@ def test_several_packings_and_many_small_chunks():
 
 @pytest.mark.parametrize("name", sorted(PACK))
 def test_a_bomb_is_one_sentence(name):
-    bomb = PACK[name](bytes(50_000_000))
-    with ScriptedEndpoint([step(bomb, Content_Encoding=name)]) as endpoint:
+    with ScriptedEndpoint([step(bomb(name), Content_Encoding=name)]) as endpoint:
         tracemalloc.start()
         found = at(endpoint.authority)
         peak = tracemalloc.get_traced_memory()[1]

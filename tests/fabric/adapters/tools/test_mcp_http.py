@@ -205,12 +205,6 @@ def test_a_redirect_elsewhere_is_not_followed():
     assert len(received) == 1
 
 
-def test_an_answer_that_is_compressed_unasked_is_not_read():
-    found, _ = acted(Step(body=b"\x1f\x8b", content_type="application/json", headers={"Content-Encoding": "gzip"}))
-    assert "answers compressed although that was not asked for" in found.error
-    assert found.outcome is Outcome.ANSWERED
-
-
 @pytest.mark.parametrize(
     ("status", "code", "outcome", "said"),
     [
