@@ -6,6 +6,7 @@ import re
 import time
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from fabric.adapters.attachments import reading
 from fabric.adapters.attachments.refusal import FILE_BYTES_MAX, TEXT_BYTES_MAX, Unreadable
@@ -43,7 +44,7 @@ class AttachmentRefused(ValueError):
         self.too_large, self.busy, self.place = too_large, busy, place
 
     @property
-    def code(self) -> str:
+    def code(self) -> Literal["too_large", "unavailable", "invalid"]:
         """The code of a service's refusal."""
         return "too_large" if self.too_large else "unavailable" if self.busy else "invalid"
 

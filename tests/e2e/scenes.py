@@ -10,7 +10,6 @@ from typing import NamedTuple
 from playwright.sync_api import FilePayload, Page, expect
 
 from tests.e2e.installation import Installation
-from tests.fabric.adapters.attachments import files as made
 
 
 def nothing(_page: Page) -> None:
@@ -226,45 +225,6 @@ def attached(page: Page) -> None:
     page.locator("#files li").first.wait_for()
 
 
-def read_files(page: Page) -> None:
-    """Files of each kind, and what was read of them on the run's page."""
-    page.locator("#text").fill("What does it cost, and when is it due?")
-    table = "Name;Betrag\nMiete;1.200,50 €\nStrom;99 €;monatlich\n".encode("cp1252")
-    sheets = {"Budget": [["Item", "Cost"], ["Rent", 1200.5]], "Notes": [["by", "Ada"]]}
-    given = {
-        "report.pdf": made.pdf("The budget is 40 dollars.", "", "The deadline is Friday."),
-        "a-name-that-is-so-long-that-it-has-to-break-somewhere-on-a-phone.docx": made.word(
-            "The offer stands until May."
-        ),
-        "costs.xlsx": made.workbook(sheets),
-        "costs.csv": table,
-    }
-    page.locator("#documents").set_input_files(
-        [FilePayload(name=name, mimeType="application/octet-stream", buffer=data) for name, data in given.items()]
-    )
-    send(page)
-    page.wait_for_url("**/runs/*")
-    page.goto(f"{page.url.partition('?')[0]}?view=io")
-    page.locator(".doc summary").first.click()
-    page.locator(".doc[open] .doc-about").wait_for()
-
-
-def unreadable_files(page: Page) -> None:
-    """Files that nobody can read, each with its sentence."""
-    page.locator("#text").fill("What does it cost?")
-    given = {
-        "scan.pdf": made.pdf(""),
-        "costs.xlsx": made.workbook({"Sums": [[1, "=A1+1"]]}),
-        "old.doc": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "WordDocument".encode("utf-16-le"),
-        "fine.md": b"Fine.",
-    }
-    page.locator("#documents").set_input_files(
-        [FilePayload(name=name, mimeType="application/octet-stream", buffer=data) for name, data in given.items()]
-    )
-    send(page)
-    page.locator("#e-documents").wait_for()
-
-
 def unreachable(page: Page) -> None:
     page.locator("#text").fill("Worth keeping")
     page.context.set_offline(True)
@@ -315,8 +275,6 @@ FORM = (
     Scene("start", "/start"),
     Scene("start-example", "/start?fabric=research-desk&example=1"),
     Scene("start-attached", "/start", attached),
-    Scene("start-read", "/start", read_files),
-    Scene("start-unreadable", "/start", unreadable_files, 422),
     Scene("start-error-empty", "/start", wrong_request, 422),
     Scene("start-error-everywhere", "/start", wrong_everywhere, 422),
     Scene("start-error-fabric-gone", "/start", wrong_fabric, 422),

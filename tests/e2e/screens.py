@@ -28,6 +28,7 @@ from playwright.sync_api import StorageState, sync_playwright
 from simulator.booking import BookingDesk, Ledger
 from simulator.endpoint import ScriptedEndpoint
 from tests.e2e import (
+    attachment_scenes,
     beginning_scenes,
     drill_page_scenes,
     drill_run_scenes,
@@ -127,6 +128,7 @@ def round_of(camera: Camera, desk: str) -> None:
         ids |= held_scenes.take_hold(home, page, desk)
     camera.shoot(scenes.full(ids))
     camera.shoot(memory_scenes.SCENES)
+    camera.shoot(attachment_scenes.SCENES)
     camera.shoot(drill_page_scenes.pages(home))
     camera.shoot(drill_scenes.drilled(home))
     camera.shoot(drill_run_scenes.drill_runs(home))

@@ -102,7 +102,7 @@ def test_a_pdf_is_read_at_once_and_the_runs_page_says_what_was_read(browser, sma
     assert "PDF, 2 pages, 69 characters" in page
     assert "Excel workbook, 1 sheet, 2 rows" in page
     assert "CSV table, 2 rows" in page
-    assert "read as Windows-1252" in page
+    assert "Read as Windows-1252." in page
     assert hashlib.sha256(report).hexdigest() in page
     assert "The budget is 40 dollars. The deadline is Friday." in page
 
