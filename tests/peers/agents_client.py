@@ -8,15 +8,7 @@ import importlib.metadata
 import json
 import sys
 
-from agents import (
-    Agent,
-    ModelSettings,
-    OpenAIChatCompletionsModel,
-    Runner,
-    RunResultBase,
-    function_tool,
-    set_tracing_disabled,
-)
+from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
 from agents.result import RunResultBase
 from openai import AsyncOpenAI
 
