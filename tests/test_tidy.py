@@ -1,6 +1,7 @@
 """The house rules that a machine can check. Each rule names what to do instead."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -175,13 +176,20 @@ def test_no_file_names_a_place_on_somebodys_machine():
     assert grep(home, *ours) == []
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock"])
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock", "tests/peers/requirements-peers.lock"])
 def test_a_lock_names_no_index_and_hashes_everything(name):
     text = (ROOT / name).read_text()
     assert re.findall(r"://|--(?:extra-)?index-url|--find-links| @ ", text) == []
     pins = re.findall(r"^[\w.-]+==\S+.*$", text, flags=re.MULTILINE)
     assert len(pins) > 10
     assert [pin for pin in pins if not pin.endswith("\\")] == [], "a pin without hashes"
+
+
+def test_the_lock_of_node_names_no_registry_and_hashes_everything():
+    packages = json.loads((ROOT / "tests" / "peers" / "package-lock.json").read_text())["packages"]
+    installed = {name: one for name, one in packages.items() if name}
+    assert len(installed) > 10
+    assert [name for name, one in installed.items() if "resolved" in one or "integrity" not in one] == []
 
 
 def test_both_locks_name_the_same_versions():

@@ -9,17 +9,17 @@ import json
 import sys
 
 from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+from agents.result import RunResultBase
 from openai import AsyncOpenAI
 
 
-def agent_of(case: dict, looked: list) -> Agent:
+def agent_of(case: dict, client: AsyncOpenAI, looked: list) -> Agent:
     @function_tool(strict_mode=False)
     def look(at: str = "") -> str:
         """Looks at a place."""
         looked.append(at)
         return f"{at} is calm"
 
-    client = AsyncOpenAI(base_url=case["url"], api_key="sk-test", max_retries=0, timeout=case.get("timeout", 20))
     model = OpenAIChatCompletionsModel(model="scripted", openai_client=client)
     other = Agent(name="Editor", instructions="You edit.", model=model)
     handoffs = [other] if case.get("handoff") else []
@@ -29,16 +29,21 @@ def agent_of(case: dict, looked: list) -> Agent:
     )
 
 
+async def run(case: dict, agent: Agent) -> RunResultBase:
+    turns = case.get("turns", 6)
+    if not case.get("stream"):
+        return await Runner.run(agent, "Hello?", max_turns=turns)
+    result = Runner.run_streamed(agent, "Hello?", max_turns=turns)
+    async for _ in result.stream_events():
+        pass
+    return result
+
+
 async def played(case: dict) -> dict:
     looked: list = []
-    agent = agent_of(case, looked)
     try:
-        if case.get("stream"):
-            result = Runner.run_streamed(agent, case.get("question", "Hello?"), max_turns=case.get("turns", 6))
-            async for _ in result.stream_events():
-                pass
-        else:
-            result = await Runner.run(agent, case.get("question", "Hello?"), max_turns=case.get("turns", 6))
+        async with AsyncOpenAI(base_url=case["url"], api_key="sk-test", max_retries=0, timeout=20) as client:
+            result = await run(case, agent_of(case, client, looked))
     except Exception as error:  # noqa: BLE001 - Whatever it raises is what the test wants to know.
         return {"error": type(error).__name__, "words": str(error)[:300], "looked": looked}
     usage = result.context_wrapper.usage
