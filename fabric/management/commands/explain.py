@@ -36,10 +36,14 @@ class Command(FabricCommand):
         run = found.run
         if options["json"]:
             told = [as_json(one) for one in found.decisions]
-            self.put({"run_id": run.id, "erased": run.erased, "derives": found.derives, "decisions": told})
+            doubted = [{"seq": one.seq, "at": one.at, "says": one.says} for one in found.usage_problems]
+            told_of_run = {"run_id": run.id, "erased": run.erased, "derives": found.derives}
+            self.put({**told_of_run, "decisions": told, "usage_problems": doubted})
         else:
             for line in self._lines(found.decisions):
                 self.stdout.write(line)
+            for one in found.usage_problems:
+                self.stdout.write(f"Tokens, event {one.seq}: {one.says}")
         if run.erased:
             self.tell(
                 f"What run {run.id} was given and said was erased by retention; its decisions are facts, which stay."
