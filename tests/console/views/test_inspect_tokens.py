@@ -20,9 +20,19 @@ DOUBT = "the endpoint reports 1 input tokens for 25,000 bytes: 3,125 are charged
 
 
 def issued(attempt: int) -> ev.CallIssued:
-    given = {"agent": "reader", "target": "main", "turn": 1, "deadline_at": 0, "key": "k", "call": "model"}
-    reserved = {"reserved_usd_micros": 900, "reserved_tokens": 900}
-    return ev.CallIssued(command_id=CALL, attempt=attempt, step_id=STEP, **given, **reserved)
+    return ev.CallIssued(
+        command_id=CALL,
+        attempt=attempt,
+        call="model",
+        step_id=STEP,
+        agent="reader",
+        target="main",
+        turn=1,
+        deadline_at=0,
+        key="k",
+        reserved_usd_micros=900,
+        reserved_tokens=900,
+    )
 
 
 @pytest.fixture
