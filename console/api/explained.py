@@ -108,6 +108,17 @@ class DecisionExplainedOut(Told):
     differences: list[DifferenceOut] = Field(description="Where the two differ; empty when they are equal.")
 
 
+class UsageProblemOut(Told):
+    """An answer whose count of tokens is not believed."""
+
+    seq: int = Field(description="The event.", examples=[12])
+    at: Instant = Field(description="When it came.")
+    says: str = Field(
+        description="Which count, and what is charged instead.",
+        examples=["the endpoint reports no output tokens: 400 are charged for 400 bytes"],
+    )
+
+
 class RunExplainedOut(Told):
     """All decisions of a run."""
 
@@ -115,6 +126,9 @@ class RunExplainedOut(Told):
     erased: bool = Field(description="Whether retention erased what it was given and said; decisions stay.")
     derives: bool = Field(description="Whether every decision follows from the journal.")
     decisions: list[DecisionExplainedOut] = Field(description="In order; empty: nothing failed and nothing tripped.")
+    usage_problems: list[UsageProblemOut] = Field(
+        description="Answers whose count of tokens is not believed, the first 20."
+    )
 
 
 @router.get(
@@ -126,7 +140,14 @@ def explain_run(
     """Explain a run. Each decision with its evidence, its cell, what the other tiers would have done, what followed, and whether it derives."""
     found = run_explain(actor_of(request), str(run_id), wiring.compiled)
     told = [_told(dict(as_json(one))) for one in found.decisions]
-    return RunExplainedOut(run_id=found.run.id, erased=found.run.erased, derives=found.derives, decisions=told)
+    doubted = [UsageProblemOut(seq=one.seq, at=instant(one.at), says=one.says) for one in found.usage_problems]
+    return RunExplainedOut(
+        run_id=found.run.id,
+        erased=found.run.erased,
+        derives=found.derives,
+        decisions=told,
+        usage_problems=doubted,
+    )
 
 
 def _told(one: dict[str, Any]) -> DecisionExplainedOut:

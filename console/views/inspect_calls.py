@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msgspec import convert
-
 from console.templatetags.figures import span, usd
+from console.views.inspect_tokens import charged_words, token_parts
 from console.views.sections import Pair, Section, content, erased, listed, pairs, part, text, told
 from fabric import wiring
 from fabric.adapters.tools.registry import offers
-from fabric.core.token_parts import TokenParts
 from fabric.selectors.display import EVENT_DISPLAY
-from fabric.selectors.display.calls import PART_WORDS
 from fabric.selectors.errors import Refused
 from fabric.selectors.moments import Erased, Moment, contents_of, prompt_at, settled_by
 from fabric.selectors.words import words
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen
-    from fabric.core.cost import Price
     from fabric.runtime.call_ports import ChatMessage, ModelRequest
 
 JSON = Any
@@ -173,28 +168,6 @@ def model_answered(seen: Seen) -> list[Section]:
     return [*sections, pairs("Used", *used, *answers(seen))]
 
 
-def token_parts(seen: Seen) -> tuple[Pair, ...]:
-    """Tokens of these kinds among those of the call, and what they cost at the prices of the run's revision."""
-    parts = convert(seen.fact.get("parts") or {}, TokenParts)
-    price = _price(seen)
-    costs = {} if price is None else price.part_costs(parts)
-    return tuple(
-        Pair(says, count, "count", f"{usd(costs[kind])} of the cost" if kind in costs else "")
-        for kind, says in PART_WORDS.items()
-        if (count := getattr(parts, kind))
-    )
-
-
-def _price(seen: Seen) -> Price | None:
-    """Of the model that was called; None: it is not at hand, or has none."""
-    if seen.call is None or seen.call[1].call != "model":
-        return None
-    try:
-        return wiring.compiled(seen.run.revision_id).prices.get(seen.call[1].target)
-    except (LookupError, ValueError):
-        return None
-
-
 VERDICTS = {"output": "an output", "calls": "proposes calls", "rejected": "cannot be used"}
 
 
@@ -259,20 +232,12 @@ def attempt_failed(seen: Seen) -> list[Section]:
         ),
         Pair("status", fact["status"], "code"),
         Pair("Retry-After", None if fact["retry_after_s"] is None else int(fact["retry_after_s"] * 1e6), "us"),
-        Pair("charged", fact["charged_usd_micros"], "usd", _charged_words(fact)),
+        Pair("charged", fact["charged_usd_micros"], "usd", charged_words(fact)),
         *token_parts(seen),
         Pair("count not believed", fact.get("usage_problem") or None, tone="warn"),
         *answers(seen),
     )
     return [facts, *content(seen.record, "What came back", "raw")]
-
-
-def _charged_words(fact: Mapping[str, Any]) -> str:
-    """``1,200 tokens, as the endpoint billed it``."""
-    if fact["charged_usd_micros"] and not fact.get("billed"):
-        return f"{fact['charged_tokens']:,} tokens, its reservation: what it was billed is not known"
-    tokens = f"{fact['charged_tokens']:,} tokens"
-    return f"{tokens}, as the endpoint billed it" if fact.get("billed") else tokens
 
 
 def settled(seen: Seen) -> list[Section]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from fabric.core.token_parts import NO_PARTS, TokenParts
 
@@ -36,12 +36,12 @@ class Price:
     @property
     def free(self) -> bool:
         """Whether no token costs anything."""
-        return not any(getattr(self, name) for name in self.__dataclass_fields__)
+        return not any(getattr(self, one.name) for one in fields(self))
 
     def part_costs(self, parts: TokenParts) -> dict[str, int]:
         """Micro-dollars of each part that has tokens, by its name, rounded up."""
-        kinds = zip(parts.__struct_fields__, self._parts(parts), strict=True)
-        return {kind: -(-tokens * each // TOKENS_PER_PRICE) for kind, (tokens, each, _) in kinds if tokens}
+        kinds = zip(fields(TokenParts), self._parts(parts), strict=True)
+        return {kind.name: -(-tokens * each // TOKENS_PER_PRICE) for kind, (tokens, each, _) in kinds if tokens}
 
     def _parts(self, parts: TokenParts) -> tuple[tuple[int, int, int], ...]:
         """``(tokens, their price, the price of their side)`` of each part, in the order of its fields."""

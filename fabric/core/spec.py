@@ -6,7 +6,6 @@ What a field means to an author stands in its description; where a name does not
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
@@ -15,15 +14,11 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
 from fabric.core import spec_conversation
-from fabric.core.cost import Price
 from fabric.core.decision_table import Ladder
 from fabric.core.fallbacks import cheaper_problems, fallback_problems
 from fabric.core.fingerprint import fingerprint
@@ -38,6 +33,7 @@ from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, to
 from fabric.core.spec_memories import problems as memory_problems
 from fabric.core.spec_parts import Line, Name, Named, Prose, SpecGroup, absent
 from fabric.core.spec_persona import Persona
+from fabric.core.spec_price import ModelPrice
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.spec_topologies import Topology
 from fabric.core.spec_topology import Tiers
@@ -45,67 +41,6 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.templates import host_of
 
 N = TypeVar("N", bound=Named)
-
-
-_Dollars = Annotated[
-    str,
-    WithJsonSchema({"type": ["string", "number"], "description": "Dollars per million tokens, such as 0.15."}),
-]
-
-
-_OwnPrice = Annotated[
-    str | None,
-    WithJsonSchema({"anyOf": [{"type": ["string", "number"]}, {"type": "null"}], "default": None}),
-]
-
-
-def _own(description: str) -> Any:
-    return Field(default=None, exclude_if=absent, description=description)
-
-
-class ModelPrice(SpecGroup):
-    """Dollars per million tokens, as decimal text: "0.15". Zero only where it is written."""
-
-    input_usd_per_mtok: _Dollars
-    output_usd_per_mtok: _Dollars
-    cached_usd_per_mtok: _OwnPrice = _own("Input read from the provider's cache. None: as input.")
-    cache_write_usd_per_mtok: _OwnPrice = _own("Input written to that cache. None: twice the input.")
-    audio_in_usd_per_mtok: _OwnPrice = _own("Audio in the input. None: as input.")
-    reasoning_usd_per_mtok: _OwnPrice = _own("Reasoning. None: as output.")
-    audio_out_usd_per_mtok: _OwnPrice = _own("Audio in the output. None: as output.")
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _decimal(cls, value: Any, info: ValidationInfo) -> str | None:
-        if value is None and info.field_name not in ("input_usd_per_mtok", "output_usd_per_mtok"):
-            return None
-        text = str(value)
-        try:
-            amount = Decimal(text)
-        except InvalidOperation:
-            raise ValueError(f"{text!r} is not a price; write dollars per million tokens, such as 0.15") from None
-        if not (amount.is_finite() and 0 <= amount <= 100_000):
-            raise ValueError(f"{text!r} is not a price between 0 and 100000 dollars per million tokens")
-        return text
-
-    def price(self) -> Price:
-        """In integer micro-dollars per million tokens, rounded up."""
-
-        def micros(text: str) -> int:
-            return int((Decimal(text) * 1_000_000).to_integral_value(rounding="ROUND_CEILING"))
-
-        def own(text: str | None) -> int | None:
-            return None if text is None else micros(text)
-
-        return Price(
-            micros(self.input_usd_per_mtok),
-            micros(self.output_usd_per_mtok),
-            own(self.cached_usd_per_mtok),
-            own(self.cache_write_usd_per_mtok),
-            own(self.audio_in_usd_per_mtok),
-            own(self.reasoning_usd_per_mtok),
-            own(self.audio_out_usd_per_mtok),
-        )
 
 
 class Capability(StrEnum):

@@ -35,6 +35,7 @@ from fabric.core.pace import TooFast
 from fabric.core.run import Run
 from fabric.core.saga import Outcome
 from fabric.core.shared_pace import Counting, Shared, pacing, shared_by
+from fabric.core.taxonomy import Cause
 from fabric.runtime.grant_ports import Count, GuardRow
 
 Command = CallModel | CallTool
@@ -85,6 +86,17 @@ def refused(found: Looked | TooFast, compiled: Compiled, run: Run, command: Comm
     """The failure of a call that was not sent, with the mechanism's word for it."""
     return (
         _too_fast(found, compiled, run, command) if isinstance(found, TooFast) else _open(found, compiled, run, command)
+    )
+
+
+def overdue(command: Command) -> CallFailed:
+    """The failure of a call whose deadline passed before it could be sent."""
+    return CallFailed(
+        command_id=command.command_id,
+        attempt=command.attempt,
+        cause=Cause.TIMEOUT,
+        message="its deadline passed before it could be sent",
+        outcome=Outcome.REJECTED,
     )
 
 

@@ -20,7 +20,6 @@ from fabric.core.flow import FORMAT, RunState
 from fabric.core.grants import Held, Need, NothingHeld
 from fabric.core.inputs import (
     INBOX,
-    CallFailed,
     InboxInput,
     Input,
     InputUnreadable,
@@ -30,12 +29,12 @@ from fabric.core.inputs import (
 )
 from fabric.core.outbox import Outgoing
 from fabric.core.run import Run, awaits, resting
-from fabric.core.saga import Outcome, errands_out
-from fabric.core.taxonomy import Cause
+from fabric.core.saga import errands_out
 from fabric.core.work import Emitted
 from fabric.runtime import outgoing, projection
 from fabric.runtime.arrivals import Arrivals
 from fabric.runtime.batch_parts import Snapshot
+from fabric.runtime.breaking import overdue
 from fabric.runtime.happenings import (
     Answered,
     Append,
@@ -81,7 +80,6 @@ class RunDriver:
         self._compiled, self._cadence = compiled, cadence
         self._held = held or NothingHeld()
         self._surprises = surprises or Surprises()
-        self._lately = self._surprises.of("", "")
         self._todo = Undecided()
         self.contents = Contents()
         self.run = Run("")
@@ -306,14 +304,7 @@ class RunDriver:
             return []
         if command.deadline_at > now:
             return [Perform(command)]
-        late = CallFailed(
-            command_id=command.command_id,
-            attempt=command.attempt,
-            cause=Cause.TIMEOUT,
-            message="its deadline passed before it could be sent",
-            outcome=Outcome.REJECTED,
-        )
-        return self._given(late, now)
+        return self._given(overdue(command), now)
 
     # -- effects -------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from fabric.core.actor import Actor
@@ -59,6 +60,7 @@ CONSEQUENCES = frozenset(
 ANSWERS = frozenset({"escalation_decided", "escalation_withdrawn"})
 """Kinds that end a question. What a person wrote stands right behind their answer."""
 FOLLOWED_MAX = 8
+USAGE_PROBLEMS_MAX = 20
 FOLLOWED_WITHIN = 500
 """How far after one decision is looked for what followed, where it is asked for alone."""
 _COLUMNS = ("seq", "kind", "version", "at", "header", "payload_hash", "hash")
@@ -120,6 +122,8 @@ class RunExplained:
 
     run: RunView
     decisions: tuple[Explained, ...]
+    usage_problems: tuple[Followed, ...] = ()
+    """Answers whose count of tokens is not believed, the first ones: why, and what is charged."""
 
     @property
     def derives(self) -> bool:
@@ -134,7 +138,11 @@ def run_explain(actor: Actor, run_id: str, compiled: Callable[[str], Compiled]) 
     revision = compiled(view.revision_id)
     derived = derived_all(events, Tier(view.tier), lambda topology, version: rules_at(revision, topology, version))
     within = _within(revision, events)
-    return RunExplained(view, tuple(_explained(one, rows, within) for one in derived))
+    doubted = (row for row in rows if row.fact.get("usage_problem"))
+    problems = tuple(
+        Followed(row.seq, row.at, row.kind, row.fact["usage_problem"]) for row in islice(doubted, USAGE_PROBLEMS_MAX)
+    )
+    return RunExplained(view, tuple(_explained(one, rows, within) for one in derived), problems)
 
 
 def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Callable[[str], Compiled]) -> Explained | None:

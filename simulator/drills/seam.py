@@ -12,7 +12,8 @@ from typing import Any
 
 from fabric.core.breaker.policy import BreakerScope
 from fabric.core.endpoints import endpoint_name
-from fabric.core.spec import FabricSpec, ModelPrice, ModelSpec
+from fabric.core.spec import FabricSpec, ModelSpec
+from fabric.core.spec_price import ModelPrice
 from fabric.core.spec_topology import Tiers
 from fabric.services import here
 from fabric.services.publication import DRILL_PROVIDER

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 
 from simulator.endpoint.answers import Answer, answer_of
 from simulator.endpoint.protocols.protocol import Asked, Protocol, encoded

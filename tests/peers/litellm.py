@@ -50,7 +50,7 @@ class Proxy:
     def __post_init__(self) -> None:
         self.endpoint = ScriptedEndpoint(self.reply)
         # Adapters are made once, on one loop, as a worker has them.
-        self._loop, self._ports = asyncio.Runner(), dict[tuple[str, str], HttpModel[Any]]()
+        self._loop, self._ports = asyncio.Runner(), dict[tuple[str, str], HttpModel]()
 
     def reply(self, received: Received) -> Step:
         found = self.script(received) if callable(self.script) else self.script

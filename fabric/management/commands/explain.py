@@ -41,18 +41,14 @@ class Command(FabricCommand):
         if options["json"]:
             told = [as_json(one) for one in found.decisions]
             asked = [question_json(item) for item in open_items]
-            self.put(
-                {
-                    "run_id": run.id,
-                    "erased": run.erased,
-                    "derives": found.derives,
-                    "decisions": told,
-                    "questions": asked,
-                }
-            )
+            doubted = [{"seq": one.seq, "at": one.at, "says": one.says} for one in found.usage_problems]
+            told_of_run = {"run_id": run.id, "erased": run.erased, "derives": found.derives}
+            self.put({**told_of_run, "decisions": told, "usage_problems": doubted, "questions": asked})
         else:
             for line in self._lines(found.decisions):
                 self.stdout.write(line)
+            for one in found.usage_problems:
+                self.stdout.write(f"Tokens, event {one.seq}: {one.says}")
             for item in open_items:
                 self.stdout.write("\n".join(question(item)))
         if run.erased:

@@ -7,9 +7,10 @@ from pydantic import ValidationError
 
 from fabric.core.breaker.policy import BreakerScope, rate_limit
 from fabric.core.cost import Price
-from fabric.core.spec import Capability, FabricSpec, ModelPrice, ModelSpec
+from fabric.core.spec import Capability, FabricSpec, ModelSpec
 from fabric.core.spec_breakers import names_of
 from fabric.core.spec_paths import path_in
+from fabric.core.spec_price import ModelPrice
 from fabric.core.taxonomy import Tier
 from tests.fabric.core.fabrics import agent, plan, spec, tree
 

@@ -22,7 +22,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from fabric.adapters.tools.mcp.binary import (
+from fabric.adapters.tools.answers.binary import (
     UNKNOWN_TYPE,
     decoded,
     decoded_size,

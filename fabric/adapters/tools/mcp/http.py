@@ -19,9 +19,9 @@ from mcp.client.streamable_http import streamable_http_client
 from fabric.adapters.tools.mcp.bodies import Asked, read_answer, read_refusal
 from fabric.adapters.tools.mcp.failing import MESSAGE_BYTES_MAX, NotStarted, SessionGone
 from fabric.adapters.tools.outbound import EXCHANGE, Gate, Refused, VettedTransport, transport_failure
-from fabric.adapters.tools.outcome import CallBroken, ToolError
+from fabric.adapters.tools.outcome import CallBroken
 from fabric.adapters.tools.permits import Permits
-from fabric.adapters.tools.web import outcome_of, shown, try_again, unread
+from fabric.adapters.tools.web import shown, try_again, unread
 from fabric.core.spec_mcp import McpServer
 from fabric.core.taxonomy import Cause
 
@@ -76,13 +76,6 @@ class BoundedTransport(VettedTransport):
     ) -> httpx2.Response | None:
         """The answer as the SDK reads it. None: there is none, and ``asked`` says why."""
         asked.failure = try_again(response, where) or asked.failure
-        if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-            await response.aclose()
-            asked.failure = ToolError(
-                f"{where} answers compressed although that was not asked for; it is not read",
-                outcome=outcome_of(response.status_code),
-            )
-            return None
         if response.status_code < 400 or request.method != "POST":
             return await read_answer(request, response, asked, where, ends)
         in_session = SESSION_HEADER in request.headers

@@ -51,7 +51,7 @@ def shape(*messages, model="main"):
     ]
 
 
-FIRST = ("user", ["Hello?"], [], [])
+FIRST: tuple[str, list[str], list[str], list[str]] = ("user", ["Hello?"], [], [])
 
 
 def test_an_empty_answer_leaves_no_two_users_in_a_row():

@@ -2,7 +2,8 @@ import pytest
 
 from fabric.adapters.providers.prices import price_of
 from fabric.core.cost import Price
-from fabric.core.spec import ModelPrice, ModelSpec
+from fabric.core.spec import ModelSpec
+from fabric.core.spec_price import ModelPrice
 
 
 def test_the_fabric_s_own_price_wins():

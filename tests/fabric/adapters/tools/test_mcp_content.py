@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fabric.adapters.tools.mcp.binary import BARE_CHARS, BEGINS, without_bytes
+from fabric.adapters.tools.answers.binary import BARE_CHARS, BEGINS, without_bytes
 from fabric.core.saga import Outcome
 from tests.fabric.adapters.tools.mcp_worlds import one, saying
 

@@ -1,0 +1,93 @@
+"""What the pages, the command and the API say of a call's tokens: their kinds, what they cost, and a count that is not believed."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.flow import Stage
+from fabric.core.taxonomy import Cause, ErrorClass
+from fabric.core.token_parts import TokenParts
+from fabric.selectors.display.calls import PART_WORDS
+from tests.console.views.journals import tight
+from tests.fabric.management.console import command
+from tests.fabric.selectors.journals import Teller
+
+STEP, CALL = "fan_out.0.e0.r0", "fan_out.0.e0.r0.t1"
+DOUBT = "the endpoint reports 1 input tokens for 25,000 bytes: 3,125 are charged"
+
+
+def issued(attempt: int) -> ev.CallIssued:
+    return ev.CallIssued(
+        command_id=CALL,
+        attempt=attempt,
+        call="model",
+        step_id=STEP,
+        agent="reader",
+        target="main",
+        turn=1,
+        deadline_at=0,
+        key="k",
+        reserved_usd_micros=900,
+        reserved_tokens=900,
+    )
+
+
+@pytest.fixture
+def run_id(journaled):
+    teller = Teller().start().enter(Stage.FAN_OUT, "reader")
+    failed = ev.AttemptFailed(
+        command_id=CALL,
+        attempt=1,
+        step_id=STEP,
+        error_class=ErrorClass.STRUCTURAL,
+        cause=Cause.MALFORMED_ANSWER,
+        message="the answer cannot be used",
+        charged_usd_micros=41_000,
+        charged_tokens=4_100,
+        billed=True,
+        input_tokens=4_000,
+        output_tokens=100,
+        parts=TokenParts(reasoning=90),
+    )
+    answered = ev.ModelAnswered(
+        command_id=CALL,
+        attempt=2,
+        step_id=STEP,
+        verdict="rejected",
+        input_tokens=3_125,
+        output_tokens=500,
+        cost_usd_micros=77,
+        parts=TokenParts(cached=900, audio_out=7),
+        usage_problem=DOUBT,
+    )
+    opened = ev.StepOpened(step_id=STEP, stage=Stage.FAN_OUT, branch=0, round=0, agent="reader")
+    return journaled(teller.tell(opened, issued(1), failed, issued(2), answered))
+
+
+def test_every_kind_of_token_has_its_words():
+    assert set(PART_WORDS) == {field.name for field in fields(TokenParts)}
+
+
+def test_an_answers_page_says_which_tokens_it_took_and_what_is_not_believed(browser, run_id):
+    page = tight(browser.get(f"/runs/{run_id}/events/7").content.decode())
+    for said in ("3,125 in, 500 out", "900", "from the cache", "audio out", "count not believed", DOUBT):
+        assert said in page
+    assert "to the cache" not in page
+
+
+def test_a_refused_answers_page_says_that_it_is_charged_as_it_was_billed(browser, run_id):
+    page = tight(browser.get(f"/runs/{run_id}/events/5").content.decode())
+    assert "4,100 tokens, as the endpoint billed it" in page
+    assert "reasoning" in page
+    assert "count not believed" not in page
+
+
+def test_the_timeline_the_command_and_the_api_say_what_is_not_believed(browser, run_id):
+    assert DOUBT in tight(browser.get(f"/runs/{run_id}").content.decode())
+    assert f"Tokens, event 7: {DOUBT}" in command("explain", run_id).out
+    assert command("explain", run_id, "--json").last["usage_problems"][0]["says"] == DOUBT
+    told = browser.get(f"/api/v1/runs/{run_id}/explain").json()
+    assert [(one["seq"], one["says"]) for one in told["usage_problems"]] == [(7, DOUBT)]
