@@ -97,7 +97,7 @@ def test_a_schema_is_kept_by_the_servers_grammar(model: str) -> None:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_tool_is_called(model: str, stream: bool) -> None:
     begun: list[Any] = []
-    more = {"streamed": begun.append} if stream else {}
+    more: dict[str, Any] = {"streamed": begun.append} if stream else {}
     result = ask(model, options={"stream": stream}, messages=conversation(), tools=(WEATHER,), **more)
     assert isinstance(result, ModelReplied), result
     assert [(one.tool, one.args) for one in result.calls] == [("weather", {"place": "Paris"})]

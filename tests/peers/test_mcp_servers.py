@@ -41,7 +41,7 @@ def results_of(server: McpServer, *calls: tuple[str, Any]) -> list[Any]:
     return [one.result for one in found]
 
 
-NAMELESS = ("no-such-tool", {})
+NAMELESS: tuple[str, dict[str, Any]] = ("no-such-tool", {})
 """A call that is answered with the names of the tools that there are."""
 
 

@@ -7,8 +7,9 @@ import re
 
 import pytest
 
+from console.templatetags.marks import EFFECTS
 from console.views.fabric_table import ICONS, PER, table_of
-from console.views.fabric_words import EFFECTS, agents_of, limit_value
+from console.views.fabric_words import agents_of, limit_value
 from console.views.fabrics import MIX, TABS, outcome_mix
 from fabric.core.decision_table import DEFAULT_TABLE, CountScope, Reaction
 from fabric.core.spec_tools import ToolSpec
