@@ -89,7 +89,17 @@ def _prompt(seen: Seen) -> list[Section]:
         return [erased("Prompt")]
     except (KeyError, LookupError, TypeError, ValueError, Refused):
         return [told("Prompt", "This version does not know the templates that it was made with.")]
-    return [_messages(asked), *_offered(asked)]
+    return [_messages(asked), *_own_parts(asked), *_offered(asked)]
+
+
+def _own_parts(asked: ModelRequest) -> list[Section]:
+    """Reasoning and signatures of earlier answers: what goes back to its model, and what another model is not sent."""
+    carried = [one for one in asked.messages if one.own is not None or any(call.own is not None for call in one.calls)]
+    foreign = sorted({one.model for one in carried if one.model != asked.model.name})
+    back = sum(one.model == asked.model.name for one in carried)
+    lines = [f"Reasoning of {back} earlier answers goes back to {asked.model.name}."] if back else []
+    lines += [f"Reasoning of {model} is left out: only that model understands it." for model in foreign]
+    return [listed("Reasoning sent back", lines)] if lines else []
 
 
 def _messages(asked: ModelRequest) -> Section:
@@ -146,6 +156,8 @@ def model_answered(seen: Seen) -> list[Section]:
     sections = [*problems(fact["problems"])]
     sections += part(seen.record, "output", "Output", "typed")
     sections += part(seen.record, "text", "Text")
+    sections += part(seen.record, "thinking", "Thinking", "it leaked into the answer and is no part of it")
+    sections += part(seen.record, "unused_calls", "Calls not made")
     if fact["calls"]:
         sections += part(seen.record, "calls", "Calls proposed", f"{len(fact['calls'])}") or []
     used = (
@@ -160,6 +172,8 @@ def model_answered(seen: Seen) -> list[Section]:
             "count",
             f"{fact['input_tokens']:,} in, {fact['output_tokens']:,} out",
         ),
+        Pair("ended", FINISHES.get(fact.get("finish", "")), tone="warn"),
+        Pair("answered by", fact.get("model") or None, "code"),
         *token_parts(seen),
         Pair("count not believed", fact.get("usage_problem") or None, tone="warn"),
         Pair("cost", fact["cost_usd_micros"], "usd", _of_reserved(seen)),
@@ -168,6 +182,10 @@ def model_answered(seen: Seen) -> list[Section]:
     return [*sections, pairs("Used", *used, *answers(seen))]
 
 
+FINISHES = {
+    "length": "cut at its token limit: nothing of it is used",
+    "content_filter": "withheld by the provider's content filter",
+}
 VERDICTS = {"output": "an output", "calls": "proposes calls", "rejected": "cannot be used"}
 
 

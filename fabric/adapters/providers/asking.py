@@ -144,7 +144,11 @@ class HttpModel(ABC):
         if answer.usage.output is None and answer.usage.input is None:
             return found
         return replace(
-            found, input_tokens=charged.input_tokens, output_tokens=charged.output_tokens, parts=charged.parts
+            found,
+            input_tokens=charged.input_tokens,
+            output_tokens=charged.output_tokens,
+            parts=charged.parts,
+            usage_problem=charged.problem,
         )
 
     # -- what each provider does in its own way --

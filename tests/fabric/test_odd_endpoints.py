@@ -1,0 +1,118 @@
+"""Whole runs against every scenario of the scripted endpoint, over real HTTP, in each protocol: what has one meaning is read, and all else ends with its cause."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from fabric.runtime.ports import Document
+from fabric.services.fabrics import fabric_publish
+from simulator.endpoint import ScriptedEndpoint
+from simulator.endpoint.scenarios import SCENARIOS, Playing
+from tests.fabric.installation import Installation, installation
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+FABRIC = """\
+name: {name}
+title: One worker under a fixed plan
+models:
+  - name: odd
+    provider: {provider}
+    model: {model}
+    base_url: {url}
+    options: {{{options}}}
+    price: {{input_usd_per_mtok: 1, output_usd_per_mtok: 2}}
+tools: [{{name: search_documents}}]
+agents: [{{name: worker, model: odd, answers: text, instructions: Work., tools: [search_documents]}}]
+topology: {{workers: [worker], plan: {{briefs: [{{agent: worker, title: It, instructions: Do it.}}], exit_criteria: [Done.]}}}}
+policy:
+  budget: {{run_usd_micros: 100000000}}
+  deadlines: {{interactive: {{call_s: 20, stage_s: 60, run_s: 90}}}}
+  retry: {{base_s: 0.05, cap_s: 0.1}}
+reviewers: [owner]
+"""
+DOCUMENT = Document("parts.md", "part 1, part 2 and part 3 of the old record about lighthouse keepers")
+PROTOCOLS = {
+    "chat": ("openai", "m", "/v1", ""),
+    "responses": ("openai", "m", "/v1", "api: responses"),
+    "anthropic": ("anthropic", "claude-x", "", ""),
+    "google": ("google", "gemini-x", "", ""),
+}
+NEVER_END = {"hang", "trickle", "stall", "slow"}
+"""They end with the call's deadline, which ``test_real_http`` waits for."""
+AT_ONCE = 12
+READ = frozenset(
+    ["cooperative", "outage", "doubled_chunk", "unfit_text", "parallel_calls", "empty_arguments", "arguments_turned", "same_id", "same_id_at_once", "no_id", "empty_id", "null_id", "number_id", "long_id", "odd_id", "cut_call", "cut_call_broken", "cut_arguments", "special_name", "null_optional", "big_integers", "text_call", "text_call_open", "text_call_xml", "text_call_llama", "text_call_python", "text_call_mistral", "text_call_mistral_args", "text_call_deepseek", "text_call_bare", "text_call_fence", "think", "think_closing", "think_draft", "reasoning", "finish_tool_use", "finish_eos", "finish_end_turn", "finish_stop_sequence", "finish_pause_turn", "finish_totally_new", "usage_negative", "usage_absurd", "usage_one", "usage_zero", "usage_float", "usage_text", "usage_null", "usage_cached", "usage_cached_too_many", "usage_reasoning", "usage_reasoning_too_many", "missing_id", "missing_object", "missing_model", "missing_index", "missing_role", "missing_created", "missing_usage", "wrong_types", "unknown_fields", "bom", "blank_lines", "trailing_text", "deep_json", "number_of_400_digits", "number_nan", "number_infinity", "number_huge_exponent", "changing_form", "packed_gzip", "packed_deflate", "packed_br", "many_chunks", "keep_alive", "pings", "crlf", "no_space", "odd_pieces", "one_piece", "no_last_blank", "index_zero", "no_index", "strict", "strict_answers", "strict_ids", "strict_names", "temperature", "forgotten_response", "usage_cached_apart", "strict_turns", "strict_turns_empty", "strict_content", "strict_last", "function_call", "think_parts", "reasoning_details", "usage_audio", "empty_usage_chunk", "interleaved", "repeated_ids", "strict_turns_llama", "strict_mistral", "strict_mistral_ids", "malformed_call", "return_reasoning", "return_signature", "return_details", "return_thinking", "return_redacted", "return_sealed"]
+)
+"""Each of them comes to its answer, in every protocol, at once and streamed."""
+SAYS = {
+    "quota": "quota or credit is used up",
+    "html": "a web page instead of JSON",
+    "login_page": "a web page instead of JSON",
+    "empty": "the answer is empty",
+    "think_open": "the answer holds only what you thought",
+    "finish_length": "the answer was cut at",
+    "finish_content_filter": "content filter withheld",
+    "unknown_tool": "there is no tool 'teleport'",
+    "bad_arguments": "the arguments are not a JSON object",
+    "limit_as_server_error": "asks for fewer requests (HTTP 429)",
+    "retry_after_far": "asks for fewer requests (HTTP 429)",
+    "max_tokens": "max_tokens_field: max_completion_tokens",
+    "strict_gemma": "system_role: user",
+    "strict_fields": "reasoning_back: never",
+    "no_tools": "tool_calls: false",
+    "wrong_key": "refused the key",
+    "status_402": "quota or credit is used up",
+    "status_413": "the prompt is longer",
+}
+"""What the reason of those that cannot be read says."""
+
+
+def test_the_tables_name_scenarios():
+    assert set(SCENARIOS) >= READ
+    assert set(SAYS) <= set(SCENARIOS) - READ
+
+
+def published(site: Installation, name: str, protocol: str, endpoint: ScriptedEndpoint, *, stream: bool) -> str:
+    provider, model, base, option = PROTOCOLS[protocol]
+    options = ", ".join(filter(None, (option, "stream: true" if stream else "")))
+    url = f"http://{endpoint.authority}{base}"
+    source = FABRIC.format(name=name, provider=provider, model=model, url=url, options=options)
+    return fabric_publish(actor=site.actor, source=source).name
+
+
+def rows_of(site: Installation, protocol: str, endpoints: Any, *, stream: bool) -> dict[str, Any]:
+    """A run of each scenario, a few at a time."""
+    names, rows = list(endpoints), {}
+    for at in range(0, len(names), AT_ONCE):
+        runs = {}
+        for name in names[at : at + AT_ONCE]:
+            fabric = published(site, f"odd-{name.replace('_', '-')}", protocol, endpoints[name], stream=stream)
+            runs[name] = site.start(fabric, "Which part is the last?", (DOCUMENT,))
+        rows |= {name: site.rest(run, 90) for name, run in runs.items()}
+    return rows
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["at once", "streamed"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_scenario_ends_as_it_should(settings: Any, protocol: str, stream: bool) -> None:
+    settings.FABRIC_MODEL_URL = ""
+    names = [name for name, one in SCENARIOS.items() if name not in NEVER_END and protocol in one.protocols]
+    with ExitStack() as stack:
+        endpoints = {name: stack.enter_context(ScriptedEndpoint(Playing(SCENARIOS[name]).reply)) for name in names}
+        settings.FABRIC_ALLOWED_HOSTS = tuple(one.authority for one in endpoints.values())
+        site = stack.enter_context(installation())
+        rows = rows_of(site, protocol, endpoints, stream=stream)
+    wrong = [
+        f"{name}: {row.state}: {row.reason}" for name, row in rows.items() if name in READ and row.state != "completed"
+    ]
+    wrong += [f"{name}: {row.reason}" for name, row in rows.items() if "adapter failed" in (row.reason or "")]
+    wrong += [
+        f"{name}: {row.state}: {row.reason}"
+        for name, row in rows.items()
+        if name in SAYS and (row.state == "completed" or SAYS[name] not in row.reason)
+    ]
+    assert wrong == []
