@@ -94,7 +94,8 @@ def published(site: Installation, name: str, protocol: str, endpoint: ScriptedEn
 
 def rows_of(site: Installation, protocol: str, endpoints: Any, *, stream: bool) -> dict[str, Any]:
     """A run of each scenario, a few at a time."""
-    names, rows = list(endpoints), {}
+    names = list(endpoints)
+    rows: dict[str, Any] = {}
     for at in range(0, len(names), AT_ONCE):
         runs = {}
         for name in names[at : at + AT_ONCE]:

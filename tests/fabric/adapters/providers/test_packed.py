@@ -101,6 +101,7 @@ def test_a_bomb_is_one_sentence(spoken, name, stream):
         (b'{"no": "gzip"}', "says that it is packed (gzip), but cannot be unpacked"),
         (gzip.compress(b'{"a": 1}')[:-1], "is packed (gzip) and ends before it is whole"),
     ],
+    ids=["not packed", "cut"],
 )
 def test_a_packing_that_lies_is_one_sentence(spoken, body, said):
     result, received = spoken.ask(Step(body=body, headers={"Content-Encoding": "gzip"}))
