@@ -167,12 +167,13 @@ def test_the_deadline_ends_what_hangs_behind_the_proxy(between: Proxy, front: Sp
 
 
 @star
-def test_when_to_come_back_is_lost_behind_the_proxy(between: Proxy, front: Spoken, behind: str) -> None:
-    """In OpenAI's form ``Retry-After`` is called ``llm_provider-retry-after``, in the others it is gone: the product waits as it does without one."""
+def test_when_to_come_back_is_read_where_the_proxy_says_it(between: Proxy, front: Spoken, behind: str) -> None:
+    """In OpenAI's form ``Retry-After`` is called ``llm_provider-retry-after``; in the others it is gone, and the product waits as it does without one."""
     spoken = BEHIND[behind][2]
     result, _ = ask(between, front, behind, spoken.refusal(429, "slow down", headers={"Retry-After": "7"}))
     assert isinstance(result, CallFailed)
-    assert (result.cause, result.retry_after_s) == (Cause.RATE_LIMIT, None)
+    assert result.cause is Cause.RATE_LIMIT
+    assert result.retry_after_s == (7.0 if front is OPENAI else None)
 
 
 def test_a_key_that_the_proxy_does_not_know(between: Proxy, front: Spoken) -> None:

@@ -73,8 +73,6 @@ class Fitted:
 
     system: str
     turns: list[Turn]
-    dropped: bool = False
-    """Something that another model's provider marked as its own is left out."""
 
 
 def fit(messages: Sequence[ChatMessage], model: str, protocol: str) -> Fitted:
@@ -132,8 +130,6 @@ def _user_turn(turns: list[Turn]) -> Turn:
 
 def _add_assistant(fitted: Fitted, message: ChatMessage, asked: _For, ids: dict[str, tuple[str, str]]) -> None:
     turns, same = fitted.turns, message.model in ("", asked.model)
-    given = [one for one in (message.own, *(call.own for call in message.calls)) if one is not None]
-    fitted.dropped = fitted.dropped or any(asked.own_of(message, one) is None for one in given)
     if not (message.text.strip() or message.calls):
         return  # An empty answer says nothing, and most endpoints refuse it, reasoning or not.
     if turns and not turns[-1].user:

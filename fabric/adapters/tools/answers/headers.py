@@ -72,9 +72,18 @@ def _value(headers: httpx2.Headers, name: str) -> str:
     return given if len(given) <= HEADER_CHARS else ""
 
 
+_WAITS = (
+    ("retry-after-ms", 0.001),
+    ("x-ms-retry-after-ms", 0.001),
+    ("retry-after", 1.0),
+    ("llm_provider-retry-after", 1.0),
+)
+"""Headers that say how long to wait, and the seconds of their unit. The last is what LiteLLM makes of its provider's ``Retry-After``."""
+
+
 def retry_after_s(headers: httpx2.Headers, now: float) -> float | None:
     """Seconds to wait, from ``retry-after-ms``, ``x-ms-retry-after-ms`` or ``Retry-After`` (seconds or HTTP date); a day at most."""
-    for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
+    for name, unit in _WAITS:
         seconds = _seconds(_value(headers, name), unit, _value(headers, "date"), now)
         if seconds is not None and isfinite(seconds):
             return min(seconds, RETRY_AFTER_MAX_S)

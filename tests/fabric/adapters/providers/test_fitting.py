@@ -162,9 +162,9 @@ def test_what_a_provider_marked_as_its_own_goes_back_to_its_model_alone():
     same, other, moved = (
         fit(messages, *asked) for asked in (("main", "gemini"), ("other", "gemini"), ("main", "chat"))
     )
-    assert (same.turns[1].own, same.turns[1].calls[0].own, same.dropped) == (parts, signed, False)
+    assert (same.turns[1].own, same.turns[1].calls[0].own) == (parts, signed)
     for fitted in (other, moved):
-        assert (fitted.turns[1].own, fitted.turns[1].calls[0].own, fitted.dropped) == (None, None, True)
+        assert (fitted.turns[1].own, fitted.turns[1].calls[0].own) == (None, None)
 
 
 PROTOCOLS = {one.key: one for one in (Chat(), MessagesApi(), GenerateContent(), Responses())}
