@@ -13,7 +13,7 @@ WRITTEN = {
     '<function=look>{"q": "x"}</function>': "look",
     '<|python_tag|>{"name": "find", "parameters": {}}': "find",
     '[TOOL_CALLS] [{"name": "look", "arguments": {}}]': "look",
-    '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{}': "",
+    "<|channel|>commentary to=functions.look <|constrain|>json<|message|>{}": "",
     '<invoke name="look"><parameter name="q">x</parameter></invoke>': "look",
     "<｜tool▁calls▁begin｜>": "",
     "```tool_code\nprint(look(q='x'))\n```": "",
