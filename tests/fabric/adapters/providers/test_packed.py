@@ -9,7 +9,7 @@ import brotli
 import pytest
 import zstandard
 
-from fabric.adapters.providers.streaming import STREAM_TYPE
+from fabric.adapters.providers.wire import STREAM_TYPE
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import Step

@@ -59,7 +59,7 @@ def test_the_project_and_the_location_are_in_the_address(url: str, options: dict
 def test_what_names_no_place_is_said_before_any_request(options: dict[str, Any], words: str):
     with ScriptedEndpoint([VERTEX.answer("no")]) as endpoint:
         spec = VERTEX.spec().model_copy(update={"options": options})
-        result = asyncio.run(VERTEX.port(endpoint).ask(request(model=spec)))
+        result: Any = asyncio.run(VERTEX.port(endpoint).ask(request(model=spec)))
         assert (result.cause, endpoint.received) == (Cause.BAD_CONFIGURATION, [])
         assert words in result.message
 
@@ -105,6 +105,7 @@ def tokens(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
     key = rsa.generate_private_key(65537, 2_048).private_bytes(*sealed).decode()
     given = {"access_token": "ya29.a-token-of-the-operators", "expires_in": 3_600, "token_type": "Bearer"}
     script: list[Step] = [Step(body=json.dumps(given).encode())]
+    server: Any
     with ScriptedEndpoint(lambda _: script[-1]) as server:
         said = {"type": "service_account", "client_email": "me@p.example", "private_key": key, "project_id": "p"}
         said |= {"token_uri": f"http://{server.authority}/token"}
@@ -158,7 +159,8 @@ def test_a_token_that_does_not_come_ends_with_the_deadline(tokens: Any):
         over.wait(60)
         yield b"{}"
 
-    tokens.answers.append(Step(pieces=late()))
+    pieces: Any = late()
+    tokens.answers.append(Step(pieces=pieces))
 
     async def go(own: ScriptedEndpoint) -> Any:
         port = VERTEX.port(own, "", sign_in=GoogleSignIn())
