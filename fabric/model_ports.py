@@ -15,6 +15,9 @@ from django.utils.module_loading import import_string
 from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.providers.anthropic import Anthropic
 from fabric.adapters.providers.asking import Endpoint, HttpModel
+from fabric.adapters.providers.clouds.azure import Azure
+from fabric.adapters.providers.clouds.bedrock import AwsSignIn, Bedrock
+from fabric.adapters.providers.clouds.vertex import GoogleSignIn, Vertex
 from fabric.adapters.providers.google import Google
 from fabric.adapters.providers.keys import KeyRing
 from fabric.adapters.providers.openai_compatible import OpenAICompatible
@@ -32,7 +35,7 @@ PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider
 """Provider adapters by the name a fabric uses; each takes no arguments."""
 RESERVED: Mapping[str, str] = {DRILL_PROVIDER: "simulator.drills.provider.DrillProvider"}
 """Provider adapters that no fabric can name and no setting replaces: those of failure drills."""
-BUILT_IN = frozenset({"openai", "anthropic", "google"})
+BUILT_IN = frozenset({"openai", "anthropic", "google", "azure", "bedrock", "vertex"})
 """Provider adapters that are built below from the operator's endpoints."""
 
 
@@ -97,7 +100,29 @@ def _google(**more: Any) -> HttpModel:
     return Google(Endpoint(settings.FABRIC_GOOGLE_URL, "", settings.FABRIC_GOOGLE_KEY), **more)
 
 
-_BUILT: Mapping[str, Callable[..., HttpModel]] = {"openai": _openai, "anthropic": _anthropic, "google": _google}
+def _azure(**more: Any) -> HttpModel:
+    return Azure(Endpoint(settings.FABRIC_AZURE_URL, "", settings.FABRIC_AZURE_KEY), **more)
+
+
+def _bedrock(**more: Any) -> HttpModel:
+    endpoint = Endpoint(settings.FABRIC_BEDROCK_URL, "", settings.FABRIC_BEDROCK_KEY)
+    return Bedrock(endpoint, sign_in=AwsSignIn(), **more)
+
+
+def _vertex(**more: Any) -> HttpModel:
+    endpoint = Endpoint(settings.FABRIC_VERTEX_URL, "", settings.FABRIC_VERTEX_KEY)
+    return Vertex(endpoint, sign_in=GoogleSignIn(), **more)
+
+
+_BUILT: Mapping[str, Callable[..., HttpModel]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "google": _google,
+    "azure": _azure,
+    "bedrock": _bedrock,
+    "vertex": _vertex,
+}
+"""Total over ``BUILT_IN``."""
 
 
 def _provider(name: str, path: str) -> ModelPort:

@@ -38,6 +38,9 @@ VARIABLES: Mapping[str, str] = {
     "openai": "FABRIC_MODEL_KEY",
     "anthropic": "FABRIC_ANTHROPIC_KEY",
     "google": "FABRIC_GOOGLE_KEY",
+    "azure": "FABRIC_AZURE_KEY",
+    "bedrock": "FABRIC_BEDROCK_KEY",
+    "vertex": "FABRIC_VERTEX_KEY",
 }
 """Total over ``HTTP``."""
 CAN: Mapping[Capability, tuple[str, str]] = {

@@ -37,7 +37,13 @@ def installation(
         permits=permits(),
         default_model=settings.FABRIC_MODEL,
         default_url=settings.FABRIC_MODEL_URL,
-        urls={"anthropic": settings.FABRIC_ANTHROPIC_URL, "google": settings.FABRIC_GOOGLE_URL},
+        urls={
+            "anthropic": settings.FABRIC_ANTHROPIC_URL,
+            "google": settings.FABRIC_GOOGLE_URL,
+            "azure": settings.FABRIC_AZURE_URL,
+            "bedrock": settings.FABRIC_BEDROCK_URL,
+            "vertex": settings.FABRIC_VERTEX_URL,
+        },
         providers=frozenset(providers),
         held=None if people is None else frozenset(word for name, roles in people.items() for word in (name, *roles)),
         people=people,
@@ -76,6 +82,13 @@ def environment() -> Mapping[str, OwnEndpoint]:
         ),
         "google": OwnEndpoint(
             settings.FABRIC_GOOGLE_URL, "", "FABRIC_GOOGLE_KEY" if settings.FABRIC_GOOGLE_KEY else ""
+        ),
+        "azure": OwnEndpoint(settings.FABRIC_AZURE_URL, "", "FABRIC_AZURE_KEY" if settings.FABRIC_AZURE_KEY else ""),
+        "bedrock": OwnEndpoint(
+            settings.FABRIC_BEDROCK_URL, "", "FABRIC_BEDROCK_KEY" if settings.FABRIC_BEDROCK_KEY else ""
+        ),
+        "vertex": OwnEndpoint(
+            settings.FABRIC_VERTEX_URL, "", "FABRIC_VERTEX_KEY" if settings.FABRIC_VERTEX_KEY else ""
         ),
     }
     return {name: one for name, one in found.items() if one.url}

@@ -27,7 +27,7 @@ US = 1_000_000
 DAY_US = 86_400 * US
 OLD_DAYS = 90
 """A price that nobody has looked at for longer is marked."""
-HTTP = ("openai", "anthropic", "google")
+HTTP = ("openai", "anthropic", "google", "azure", "bedrock", "vertex")
 """Providers whose models are asked over HTTP, so that they have a host and may need a key."""
 _NOT_ASKED = {"name", "fallbacks", "cheaper"}
 """Fields of a model that say how a fabric uses it, not what is asked where."""

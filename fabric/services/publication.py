@@ -110,7 +110,7 @@ def _cap(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             return
 
 
-_WITHOUT_DEFAULT = ("anthropic", "google")
+_WITHOUT_DEFAULT = ("anthropic", "google", "azure", "bedrock", "vertex")
 """Providers whose models a fabric names itself: FABRIC_MODEL is the one of ``openai``."""
 
 

@@ -34,7 +34,7 @@ from simulator.bench.database import inherited
 from simulator.endpoint import ScriptedEndpoint
 from tests.fabric.adapters.host_scenes import OWN_THREADS, WAIT_S
 from tests.fabric.adapters.providers.asking import request
-from tests.fabric.adapters.providers.wires import ANTHROPIC, GOOGLE
+from tests.fabric.adapters.providers.wires import ANTHROPIC, AZURE, BEDROCK, GOOGLE, VERTEX
 from tests.fabric.adapters.tools.asking import request as tool_request
 from tests.fabric.installation import installation
 from tests.fabric.services.world import SMALL
@@ -285,7 +285,7 @@ def test_the_drills_provider_is_always_there_known_to_no_publication_and_nobody_
         wiring.refuse_unusable_providers()
 
 
-@pytest.mark.parametrize("spoken", [ANTHROPIC, GOOGLE], ids=lambda one: one.name)
+@pytest.mark.parametrize("spoken", [ANTHROPIC, GOOGLE, AZURE, BEDROCK, VERTEX], ids=lambda one: one.name)
 def test_a_model_of_a_vendor_s_is_asked_at_the_operator_s_address_with_its_key(settings, spoken):
     with ScriptedEndpoint([spoken.answer("Hello.")]) as endpoint:
         url, key = spoken.settings
@@ -347,7 +347,7 @@ from fabric import wiring
 from fabric.adapters.invariants import program_of
 wiring.model_port()
 program_of("1 < 2")
-print(*sorted({"anthropic", "google.genai", "mcp", "openai", "prompt_toolkit", "pydantic_ai", "typer"} & set(sys.modules)))
+print(*sorted({"anthropic", "botocore", "google.auth", "google.genai", "mcp", "openai", "prompt_toolkit", "pydantic_ai", "typer"} & set(sys.modules)))
 """
 
 

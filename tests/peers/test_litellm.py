@@ -18,7 +18,7 @@ from simulator.endpoint import Received, Step, hang
 from simulator.endpoint.scripts import agents
 from simulator.endpoint.streaming import STREAM_TYPE
 from tests.fabric.adapters.providers.asking import TOOL, request
-from tests.fabric.adapters.providers.wires import ALL, ANTHROPIC, GOOGLE, OPENAI, Spoken
+from tests.fabric.adapters.providers.wires import ANTHROPIC, GOOGLE, OPENAI, VENDORS, Spoken
 from tests.fabric.installation import installation
 from tests.peers.litellm import BEHIND, KEY, Proxy, proxy
 
@@ -33,7 +33,7 @@ def between(tmp_path_factory: Any) -> Any:
         yield found
 
 
-@pytest.fixture(params=ALL, ids=lambda spoken: f"from {spoken.name}")
+@pytest.fixture(params=VENDORS, ids=lambda spoken: f"from {spoken.name}")
 def front(request: Any) -> Spoken:
     """What the product speaks."""
     found: Spoken = request.param
@@ -46,7 +46,7 @@ def behind(request: Any) -> str:
     return str(request.param)
 
 
-STAR = [*((front, "openai") for front in ALL), *((OPENAI, behind) for behind in BEHIND if behind != "openai")]
+STAR = [*((front, "openai") for front in VENDORS), *((OPENAI, behind) for behind in BEHIND if behind != "openai")]
 """Pairs that have each protocol in front and behind once."""
 star = pytest.mark.parametrize(("front", "behind"), STAR, ids=[f"{front.name} to {behind}" for front, behind in STAR])
 

@@ -7,6 +7,7 @@ size. Where a key may go, what a failure means and what an answer is charged at 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from abc import ABC
 from collections.abc import Callable
@@ -18,11 +19,13 @@ from fabric.adapters.providers.fitting import fit
 from fabric.adapters.providers.keys import KeyRing, KeysUnreadable, StoredKey, origin_text
 from fabric.adapters.providers.protocols.contract import Answer, Protocol
 from fabric.adapters.providers.settling import meter, settle
+from fabric.adapters.providers.signing import NotSignedIn, SignedIn, SignIn
 from fabric.adapters.providers.streaming import OPTION, read_stream, wants_stream
 from fabric.adapters.providers.wire import (
     KEY,
     ModelTransport,
     Unanswered,
+    encoded,
     headers_of,
     host_of,
     no_answer,
@@ -55,7 +58,8 @@ class HttpModel(ABC):
     """A ``ModelPort`` over HTTP. Used on one event loop; ``aclose`` it there.
 
     ``gate`` vets the URLs that fabrics name; the operator's own URL is not vetted. ``keys``: those that workspaces stored, each for one origin;
-    they go before the operator's. ``now`` is microseconds since the epoch.
+    they go before the operator's. ``sign_in``: how requests to the operator's own URL are signed where no key is set; None: they are not.
+    ``now`` is microseconds since the epoch.
     """
 
     PROTOCOL: ClassVar[Protocol]
@@ -69,11 +73,13 @@ class HttpModel(ABC):
         *,
         gate: Gate | None = None,
         keys: KeyRing | None = None,
+        sign_in: SignIn | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
     ) -> None:
         self._endpoint = endpoint
         self._gate = gate or Gate()
         self._keys = keys
+        self._sign_in = sign_in
         self._now = now
         self._transports: dict[str, ModelTransport] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -85,11 +91,16 @@ class HttpModel(ABC):
         asked = self._asked(request, url, await self._stored(request, url))
         if isinstance(asked, CallFailed):
             return asked
+        signed = await self._signed(request, asked, url)
+        if isinstance(signed, CallFailed):
+            return signed
+        if signed is not None:
+            asked = dataclasses.replace(asked, key=signed.secret, signed=signed.source)
         exchange = Exchange()
         token, key = EXCHANGE.set(exchange), KEY.set(asked.key)
         try:
             async with asyncio.timeout((request.deadline_at - self._now()) / 1e6) as limit:
-                answer = await self._answer(request, url, asked, exchange)
+                answer = await self._answer(request, url, asked, signed, exchange)
             return settle(request, answer, protocol=self._protocol(request.model).key, mended=exchange.mended)
         except TimeoutError as error:
             if not limit.expired():
@@ -107,16 +118,19 @@ class HttpModel(ABC):
         for transport in transports:
             await transport.aclose()
 
-    async def _answer(self, request: ModelRequest, url: str, asked: Asked, exchange: Exchange) -> Answer:
+    async def _answer(
+        self, request: ModelRequest, url: str, asked: Asked, signed: SignedIn | None, exchange: Exchange
+    ) -> Answer:
         """The answer, at once or as it streams in. Raises Unanswered for a refusal, and what the transport raises."""
         protocol, stream = self._protocol(request.model), wants_stream(request)
         fitted = fit(request.messages, request.model.name, protocol.key)
         body = self._body(
             request, protocol.body(request, fitted, model=asked.model, schema=asked.schema, stream=stream), url
         )
-        headers = {**headers_of(request), **protocol.headers, **self._key_header(asked.key)}
-        address = url + self._path(protocol, asked.model, url, stream=stream)
-        reply = await self._transport(url).send(address, headers, body, exchange)
+        address, content = url + self._path(request.model, asked.model, url, stream=stream), encoded(body)
+        proof = self._key_header(asked.key) if signed is None else signed.headers(address, content)
+        headers = {**headers_of(request), **protocol.headers, **proof}
+        reply = await self._transport(url).send(address, headers, content, exchange)
         try:
             if reply.streams:
                 return await read_stream(request, protocol, reply, exchange)
@@ -157,9 +171,9 @@ class HttpModel(ABC):
         """The protocol that a model is asked by."""
         return self.PROTOCOL
 
-    def _path(self, protocol: Protocol, model: str, url: str, *, stream: bool) -> str:
+    def _path(self, spec: ModelSpec, model: str, url: str, *, stream: bool) -> str:
         """The path behind the base URL."""
-        return protocol.path(model, stream=stream)
+        return self._protocol(spec).path(model, stream=stream)
 
     def _key_header(self, key: str) -> dict[str, str]:
         """The header that carries a key; none without one."""
@@ -169,8 +183,8 @@ class HttpModel(ABC):
         """The request's body, with what this provider wants otherwise than its protocol."""
         return body
 
-    def _refused(self, model: str) -> str:
-        """Why a model id cannot be asked for; empty: it can."""
+    def _refused(self, spec: ModelSpec, model: str, url: str) -> str:
+        """Why a model cannot be asked as its fabric has it; empty: it can."""
         return ""
 
     # -- what is certain before any request --
@@ -214,13 +228,27 @@ class HttpModel(ABC):
             return failed(asked, Cause.NETWORK, f"{asked.where} was not asked: {held}")
         if stored and not key:
             return failed(asked, Cause.AUTH, f"{asked.where} was not asked: {UNOPENED}")
-        if own and not key and url.startswith("https://"):
+        if own and not key and self._sign_in is None and url.startswith("https://"):
             return failed(
                 asked, Cause.AUTH, f"{asked.where} wants a key; set {self.NAMES.key} to it, or store one for it"
             )
         if request.deadline_at <= self._now():
             return failed(asked, Cause.TIMEOUT, f"the deadline had passed before {asked.where} was asked")
         return asked
+
+    async def _signed(self, request: ModelRequest, asked: Asked, url: str) -> SignedIn | CallFailed | None:
+        """The operator's own sign-in, within the deadline; None: a key goes out, or nothing does."""
+        if asked.key or self._sign_in is None or not self._own(url):
+            return None
+        try:
+            async with asyncio.timeout(max(0.0, (request.deadline_at - self._now()) / 1e6)):
+                return await self._sign_in.signed_in(url)
+        except TimeoutError:
+            message = f"{asked.where} was not asked: {self._sign_in.source} did not sign in before the deadline"
+            return failed(asked, Cause.NETWORK, message)
+        except NotSignedIn as error:
+            message = f"{asked.where} was not asked: {error}; or set {self.NAMES.key} to an API key"
+            return failed(asked, Cause.NETWORK if error.passes else Cause.AUTH, message)
 
     def _problem(self, spec: ModelSpec, url: str, model: str) -> str:
         if not url:
@@ -232,7 +260,7 @@ class HttpModel(ABC):
             return f"model {spec.name!r} has options that this provider does not know: {', '.join(unknown)}"
         if not spec.base_url and origin(url) is None:
             return f"{self.NAMES.url} {url[:200]!r} is no URL; write one like {self.NAMES.example}"
-        if problem := self._refused(model):
+        if problem := self._refused(spec, model, url):
             return f"model {spec.name!r} {problem}"
         return "" if self._own(url) else self._gate.problem(url)
 

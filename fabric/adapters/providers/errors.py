@@ -117,6 +117,8 @@ class Asked:
     url_hint: str = "; the URL usually ends in /v1"
     stored: bool = False
     """Whether the key is one that the workspace stored for this host."""
+    signed: str = ""
+    """What signed the request, where no key did; empty: nothing."""
 
 
 def failed(
@@ -270,6 +272,8 @@ def _template(cause: Cause, status: int, said: Mapping[str, str], asked: Asked, 
 
 def _key_advice(asked: Asked) -> str:
     name = asked.names.key
+    if asked.signed:
+        return f"{asked.signed} signed the request: check what they may do"
     if asked.stored:
         return "the key stored for it was sent: store another under Models and prices"
     if asked.key:

@@ -8,6 +8,7 @@ from fabric.adapters.providers.asking import HttpModel
 from fabric.adapters.providers.errors import Names
 from fabric.adapters.providers.protocols.gemini import PASSED_ON, GenerateContent
 from fabric.adapters.providers.streaming import OPTION
+from fabric.core.spec import ModelSpec
 
 _model_id = re.compile(r"(?:models/|tunedModels/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -23,7 +24,7 @@ class Google(HttpModel):
     NAMES = Names("FABRIC_GOOGLE_URL", "FABRIC_GOOGLE_KEY", "", "https://generativelanguage.googleapis.com")
     OPTIONS = frozenset({*PASSED_ON, "extra_body", "schema_with_tools", OPTION})
 
-    def _refused(self, model: str) -> str:
+    def _refused(self, spec: ModelSpec, model: str, url: str) -> str:
         # It becomes part of the path, and the operator's key goes along.
         if _model_id.fullmatch(model):
             return ""

@@ -25,7 +25,7 @@ class OpenAICompatible(HttpModel):
     tool's, as Mistral's templates want it. ``reasoning_back``: whether reasoning goes back with_calls (default), always or never.
 
     ``api``: chat (default) or responses, the Responses API. Of that: ``store``: true keeps the history at the provider and sends only what is
-    new; without it each request has all of it, with the model's encrypted reasoning.
+    new; without it each request has all of it, with the model's encrypted reasoning, unless ``reasoning_back`` is never.
     """
 
     PROTOCOL = Chat()

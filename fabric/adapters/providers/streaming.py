@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fabric.adapters.providers.errors import Malformed
 from fabric.adapters.providers.fitting import compact
 from fabric.adapters.providers.protocols.contract import Answer, Assembly, Protocol
@@ -11,6 +13,7 @@ from fabric.adapters.tools.outbound import Exchange
 from fabric.core.inputs import CallStreamed
 from fabric.runtime.call_ports import ModelRequest
 
+JSON = Any
 OPTION = "stream"
 """``ModelSpec.options``: true where the endpoint streams calls as the protocol has it. Off unless it says so: many compatible servers do not
 stream the calls of an answer, or cut their arguments wrongly, or leave the usage out.
@@ -49,8 +52,8 @@ async def _take_all(
             continue
         if isinstance(event, str):
             raise _malformed(event, "an event that is no JSON object", exchange)
-        if event.get("error") or event.get("type") == "error":
-            raise _malformed(compact(event), "an error in its stream", exchange)
+        if (error := _failure(event)) is not None:
+            raise _malformed(compact(error), "an error in its stream", exchange)
         try:
             assembly.take(event)
         except Malformed:
@@ -74,6 +77,13 @@ def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, told:
                 CallStreamed(command_id=request.command_id, attempt=request.attempt, calls=tuple(calls[:count]))
             )
     return whole
+
+
+def _failure(event: dict[str, JSON]) -> JSON:
+    """What has the error of an event that says the answer failed: the event, or the response in it. None: it says no such thing."""
+    inner = event.get("response")
+    whole = event if event.get("error") or event.get("type") == "error" else inner
+    return whole if whole is event or (isinstance(whole, dict) and whole.get("error")) else None
 
 
 def _malformed(text: str, what: str, exchange: Exchange) -> Malformed:

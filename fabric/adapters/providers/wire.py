@@ -114,13 +114,17 @@ class ModelTransport(VettedTransport):
         super().__init__(gate, max_bytes=ANSWER_BYTES_MAX)
         self._origin = origin(url)
 
-    async def send(self, url: str, headers: dict[str, str], body: JSON, exchange: Exchange) -> Reply:
+    async def send(self, url: str, headers: dict[str, str], content: bytes, exchange: Exchange) -> Reply:
         """Posts JSON. Raises Refused, OSError (the name has no address) and httpx2's transport errors."""
-        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         request = httpx2.Request("POST", url, headers={"Content-Type": "application/json", **headers}, content=content)
         if origin(str(request.url)) != self._origin:
             raise Refused(f"{authority(request.url)} is not where this model's endpoint is; it is not asked")
         return Reply(await self.opened(request, exchange), exchange, self.read)
+
+
+def encoded(body: JSON) -> bytes:
+    """A request's body as it goes out."""
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def headers_of(request: ModelRequest) -> dict[str, str]:

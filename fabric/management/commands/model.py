@@ -46,7 +46,7 @@ class Command(FabricCommand):
         )
         deleting = keys.add_parser("delete", help="delete a stored key")
         for one in (setting, deleting):
-            one.add_argument("provider", metavar="PROVIDER", help="openai, anthropic or google")
+            one.add_argument("provider", metavar="PROVIDER", help="openai, anthropic, google, azure, bedrock or vertex")
             one.add_argument(
                 "host", metavar="URL", help="the endpoint's; the key goes to its scheme, host and port alone"
             )

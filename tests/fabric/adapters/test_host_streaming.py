@@ -18,7 +18,7 @@ from fabric.core.spec import FabricSpec
 from fabric.runtime.prompts import overhead_bytes
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.host_scenes import NEVER_S, WAIT_S, Site, Watched
-from tests.fabric.adapters.providers.wires import ALL
+from tests.fabric.adapters.providers.wires import VENDORS
 
 BRIEF = {"agent": "worker", "title": "Sums", "instructions": "Work them out."}
 CALLS = [("calculator", {"expression": "1 + 1"}, "a"), ("calculator", {"expression": "2 + 2"}, "b")]
@@ -106,7 +106,7 @@ class Sums(Site):
         return [row.seq for row in self.store.journal(run_id) if row.kind == kind]
 
 
-@pytest.fixture(params=ALL, ids=lambda spoken: spoken.name)
+@pytest.fixture(params=VENDORS, ids=lambda spoken: spoken.name)
 def site(request):
     made = Sums(Watched(), request.param)
     yield made

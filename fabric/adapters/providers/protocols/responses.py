@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ from fabric.runtime.call_ports import ModelRequest
 
 JSON = Any
 PASSED_ON = ("temperature", "top_p")
+_without_reasoning = re.compile(r"(?:ft:)?(?:gpt-3|gpt-4|chatgpt-4)", re.IGNORECASE)
+"""Models that refuse to be asked for encrypted reasoning."""
 
 
 class Responses(Protocol):
@@ -50,7 +53,7 @@ class Responses(Protocol):
             body["instructions"] = fitted.system
         if previous:
             body["previous_response_id"] = previous
-        if not stored:
+        if not stored and options.get("reasoning_back") != "never" and not _without_reasoning.match(model):
             body["include"] = ["reasoning.encrypted_content"]
         body |= {name: options[name] for name in PASSED_ON if name in options}
         if request.tools and request.model.tool_calls:

@@ -103,7 +103,7 @@ ADVICE: tuple[Advice, ...] = (
         r"must alternate|should alternate|alternate between|after (?:the )?role ['\"`]?tool|unexpected role",
     ),
     Advice(
-        r"reasoning(?:_content|_details)?|thinking(?:_blocks)?|extra_content|provider_specific_fields",
+        r"encrypted content|reasoning(?:\.encrypted_content|_content|_details)?|thinking(?:_blocks)?|extra_content|provider_specific_fields",
         _option("reasoning_back", "never"),
         r"unsupported|not supported|not permitted|unknown|unexpected|extra",
     ),

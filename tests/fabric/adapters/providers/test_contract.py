@@ -13,7 +13,7 @@ from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ChatMessage
 from simulator.endpoint import ScriptedEndpoint, Step, bad_json, drop, empty, hang, hang_up, html, trickle
 from tests.fabric.adapters.providers.asking import KEY, TOOL, request
-from tests.fabric.adapters.providers.wires import ALL, ANTHROPIC, OPENAI
+from tests.fabric.adapters.providers.wires import ALL, ANTHROPIC, OPENAI, RESPONSES
 
 
 @pytest.fixture(params=ALL, ids=lambda spoken: spoken.name)
@@ -47,7 +47,7 @@ def test_tools_go_out_and_calls_come_back(spoken):
     assert spoken.tools(received[0].body) == ["look"]
 
 
-@pytest.mark.parametrize("spoken", [OPENAI, ANTHROPIC], ids=lambda one: one.name)
+@pytest.mark.parametrize("spoken", [OPENAI, RESPONSES, ANTHROPIC], ids=lambda one: one.name)
 def test_cut_tool_arguments_are_kept_as_they_came(spoken):
     result, _ = spoken.ask(spoken.answer(None, [("look", '{"at": ', "a")]), tools=(TOOL,))
     assert [(one.args, one.raw_args) for one in result.calls] == [(None, '{"at": ')]
@@ -163,7 +163,7 @@ def test_whatever_comes_back_is_a_failure_by_name_after_one_request(spoken, step
 
 
 def test_a_page_says_where_the_url_may_be_wrong(spoken):
-    assert f"a web page instead of JSON{spoken.adapter.PROTOCOL.url_hint}" in spoken.ask(html())[0].message
+    assert f"a web page instead of JSON{spoken.protocol.url_hint}" in spoken.ask(html())[0].message
 
 
 @pytest.mark.parametrize(
@@ -236,6 +236,8 @@ FROM_OUTSIDE = [
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",
     "GOOGLE_CLOUD_PROJECT",
+    "AZURE_OPENAI_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
 ]
 
 
@@ -283,4 +285,4 @@ def test_a_model_without_an_id_says_what_to_set(spoken):
     result, received = spoken.ask(spoken.answer("ok"), spec={"model": ""})
     assert (result.cause, received) == (Cause.BAD_CONFIGURATION, [])
     assert "set its `model`" in result.message
-    assert ("FABRIC_MODEL" in result.message) == (spoken is OPENAI)
+    assert ("FABRIC_MODEL" in result.message) == (spoken.name == "openai")

@@ -15,13 +15,13 @@ from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.providers.asking import KEY, request
-from tests.fabric.adapters.providers.wires import ANTHROPIC, GOOGLE, OPENAI, Spoken
+from tests.fabric.adapters.providers.wires import ALL, OPENAI, Spoken
 
 STORED = "sk-stored-9876543210zyxwvu"
 MINE, THEIRS = "workspace-1", "workspace-2"
 
 
-@pytest.fixture(params=[OPENAI, ANTHROPIC, GOOGLE], ids=lambda one: one.name)
+@pytest.fixture(params=ALL, ids=lambda one: one.name)
 def spoken(request: pytest.FixtureRequest) -> Spoken:
     found: Spoken = request.param
     return found

@@ -14,13 +14,13 @@ from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import Step
 from tests.fabric.adapters.providers.asking import TOOL
-from tests.fabric.adapters.providers.wires import ALL
+from tests.fabric.adapters.providers.wires import STREAMED
 from tests.fabric.adapters.tools.packing import PACK, WAYS, bomb
 
 CALLS = ("I look.", [("look", {"at": "the first place"}, "a"), ("look", {"at": "the second"}, "b")], (12, 34))
 
 
-@pytest.fixture(params=ALL, ids=lambda spoken: spoken.name)
+@pytest.fixture(params=STREAMED, ids=lambda spoken: spoken.name)
 def spoken(request):
     return request.param
 

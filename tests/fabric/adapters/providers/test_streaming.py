@@ -12,7 +12,7 @@ from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.providers.asking import KEY, TOOL, request
-from tests.fabric.adapters.providers.wires import ALL, ANTHROPIC, ASKED, GOOGLE, OPENAI, event
+from tests.fabric.adapters.providers.wires import ANTHROPIC, ASKED, GOOGLE, OPENAI, RESPONSES, STREAMED, event
 
 STREAMS = {"options": {"stream": True}}
 A, B = ("look", {"at": "the first place of all"}, "a"), ("look", {"at": "the second"}, "b")
@@ -21,12 +21,12 @@ PROMPT_BYTES = len("You are a reader.Hello?")
 WAIT_S = 20
 
 
-@pytest.fixture(params=ALL, ids=lambda spoken: spoken.name)
+@pytest.fixture(params=STREAMED, ids=lambda spoken: spoken.name)
 def spoken(request):
     return request.param
 
 
-in_pieces = pytest.mark.parametrize("spoken", [OPENAI, ANTHROPIC], ids=lambda one: one.name)
+in_pieces = pytest.mark.parametrize("spoken", [OPENAI, RESPONSES, ANTHROPIC], ids=lambda one: one.name)
 """The protocols that send the arguments of a call in pieces."""
 
 
@@ -194,7 +194,7 @@ def test_an_event_that_is_no_json_object_is_a_malformed_answer(spoken, data):
 
 @pytest.mark.parametrize(
     ("spoken", "value"),
-    [(spoken, value) for spoken in ALL for value in spoken.nonsense],
+    [(spoken, value) for spoken in STREAMED for value in spoken.nonsense],
     ids=lambda given: getattr(given, "name", None),
 )
 def test_an_object_that_is_no_event_of_the_protocols_is_a_malformed_answer(spoken, value):
@@ -202,7 +202,7 @@ def test_an_object_that_is_no_event_of_the_protocols_is_a_malformed_answer(spoke
     result, _ = asked(spoken, sends([*first, event(value), *rest]))
     assert (result.cause, result.partial, result.billed) == (Cause.MALFORMED_ANSWER, True, True), result
     assert result.message.endswith(
-        ("an event that is not as its protocol has it", f"events that are no {spoken.adapter.PROTOCOL.noun}")
+        ("an event that is not as its protocol has it", f"events that are no {spoken.protocol.noun}")
     )
 
 
@@ -236,7 +236,7 @@ def test_usage_that_is_missing_at_the_end_is_charged_at_worst_case(spoken):
     assert (result.input_tokens, result.output_tokens) == (PROMPT_BYTES, ARGS_CHARS)
 
 
-@in_pieces
+@pytest.mark.parametrize("spoken", [OPENAI, ANTHROPIC], ids=lambda one: one.name)
 def test_a_piece_that_comes_twice_makes_a_call_that_is_not_told(spoken):
     first, rest = before(spoken.events(None, [A, B]), r"{\"at")
     result, told = asked(spoken, sends([*first, rest[0], *rest]))

@@ -1,17 +1,21 @@
-"""The three protocols as a scripted endpoint speaks them, for tests that hold of each provider."""
+"""Each provider's protocol as a scripted endpoint speaks it, for tests that hold of each provider."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fabric.adapters.providers.anthropic import Anthropic
 from fabric.adapters.providers.asking import Endpoint, HttpModel
+from fabric.adapters.providers.clouds.azure import Azure
+from fabric.adapters.providers.clouds.bedrock import Bedrock
+from fabric.adapters.providers.clouds.vertex import Vertex
 from fabric.adapters.providers.google import Google
 from fabric.adapters.providers.openai_compatible import OpenAICompatible
+from fabric.adapters.providers.protocols.contract import Protocol
 from fabric.core.spec import ModelSpec
 from simulator.endpoint import Received, ScriptedEndpoint, Step
 from simulator.endpoint import answer as openai_answer
@@ -59,6 +63,12 @@ class Spoken:
     """The status that such an error stands for."""
     nonsense: tuple[Any, ...]
     """Objects that are no event of the protocol's, though each looks like one."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Options that every model has."""
+
+    @property
+    def protocol(self) -> Protocol:
+        return self.adapter(Endpoint())._protocol(self.spec())
 
     def url(self, endpoint: ScriptedEndpoint) -> str:
         return f"http://{endpoint.authority}{self.base}"
@@ -67,7 +77,8 @@ class Spoken:
         return self.adapter(Endpoint(self.url(endpoint), "", key), **more)
 
     def spec(self, **changed: Any) -> ModelSpec:
-        return ModelSpec(**{"name": "main", "provider": self.name, "model": self.model, **changed})
+        options = {**dict(self.options), **changed.get("options", {})}
+        return ModelSpec(**{"name": "main", "provider": self.name, "model": self.model, **changed, "options": options})
 
     def key_of(self, received: Received) -> str:
         return received.headers.get(self.key_header, "").removeprefix("Bearer ")
@@ -261,4 +272,118 @@ GOOGLE = Spoken(
     reported=503,
     nonsense=({"candidates": [7]}, {"candidates": 7}),
 )
-ALL = (OPENAI, ANTHROPIC, GOOGLE)
+
+
+def _responses(text: Any = "", calls: Any = (), usage: Any = (10, 5), finish: str = "") -> Step:
+    said = {"type": "output_text", "text": text, "annotations": []}
+    output: list[Any] = [{"type": "message", "id": "m1", "role": "assistant", "content": [said]}] if text else []
+    for tool, args, call_id in calls:
+        arguments = args if isinstance(args, str) else json.dumps(args)
+        output.append({"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": tool})
+        output[-1] |= {"arguments": arguments, "status": "completed"}
+    why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(finish)
+    body: dict[str, Any] = {"id": "resp_1", "object": "response", "model": "scripted", "output": output}
+    body |= {"status": "incomplete", "incomplete_details": {"reason": why}} if why else {"status": "completed"}
+    if usage is not None:
+        body["usage"] = {"input_tokens": usage[0], "output_tokens": usage[1], "total_tokens": sum(usage)}
+    return step(body)
+
+
+def _responses_events(*given: Any, **more: Any) -> list[bytes]:
+    whole = json.loads(_responses(*given, **more).body)
+    told: list[Any] = [{"type": "response.created", "response": {**whole, "output": [], "status": "in_progress"}}]
+    for n, item in enumerate(whole["output"]):
+        is_call = item["type"] == "function_call"
+        begun = {**item, "arguments": ""} if is_call else {**item, "content": []}
+        told.append({"type": "response.output_item.added", "output_index": n, "item": begun})
+        kind = "function_call_arguments" if is_call else "output_text"
+        said = item["arguments"] if is_call else item["content"][0]["text"]
+        told += [{"type": f"response.{kind}.delta", "output_index": n, "delta": one} for one in pieces(said)]
+        told.append({"type": "response.output_item.done", "output_index": n, "item": item})
+    kind = "incomplete" if whole["status"] == "incomplete" else "completed"
+    return [event(one) for one in (*told, {"type": f"response.{kind}", "response": whole})]
+
+
+_CONVERSE_ENDS = {"": "end_turn", "length": "max_tokens", "content_filter": "content_filtered"}
+
+
+def _bedrock(text: Any = "", calls: Any = (), usage: Any = (10, 5), finish: str = "") -> Step:
+    content: list[Any] = [{"text": text}] if text else []
+    content += [{"toolUse": {"toolUseId": one[2], "name": one[0], "input": one[1]}} for one in calls]
+    body: dict[str, Any] = {"output": {"message": {"role": "assistant", "content": content}}}
+    body |= {"stopReason": "tool_use" if calls else _CONVERSE_ENDS[finish], "metrics": {"latencyMs": 7}}
+    body["trace"] = {"promptRouter": {"invokedModelId": "scripted"}}
+    if usage is not None:
+        body["usage"] = {"inputTokens": usage[0], "outputTokens": usage[1], "totalTokens": sum(usage)}
+    return step(body)
+
+
+def _bedrock_refusal(status: int, message: str = "", code: str = "", headers: Any = None) -> Step:
+    names = {"x-amzn-ErrorType": f"{code}:http://internal.amazon.com/coral/"} if code else {}
+    return step({"message": message}, status, {**names, **(headers or {})})
+
+
+def _bedrock_schema(body: Any) -> Any:
+    text = body.get("outputConfig", {}).get("textFormat")
+    return json.loads(text["structure"]["jsonSchema"]["schema"]) if text else None
+
+
+RESPONSES = replace(
+    OPENAI,
+    path="/v1/responses",
+    answer=_responses,
+    schema=lambda body: body.get("text", {}).get("format", {}).get("schema"),
+    tools=lambda body: [one["name"] for one in body.get("tools", ())],
+    system=lambda body: body["instructions"],
+    cap=lambda body: body["max_output_tokens"],
+    events=_responses_events,
+    streams_at="/v1/responses",
+    nonsense=({"type": "response.completed", "response": 7}, {"type": "response.output_item.done", "item": 7}),
+    options=(("api", "responses"),),
+)
+AZURE = replace(
+    OPENAI,
+    name="azure",
+    adapter=Azure,
+    path="/openai/v1/chat/completions",
+    base="",
+    key_header="api-key",
+    cap=lambda body: body["max_completion_tokens"],
+    settings=("FABRIC_AZURE_URL", "FABRIC_AZURE_KEY"),
+    streams_at="/openai/v1/chat/completions",
+)
+VERTEX = replace(
+    GOOGLE,
+    name="vertex",
+    adapter=Vertex,
+    path="/v1/projects/p/locations/us-central1/publishers/google/models/gemini-2.5-flash:generateContent",
+    settings=("FABRIC_VERTEX_URL", "FABRIC_VERTEX_KEY"),
+    streams_at="/v1/projects/p/locations/us-central1/publishers/google/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+    options=(("project", "p"), ("location", "us-central1")),
+)
+BEDROCK = Spoken(
+    name="bedrock",
+    adapter=Bedrock,
+    model="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    path="/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse",
+    base="",
+    key_header="authorization",
+    answer=_bedrock,
+    refusal=_bedrock_refusal,
+    schema=_bedrock_schema,
+    tools=lambda body: [one["toolSpec"]["name"] for one in body.get("toolConfig", {}).get("tools", ())],
+    system=lambda body: body["system"][0]["text"],
+    cap=lambda body: body["inferenceConfig"]["maxTokens"],
+    settings=("FABRIC_BEDROCK_URL", "FABRIC_BEDROCK_KEY"),
+    events=lambda *given, **more: [],
+    streams_at="",
+    asks_stream=lambda body: False,
+    overloaded=(503, "overloaded", "ServiceUnavailableException"),
+    reported=503,
+    nonsense=(),
+)
+"""It streams in a form of its own, and is not asked to."""
+VENDORS = (OPENAI, ANTHROPIC, GOOGLE)
+STREAMED = (OPENAI, RESPONSES, ANTHROPIC, GOOGLE, AZURE, VERTEX)
+"""Those whose answers stream in as events."""
+ALL = (*STREAMED, BEDROCK)

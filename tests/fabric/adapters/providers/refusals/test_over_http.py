@@ -16,7 +16,7 @@ from fabric.adapters.providers.wire import STREAM_TYPE
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.providers.asking import KEY, TOOL, request
-from tests.fabric.adapters.providers.wires import ALL, OPENAI, event
+from tests.fabric.adapters.providers.wires import ALL, OPENAI, STREAMED, event
 
 NOW = int(time.time())
 LATER = (NOW // 60 + 5 * 60) * 60
@@ -192,8 +192,11 @@ INSIDE = [
 ]
 
 
-@pytest.mark.parametrize("spoken", ALL, ids=lambda spoken: spoken.name)
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("spoken", "streamed"),
+    [*((one, False) for one in ALL), *((one, True) for one in STREAMED)],
+    ids=lambda given: getattr(given, "name", given),
+)
 def test_an_error_inside_a_200_or_a_stream_is_what_it_says(spoken: Any, streamed: bool) -> None:
     if streamed:
         steps = [Step(content_type=STREAM_TYPE, pieces=(event(body),)) for body, _ in INSIDE]
