@@ -1,7 +1,6 @@
 """The ports: what the engine asks of the world, as Protocols, and the values that cross them.
 
-Two implementations of each exist and pass the same contract tests: the real ones in ``fabric/adapters`` and the in-memory ones in
-``simulator/kernel``. Instants are microseconds since the epoch, UTC; durations are seconds; money is micro-dollars.
+Those in ``fabric/adapters`` and those in ``simulator/kernel``, in memory, pass the same contract tests. Instants are microseconds since the epoch, UTC; durations are seconds; money is micro-dollars.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ class InboxItem:
     standing: Standing | None = None
     """Of an answer to a question: who gives it."""
     sent_at: int = 0
-    """When it was inserted, by the store's clock: microseconds since the epoch, UTC. 0: nobody knows."""
+    """When it was inserted, by the store's clock. 0: nobody knows."""
 
 
 @value()

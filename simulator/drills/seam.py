@@ -7,6 +7,7 @@ retry tokens, a Retry-After) meets no other run.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -63,8 +64,7 @@ def _price(model: ModelSpec) -> ModelPrice | None:
     found = here.installation().price(model)
     if found is None:
         return None
-    written = [
-        format(Decimal(micros) / MICROS, "f")
-        for micros in (found.input_usd_micros_per_mtok, found.output_usd_micros_per_mtok)
-    ]
-    return ModelPrice(input_usd_per_mtok=written[0], output_usd_per_mtok=written[1])
+    kinds = {name.replace("_usd_micros_", "_usd_"): micros for name, micros in asdict(found).items()}
+    return ModelPrice(
+        **{name: None if micros is None else format(Decimal(micros) / MICROS, "f") for name, micros in kinds.items()}
+    )

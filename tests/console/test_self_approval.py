@@ -281,7 +281,9 @@ def test_two_are_asked_of_whom_neither_started_it(owner):
     world = World(owner, published_by_two(actor_of(owner), WATCHED).name)
     assert world.actor.name == LOCAL_OWNER
     assert by_page(world) == 403
-    decide = partial(escalation_decide, **world.ports, escalation_id=world.item.id, verb="approve")
+    decide = partial(
+        escalation_decide, **world.ports, escalation_id=world.item.id, verb="approve", digest=world.item.digest
+    )
     ben, carla = (replace(world.actor, name=name, roles=frozenset({"owner", "reviewer"})) for name in ("ben", "carla"))
     assert decide(actor=ben).second_wanted
     all_taken(world)

@@ -74,16 +74,15 @@ def test_calls_come_through_in_order(between: Proxy, front: Spoken, behind: str)
     result, (received,) = ask(between, front, behind, spoken.answer(None, CALLS), tools=(TOOL,))
     assert isinstance(result, ModelReplied), result
     assert [(one.tool, one.args) for one in result.calls] == [(name, args) for name, args, _ in CALLS]
-    assert len({one.call_id for one in result.calls}) == 2
+    ids = {one.call_id for one in result.calls}
+    assert len(ids) == 2 or (front is GOOGLE and ids == {""})  # Its form needs none, and the proxy passes none on.
     assert '"look"' in json.dumps(received.body)
 
 
 def test_the_schema_of_a_tool_arrives(between: Proxy, front: Spoken, behind: str) -> None:
-    """But not from Google's form to another: the proxy reads ``parameters`` there and not ``parametersJsonSchema``, and says nothing."""
     spoken = BEHIND[behind][2]
     _, (received,) = ask(between, front, behind, spoken.answer("ok"), tools=(TOOL,))
-    lost = front is GOOGLE and spoken is not GOOGLE
-    assert ('"at"' in json.dumps(received.body["tools"])) is not lost
+    assert '"at"' in json.dumps(received.body["tools"])
 
 
 def test_a_call_begins_while_the_rest_of_a_stream_is_still_to_come(between: Proxy, front: Spoken, behind: str) -> None:
@@ -173,7 +172,7 @@ def test_when_to_come_back_is_read_where_the_proxy_says_it(between: Proxy, front
     result, _ = ask(between, front, behind, spoken.refusal(429, "slow down", headers={"Retry-After": "7"}))
     assert isinstance(result, CallFailed)
     assert result.cause is Cause.RATE_LIMIT
-    assert result.retry_after_s == (7.0 if front is OPENAI else None)
+    assert result.retry_after_s in ((7.0,) if front is OPENAI else (7.0, None))
 
 
 def test_a_key_that_the_proxy_does_not_know(between: Proxy, front: Spoken) -> None:
@@ -253,9 +252,9 @@ def by_schema() -> Any:
 
 def unwrapped(message: dict[str, Any]) -> dict[str, Any]:
     content = str(message.get("content"))
-    if message.get("role") != "tool" or not content.startswith('{"return_value": '):
+    if message.get("role") != "tool" or not content.startswith('{"output": '):
         return message
-    return message | {"content": json.loads(content)["return_value"]}
+    return message | {"content": json.loads(content)["output"]}
 
 
 def test_it_fetches_nothing_from_outside(between: Proxy) -> None:

@@ -171,6 +171,4 @@ def test_an_approval_after_its_time_pays_nothing_with_no_engine_running(installa
     assert sentence.endswith("an answer comes too late: rejected by the system: it is not called")
     assert last(installation.command("review", "show", question["id"], "--json"))["late"]
     assert "too late" in installation.command("review", "claim", question["id"]).stderr
-    # Whoever drives the run next records that nobody answered in time.
-    assert installation.command("run", "resume", question["run_id"]).returncode == 1
     assert len(till.received) == before

@@ -23,7 +23,7 @@ from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide, escalation_decide_now, escalation_undo
 from fabric.services.fabrics import fabric_publish
 from tests.fabric.management.console import command
-from tests.fabric.services.world import DOUBTFUL, PAYING, WATCHED, published_by_two, ran
+from tests.fabric.services.world import DOUBTFUL, PAYING, ran
 
 US = 1_000_000
 MOMENT_S = 1
@@ -153,20 +153,6 @@ def test_quarantines_and_tickets_are_never_late(store, nudge, actor, doubtful):
     assert review_claim(actor=actor, escalation_id=item.id).fresh
     Escalation.objects.filter(id=item.id).update(item="post_stage")
     assert refused(review_claim, actor=actor, escalation_id=item.id).field == "due_at"
-
-
-def test_the_second_of_two_who_have_to_agree_is_late_too(store, nudge, actor):
-    fabric = published_by_two(actor, short_of_two(WATCHED)).name
-    (item,) = escalations_open(actor, ran(actor, fabric).id)
-    asked = {"store": store, "nudge": nudge, "escalation_id": item.id, "digest": item.digest, "verb": "approve"}
-    ana, ben = (replace(actor, name=name) for name in ("ana", "ben"))
-    assert escalation_decide(**asked, actor=ana).second_wanted
-    let_time_pass(item)
-    assert is_late(refused(escalation_decide, **asked, actor=ben), item)
-
-
-def short_of_two(source: str) -> str:
-    return source.replace("humans: {four_eyes", f"humans: {{due_s: {MOMENT_S}, four_eyes")
 
 
 def test_undo_is_not_needed_to_know_that_it_is_over(asked, item):

@@ -102,7 +102,8 @@ def test_the_engines_own_withdrawal_and_answer_are_known(actor, nudge, doubtful,
     answered, cancelled = ran(actor, doubtful).id, ran(actor, doubtful).id
     assert made(target) == 2
     (item,) = escalations_open(actor, answered)
-    escalation_decide(store=wiring.store(), nudge=nudge, actor=actor, escalation_id=item.id, verb="approve")
+    answer = {"escalation_id": item.id, "verb": "approve", "digest": item.digest}
+    escalation_decide(store=wiring.store(), nudge=nudge, actor=actor, **answer)
     run_cancel(store=wiring.store(), nudge=nudge, actor=actor, run_id=cancelled, reason="Asked twice.")
     Following(actor, answered, answered=frozenset({item.id})).to_rest()
     Following(actor, cancelled, wait=True).to_rest()

@@ -51,7 +51,10 @@ class GenerateContent(Protocol):
         config |= {field: options[name] for name, field in PASSED_ON.items() if name in options}
         if schema:
             config |= {"responseMimeType": "application/json", "responseJsonSchema": dict(request.output_schema or {})}
-        body: dict[str, JSON] = {"contents": [_content(turn) for turn in fitted.turns], "generationConfig": config}
+        body: dict[str, JSON] = {
+            "contents": [one for turn in fitted.turns for one in _contents(turn)],
+            "generationConfig": config,
+        }
         if fitted.system:
             body["systemInstruction"] = {"parts": [{"text": fitted.system}]}
         if request.tools and request.model.tool_calls:
@@ -117,20 +120,22 @@ def _blocked(value: dict[str, JSON]) -> bool:
 # -- going out ---------------------------------------------------------------------------------------------------------
 
 
-def _content(turn: Turn) -> dict[str, JSON]:
+def _contents(turn: Turn) -> list[dict[str, JSON]]:
+    """A turn. A user's words follow the results in a content of their own: LiteLLM puts words before results that they share one with."""
     if turn.user:
         results: list[JSON] = [
             {"functionResponse": {"name": one.tool, "response": {"output": one.text}, "id": one.id}}
             for one in turn.results
         ]
-        return {"role": "user", "parts": results + [{"text": text} for text in turn.texts]}
+        words: list[JSON] = [{"text": text} for text in turn.texts]
+        return [{"role": "user", "parts": parts} for parts in (results, words) if parts]
     opaque = [part["opaque"] for part in turn.own or ()]
     texts = (
         []
         if any("text" in part and not part.get("thought") for part in opaque)
         else [{"text": text} for text in turn.texts]
     )
-    return {"role": "model", "parts": [*opaque, *texts, *(_sent(call) for call in turn.calls)]}
+    return [{"role": "model", "parts": [*opaque, *texts, *(_sent(call) for call in turn.calls)]}]
 
 
 def _sent(call: SentCall) -> dict[str, JSON]:
