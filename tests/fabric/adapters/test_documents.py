@@ -48,7 +48,7 @@ def test_every_file_that_is_not_taken_is_named_and_the_others_are_read():
 
 
 def test_files_of_one_request_share_its_time(monkeypatch):
-    monkeypatch.setattr(reading, "REQUEST_S", 1.0)
+    monkeypatch.setattr(reading, "REQUEST_S", 0.05)
     slow = made.busy_page(3_000_000)
     _, problems = read_all([("a.pdf", slow), ("b.pdf", slow), ("c.md", b"words")])
     assert [str(one) for one in problems] == [
