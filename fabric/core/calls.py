@@ -111,7 +111,7 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
 
 
 def charge_of(work: Work, issued: ev.CallIssued, given: ModelReplied | CallFailed) -> Charge:
-    """What an attempt is charged that came back."""
+    """The charge of an attempt that came back."""
     reserved = Charge(issued.reserved_usd_micros, issued.reserved_tokens)
     return charge(work.compiled.prices.get(issued.target), reserved, given)
 

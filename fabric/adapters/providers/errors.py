@@ -167,7 +167,7 @@ def classify(error: BaseException, exchange: Exchange, asked: Asked, now: float)
 def _classified(error: BaseException, exchange: Exchange, asked: Asked, now: float) -> CallFailed:
     raw = exchange.said or exchange.body[: RAW_CHARS * 4].decode("utf-8", "replace")
     if exchange.status == 200 and not exchange.complete and not _is_transport(error):
-        # Its stream did not break: its client library cannot read what had come of it.
+        # Its stream did not break: its events cannot be read.
         message = f"{asked.where} answered, but with events that are no {asked.noun}"
         return failed(asked, Cause.MALFORMED_ANSWER, message, raw=raw, status=exchange.status, billed=True)
     # A refusal is one by its status, however little of its body can be read.

@@ -27,7 +27,7 @@ class ModelRouter:
 
 
 class LateProvider:
-    """A ``ModelPort`` that is made in a thread when it is first asked: client libraries take seconds and memory that few installations need.
+    """A ``ModelPort`` that is made in a thread when it is first asked: the drills, say, which few processes need.
 
     ``make`` imports and makes the adapter; ``now`` is microseconds since the epoch.
     """
