@@ -13,12 +13,14 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from typing import Annotated
 
 import uvicorn
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 server = MCPServer("tests")
 NOTES = Path(os.environ.get("MCP_NOTES", os.devnull))
@@ -69,10 +71,55 @@ class Sure(BaseModel):
     sure: bool
 
 
+class Floor(BaseModel):
+    floor: int = Field(ge=0, le=9, default=1)
+
+
 @server.tool(structured_output=False)
-async def asks(ctx: Context) -> str:
-    """Asks the person at the other end, where nobody is."""
-    return str(await ctx.elicit("Are you sure?", Sure))
+async def asks(ctx: Context, questions: int = 1, told: str = "") -> str:
+    """Asks the person at the other end, and says what each question came to."""
+    came = []
+    for number in range(questions):
+        found = await ctx.elicit(f"Are you sure{told}? ({number + 1})", Sure)
+        came.append(f"{found.action} {getattr(found, 'data', None)}")
+    return "; ".join(came)
+
+
+async def ask_floor(room: str) -> Elicit[Floor]:
+    return Elicit(f"On which floor is {room}?", Floor)
+
+
+async def ask_sure() -> Elicit[Sure]:
+    return Elicit("Are you sure?", Sure)
+
+
+@server.tool(structured_output=False)
+async def books(
+    room: str,
+    floor: Annotated[Floor, Resolve(ask_floor)],
+    sure: Annotated[ElicitationResult[Sure], Resolve(ask_sure)],
+) -> str:
+    """Books a room once it knows its floor and that the person is sure: in each protocol as that has it."""
+    return f"booked {room} on floor {floor.floor}: {sure.action}"
+
+
+@server.tool(structured_output=False)
+async def asks_elsewhere(ctx: Context) -> str:
+    """Asks the person to open an address."""
+    return str(await ctx.elicit_url("Sign in", "https://example.com/sign-in", "e1"))
+
+
+@server.tool(structured_output=False)
+async def asks_by_a_strange_form(ctx: Context) -> str:
+    """Asks by a form that the protocol does not have."""
+    nested = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
+    return str(await ctx.session.elicit_form("Fill it in", nested, related_request_id=ctx.request_id))
+
+
+@server.tool(structured_output=False)
+def can(ctx: Context) -> str:
+    """What the client says that it can."""
+    return ctx.session.client_params.capabilities.model_dump_json(exclude_none=True)
 
 
 @server.tool(structured_output=False)

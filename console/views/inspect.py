@@ -15,6 +15,7 @@ from typing import Any
 from console.templatetags.figures import span
 from console.templatetags.marks import TIERS
 from console.views import inspect_calls as calls
+from console.views import inspect_changed_calls as changed_calls
 from console.views import inspect_children as children
 from console.views import inspect_control as control
 from console.views import inspect_decision as decision
@@ -343,15 +344,17 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "turn_overdue": _turn_overdue,
     "person_said": _person_said,
     "call_issued": calls.issued,
-    "call_streamed": calls.streamed,
+    "call_streamed": changed_calls.streamed,
     "model_answered": calls.model_answered,
     "tool_answered": calls.tool_answered,
     "call_refused": calls.refused,
     "call_deduplicated": calls.repeated,
-    "call_edited": calls.worded,
-    "call_resolved": calls.planned,
-    "call_skipped": calls.planned,
-    "call_responded": calls.worded,
+    "call_edited": changed_calls.worded,
+    "call_resolved": changed_calls.planned,
+    "call_skipped": changed_calls.planned,
+    "call_responded": changed_calls.worded,
+    "input_requested": changed_calls.requested,
+    "input_given": changed_calls.requested,
     "output_accepted": _output_accepted,
     "handed_off": _handed_off,
     "attempt_failed": calls.attempt_failed,

@@ -9,6 +9,7 @@ from console.forms import sentence
 from console.templatetags.figures import usd
 from console.templatetags.marks import spoken
 from fabric.core.policy import UNDO_S
+from fabric.core.requested_input import is_about
 from fabric.core.taxonomy import Tier
 from fabric.selectors.asked_about import FOLLOWS
 from fabric.selectors.escalations import EscalationView
@@ -106,6 +107,8 @@ def _held(item: EscalationView) -> str:
 
 
 def _gated(item: EscalationView) -> str:
+    if is_about(item.content):
+        return "Your answer takes the rules of the form again."
     if item.item == CALLS:
         return "Your arguments take the tool's schema, the policies and the protections again."
     return f"Your version takes the gates of {spoken(item.stage)} again."

@@ -16,6 +16,7 @@ EDITED: Mapping[str, str] = {
     "arguments": "Your arguments",
     "payload": "Your version of the result",
     "brief": "Your version of the brief",
+    "answer": "Your answer",
 }
 """What is edited, as the form says it, by the question's ``edit_of``."""
 

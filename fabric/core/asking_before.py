@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import calls, consequences, questions
+from fabric.core import calls, consequences, questions, requested_input
 from fabric.core.fingerprint import digest, fingerprint
 from fabric.core.frozen import value
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.proposed import Proposed
-from fabric.core.run import Step
+from fabric.core.run import Requested, Step
 from fabric.core.saga import Effect
 from fabric.core.spec_persona import barred
 from fabric.core.work import Work
@@ -34,10 +34,15 @@ class Why:
     """The rule that asks; empty: the call cannot be undone."""
     unsure: str = ""
     """Why nobody can say what the rule says; empty: it asks."""
+    requested: Requested | None = None
+    """What the server of the tool asks; None: it asks nothing."""
 
 
 def why(work: Work, step: Step, one: Proposed, index: int) -> Why | None:
     """Why a person is to be asked about a call of the step's last answer; None: nobody is, or somebody let it pass."""
+    requested = requested_input.open_request(step, calls.command_id_of(step, step.turns, index))
+    if requested is not None:
+        return Why(requested_input.reason(work, requested, one.tool), requested=requested)
     if spoken(work, step, index):
         return None
     tool, wants = work.compiled.spec.tool(one.tool), f"{step.agent} wants to call {one.tool}"
@@ -88,19 +93,17 @@ def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None
     """Parks the step until a person has said whether the call may be made."""
     policy = fingerprint(work.compiled.spec.policy.model_dump(mode="json"))
     rule = {"rule": because.rule, "unsure": because.unsure} if because.rule else {}
+    if because.requested is None:
+        shown = {**rule, **offered(work, step, one, one.tool), "payload": one.args, "edit_initial": one.args}
+    else:
+        shown = requested_input.offered(work, because.requested, one)
     questions.open_item(
         work,
         item="pre_action",
         scope=calls.command_id_of(step, step.turns, index),
         step_id=step.id,
         reason=because.reason,
-        shown={
-            "agent": step.agent,
-            **rule,
-            **offered(work, step, one, one.tool),
-            "payload": one.args,
-            "edit_initial": one.args,
-        },
+        shown={"agent": step.agent, **shown},
         bound=digest(one.tool, one.args_hash, policy, work.compiled.revision),
     )
 

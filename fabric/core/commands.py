@@ -66,6 +66,8 @@ class CallTool:
     call_id: str
     idempotency_key: str
     deadline_at: int
+    answers: tuple[str, ...] = ()
+    """References of what a person answered the tool's server with."""
     kind: ClassVar[str] = "call_tool"
     version: ClassVar[int] = 1
 

@@ -13,6 +13,7 @@ import msgspec
 
 from fabric.core.budget_caps import NamedCap
 from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
+from fabric.core.forms import InputRequest
 from fabric.core.frozen import value
 from fabric.core.graph.state import Finish, Handoff
 from fabric.core.saga import Outcome
@@ -216,6 +217,8 @@ class ToolFinished:
     """The tool's own name for its error: an error code, an exit code."""
     returned: Handoff | Finish | None = None
     """What its result means to the conversation that it was called in; None: nothing."""
+    requested: InputRequest | None = None
+    """What its server asks a person before the call is done; None: nothing. ``error`` says so too, for a call that waits for no person."""
     kind: Literal["tool_finished"] = "tool_finished"
     version: Literal[1] = 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fabric.core import asking_before, calls, mutations, wave
+from fabric.core import asking_before, calls, mutations, requested_input, wave
 from fabric.core import events as ev
 from fabric.core.fingerprint import encode, fingerprint
 from fabric.core.inputs import DecisionMade
@@ -26,6 +26,8 @@ def problem(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
     """Why an answer cannot be followed as it stands; empty when it can."""
     if given.tool and given.verb != "edit":
         return "another tool goes with an edit, and with no other answer"
+    if requested_input.is_about(shown := _shown(work, question)) and given.verb != "respond":
+        return requested_input.problem(shown, given)
     if given.verb == "respond":
         return (
             ""
@@ -49,6 +51,8 @@ def problem(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
 def in_place(work: Work, question: OpenQuestion, given: DecisionMade) -> dict[str, JSON]:
     """What a person is shown of a call that somebody proposes to make in place of what was shown, beside its arguments."""
     shown, tool = _shown(work, question), _tool(work, question, given)
+    if requested_input.is_about(shown):
+        return {}
     first = shown.get("tool_from", shown["tool"])
     one, step = _asked(work, question.fact), work.run.steps[question.fact.step_id]
     return {**asking_before.offered(work, step, one, tool), **({"tool_from": first} if tool != first else {})}
@@ -56,6 +60,9 @@ def in_place(work: Work, question: OpenQuestion, given: DecisionMade) -> dict[st
 
 def decided(work: Work, question: OpenQuestion, given: DecisionMade, why: str) -> None:
     """Does what the answer says of the call. ``why``: who said so."""
+    if given.verb in ("approve", "edit") and requested_input.is_about(_shown(work, question)):
+        requested_input.give(work, question, _asked(work, question.fact), given)
+        return
     ANSWERS[given.verb](work, question, given, why)
 
 

@@ -82,6 +82,27 @@ class Seat:
 
 
 @value()
+class Requested:
+    """What the server of a tool asked a person in the middle of one call of a step."""
+
+    command_id: str
+    attempt: int
+    """The last attempt that was made."""
+    asked: str
+    """Digest of the last question."""
+    number: int
+    """How many questions there were."""
+    question_ref: str
+    answers: tuple[str, ...] = ()
+    """References of the answers, oldest first."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last question waits for its answer."""
+        return len(self.answers) < self.number
+
+
+@value()
 class Step:
     """One agent's activation in a stage, branch and epoch: from its input to its output."""
 
@@ -108,6 +129,8 @@ class Step:
     """Models that the call which is out was given to before."""
     begun: tuple[Begun, ...] = ()
     """Calls of the answer that is coming in, and before them those of the attempts at it that broke off."""
+    requested: tuple[Requested, ...] = ()
+    """Calls whose server asked a person, one entry a call."""
     note_ref: str = ""
     output_ref: str = ""
     prompt_bytes: int = 0

@@ -159,6 +159,8 @@ SINCE: Mapping[str, int] = {
     "call_skipped": 9,
     "turn_opened": 9,
     "call_responded": 2,
+    "input_requested": 11,
+    "input_given": 11,
     "tool_answered": 9,
     "output_accepted": 9,
     "speaker_chosen": 9,

@@ -134,8 +134,12 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
         return (), ()
     doubtful = in_doubt and not asking and not step.approved
-    proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, in_doubt=doubtful, args=one.args)
+    requested = calls.requested_of(step, calls.command_id_of(step, turn, index))
+    attempt = 1 if requested is None else requested.attempt + 1
+    proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, attempt, in_doubt=doubtful, args=one.args)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
+    if proposal.attempt > 1:  # It was judged as a call of its answer when it first went out.
+        trips = [trip for trip in trips if trip.mechanism != "loop_detector"]
     trips += conversation_tools.judged(work, step, one)
     if trips:
         first = trips[0]

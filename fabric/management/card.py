@@ -42,6 +42,7 @@ def card(item: EscalationView) -> list[str]:
     about = asked_about(item)
     return [
         *_called(about),
+        *_asks(about),
         *_payload(item, about),
         *_field("agreed", ", ".join(item.agreed)),
         *(line for verb, follows in about.follows for line in _field(verb, follows)),
@@ -80,12 +81,24 @@ def _called(about: AskedAbout) -> Iterator[str]:
     yield from _field("because", about.because)
 
 
+def _asks(about: AskedAbout) -> Iterator[str]:
+    """What the server of the tool asks, after what it was called with."""
+    if about.asks is None:
+        return
+    yield from labelled("with", payload_lines(about.asks.args, about))
+    yield from _field("server", about.asks.server)
+    yield from labelled("asks", visible(about.asks.message).split("\n"))
+    yield from labelled("fields", [f"{_name(name)}: {visible_line(takes)}" for name, takes in about.asks.fields])
+    yield from _field("it said", about.asks.said)
+
+
 def _payload(item: EscalationView, about: AskedAbout) -> Iterator[str]:
     if about.payload is None:
         if not item.content:
             yield from _field("asks", "what was asked about was erased by retention")
         return
-    yield from labelled("with" if about.tool else "what passes", payload_lines(about.payload, about))
+    name = "answer" if about.asks is not None else "with" if about.tool else "what passes"
+    yield from labelled(name, payload_lines(about.payload, about))
 
 
 def payload_lines(payload: JSON, about: AskedAbout | None = None) -> list[str]:
@@ -93,7 +106,7 @@ def payload_lines(payload: JSON, about: AskedAbout | None = None) -> list[str]:
     if not isinstance(payload, dict):
         return visible(json.dumps(payload, ensure_ascii=False, indent=2)).split("\n")
     if not payload:
-        return ["no arguments" if about is not None and about.tool else "nothing"]
+        return ["no arguments" if about is not None and about.tool and not about.asks else "nothing"]
     lines: list[str] = []
     for name, value in payload.items():
         if isinstance(value, str) and "\n" in value and not (about and about.tool):

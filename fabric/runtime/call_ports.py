@@ -6,6 +6,7 @@ Real ones stand in ``fabric/adapters``, scripted ones in ``simulator``. Instants
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from fabric.core.frozen import value
@@ -91,6 +92,8 @@ class ToolRequest:
     """What it is about, where it is a tool of a memory."""
     server: McpServer | None = None
     """Where it is a tool of an MCP server."""
+    answers: Mapping[str, Mapping[str, JSON]] = field(default_factory=dict)
+    """What a person answered its server with, by the digest of the question."""
 
 
 class ModelPort(Protocol):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _STEPS = (
+    "input_requested",
     "run_started",
     "stage_entered",
     "stage_left",
@@ -73,6 +74,7 @@ _STEPS = (
     "mutation_inherited",
 )
 _NONE = (
+    "input_given",
     "child_let_go",
     "ownership_taken",
     "attempt_interrupted",

@@ -99,6 +99,7 @@ def tool_request(
         deadline_at=command.deadline_at,
         documents=documents,
         memory=_memory(command, run_id, spec, fabric_id),
+        answers={said["asked"]: said["answer"] for said in map(contents.read, command.answers)},
         server=server_of(spec.mcp_servers, tool.kind, tool.target),
     )
 

@@ -137,7 +137,7 @@ def unsent_refs(commands: Iterable[Command]) -> Iterator[str]:
         if isinstance(command, CallModel):
             yield from (ref for message in command.messages for ref in message.refs)
         elif isinstance(command, CallTool):
-            yield command.args_ref
+            yield from (command.args_ref, *command.answers)
 
 
 def _told(step: Step) -> str:

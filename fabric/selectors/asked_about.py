@@ -6,10 +6,11 @@ All of it is in the content that the question's digest is made of, but for the e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+from fabric.core import forms
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.fabrics import revision_spec
 
@@ -31,6 +32,20 @@ FOLLOWS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAsks:
+    """What the server of a tool asks in the middle of a call."""
+
+    server: str
+    message: str
+    args: JSON
+    """The arguments that the tool was called with."""
+    fields: tuple[tuple[str, str], ...]
+    """Each field of the form, with what it takes."""
+    said: str
+    """What the server answered when it was told that there is no answer yet; empty: nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskedAbout:
     """What is asked about."""
 
@@ -44,7 +59,9 @@ class AskedAbout:
     """The tool whose call would be undone."""
     description: str
     payload: JSON
-    """The arguments of the call, or what would pass; None: there is none, or it was erased."""
+    """The arguments of the call, the answer to a server, or what would pass; None: there is none, or it was erased."""
+    asks: ServerAsks | None
+    """What a server asks; None: it asks nothing."""
     proposed_by: str
     """The agent, or the person who wrote it in place of what the agent proposed; empty: the engine."""
     because: str
@@ -73,6 +90,7 @@ def asked_about(item: EscalationView) -> AskedAbout:
         undoes=undoes,
         description=str(shown.get("description") or ""),
         payload=shown["edited"] if proposes_brief else shown.get("payload"),
+        asks=_asks(shown),
         proposed_by=str(shown.get("edited_by") or shown.get("agent") or ""),
         because=str(shown.get("edited_because") or ""),
         follows=tuple((verb, str(shown.get(verb) or FOLLOWS.get(verb, ""))) for verb in item.verbs),
@@ -83,7 +101,18 @@ def asked_about(item: EscalationView) -> AskedAbout:
 def asked_about_json(about: AskedAbout) -> dict[str, JSON]:
     """The same as programs read it."""
     same = ("tool", "effect", "instead_of", "undoes", "payload", "proposed_by", "because", "expiry")
-    return {**{name: getattr(about, name) for name in same}, "follows": dict(about.follows)}
+    asks = {} if about.asks is None else {"asks": asdict(about.asks) | {"fields": dict(about.asks.fields)}}
+    return {**{name: getattr(about, name) for name in same}, "follows": dict(about.follows), **asks}
+
+
+def _asks(shown: Mapping[str, JSON]) -> ServerAsks | None:
+    asked = shown.get("asks")
+    if asked is None:
+        return None
+    fields = tuple(forms.described(asked["schema"]).items())
+    return ServerAsks(
+        server=asked["server"], message=asked["message"], args=shown["args"], fields=fields, said=asked["said"]
+    )
 
 
 def _effect(item: EscalationView, tool: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fabric.adapters.evaluators import compile_schema
 from fabric.adapters.tools.registry import validator_of
+from fabric.core import forms, requested_input
 from fabric.core.actor import Actor
 from fabric.core.budget_caps import cap_key
 from fabric.core.fingerprint import encode
@@ -47,6 +48,7 @@ UNFIT: Mapping[str, str] = {
     "arguments": "the arguments do not fit",
     "payload": "the payload does not fit",
     "brief": "the brief does not fit",
+    "answer": "the answer does not fit the form",
 }
 """What is said of an edit, by what is edited (``content["edit_of"]``)."""
 PROBLEMS_SAID = 5
@@ -127,6 +129,8 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
         said = UNFIT[item.content.get("edit_of", "arguments")]
         sentence = f"{said}: {'; '.join(problems[:PROBLEMS_SAID])}"
         raise Refused(sentence, code="invalid", field="edited", problems=tuple(problems))
+    if requested_input.is_about(item.content) and (unfilled := requested_input.problem(item.content, decision)):
+        raise Refused(unfilled, code="invalid", field="edited")
     _caps_fit(item, decision)
     if decision.model and (wrong_model := _model_problem(item, decision.verb, decision.model)):
         raise Refused(wrong_model, code="invalid", field="model")
@@ -169,6 +173,8 @@ def edit_problems(item: EscalationView, edited: JSON, tool: str = "") -> list[st
     if not isinstance(edited, dict):
         return ["a JSON object is wanted"]
     shown = str(item.content.get("tool", ""))
+    if requested_input.is_about(item.content):
+        return forms.misfits(item.content["edit_schema"], edited)
     if tool in ("", shown) and (schema := item.content.get("edit_schema")):
         return compile_schema(schema)(edited)
     tools = {one.name: one for one in revision_spec(item.revision_id).all_tools}

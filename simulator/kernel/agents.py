@@ -12,19 +12,22 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
+from fabric.core.forms import InputRequest
 from fabric.core.gates import HTTP_TEST
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
+from fabric.core.saga import Outcome
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.spec_topology import TopologySpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
+from simulator.kernel import people
 from simulator.kernel.conversing import asked_of_conversation, conversing
 from simulator.kernel.faults import Rates
 from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
 from simulator.kernel.schema_values import value
 from simulator.kernel.scripted_verdicts import choices_in
-from simulator.kernel.services import PROBE, TOOLS, Service
+from simulator.kernel.services import CANCEL, FIND, PROBE, TOOLS, Service
 from simulator.kernel.streams import Reply, Streaming
 
 __all__ = ["CHANGING", "FRUITLESS", "TWIN", "Agents", "Reply"]
@@ -288,6 +291,8 @@ class Agents:
             assert self.remembering is not None
             kept = self.remembering.run(request, self._strikes)
             return Reply(delay_s, kept.result, silent=kept.silent)
+        if request.tool.name not in (CANCEL, FIND, PROBE) and self._strikes("server_asks"):
+            return Reply(delay_s, _asking(request))
         if request.tool.name in TOOLS:
             served = self.service.run(request)
             return Reply(delay_s, served.result, silent=served.silent)
@@ -314,6 +319,13 @@ class Agents:
         if no:
             return {"result": None, "error": "https://tests.example answered HTTP 404"}
         return {"result": {"status": 200, "content_type": "text/plain", "text": request.args["url"]}}
+
+
+def _asking(request: ToolRequest) -> ToolFinished:
+    """What a server answers that asks a person first: another question with each attempt."""
+    asked = InputRequest(server="world", message=f"Sure? ({request.attempt})", schema=people.FORM)
+    ids: dict[str, Any] = {"command_id": request.command_id, "attempt": request.attempt}
+    return ToolFinished(**ids, result=None, error="it asks a person", outcome=Outcome.REJECTED, requested=asked)
 
 
 WORDS = ("red", "green", "blue", "black", "white", "grey", "pink", "brown")

@@ -174,7 +174,7 @@ TAKEOVER = frozenset(
         *("turn_opened", "turn_overdue"),
         *("mutation_intended", "reconciliation_issued", "reconciliation_failed", "compensation_issued"),
         *("compensation_interrupted", "child_let_go", "call_edited", "call_resolved", "call_skipped", "call_responded"),
-        "call_streamed",
+        *("call_streamed", "input_given"),
     }
 )
 """What an owner that gets nowhere may write again and again."""

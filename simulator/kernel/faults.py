@@ -70,6 +70,7 @@ FAULTS: Mapping[str, Fault] = {
     "tool_error": Fault("tool", "the tool answers with an error", 0.3),
     "tool_timeout": Fault("tool", "the tool does not return before the call's deadline", 0.2),
     "tool_failed": Fault("tool", "the tool's adapter fails", 0.2),
+    "server_asks": Fault("tool", "the tool's server asks a person in the middle of the call", 0.3),
     # Processes.
     "crash": Fault("process", "the process dies at an effect", 0.04),
     "sudden_death": Fault("process", "the process dies at some instant", 0.6),
@@ -131,7 +132,7 @@ LATER = (
     "dropped_stream",
 )
 """Faults that are drawn by themselves, so that the seeds without them stay as they were."""
-SELDOM = ("dear_answer", "refused_answer")
+SELDOM = ("dear_answer", "refused_answer", "server_asks")
 """Faults of few seeds, drawn behind all others, so that nearly every seed stays as it was."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""

@@ -31,6 +31,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     people_checks,
     persona_checks,
     progress_checks,
+    question_checks,
     reference_checks,
     saga_checks,
     speaker_checks,

@@ -236,6 +236,8 @@ class Outside:
         verb = world.setup.verb or ("approve" if world.rng.random() < 0.6 else change.verbs[-1])
         if self._everyday(change):
             verb = "approve"
+        if verb == "approve" and people.fills_in(change):
+            verb = "edit"
         wrong = world.strikes("wrong_verb")
         stale = world.strikes("stale_digest")
         if verb != "approve" and world.setup.verb is None and not self._answering:

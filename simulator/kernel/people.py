@@ -17,6 +17,8 @@ REQUESTER = "caller"
 REVIEWERS = ("reviewer", "second", "third")
 """Who answers; as many as are needed where two agree to what a third one wrote."""
 MEMBERS = (*REVIEWERS, REQUESTER, "operator")
+FORM: JSON = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
+"""What servers ask people."""
 AWAY_S = 60.0
 """How long somebody whose roles were taken away is without them."""
 
@@ -47,9 +49,16 @@ def instead_of(change: EscalationChange, number: int) -> str:
     return "teleport" if number % 7 == 0 else str(takes[number % len(takes)])
 
 
+def fills_in(change: EscalationChange) -> bool:
+    """Whether a person is asked to fill in a form: it is edited, and never approved as it stands."""
+    return "asks" in json.loads(change.content) and not change.agreed and not change.proposed_by
+
+
 def written_over(change: EscalationChange, actor: str) -> JSON:
     """What somebody writes in place of what they are shown."""
     shown = json.loads(change.content)
+    if "asks" in shown:
+        return {"sure": actor != "second"}
     if change.item == "pre_action":
         return {**shown["payload"], "by": actor}
     initial = shown["edit_initial"]

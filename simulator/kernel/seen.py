@@ -161,6 +161,8 @@ class Seen:
     blind: bool = False
     """It was ended without being folded."""
     referred: dict[str, dict[str, Any]] = field(default_factory=dict)
+    server_questions: dict[str, tuple[str, int, bool]] = field(default_factory=dict)
+    """By command id, of calls whose server asked: the digest of the question, the attempt that asked, whether it was answered."""
     """By step: the calls of its last answer, what they were sent with, and what came back."""
     content: bytes = b""
     """Of the event at hand, as it was journaled."""

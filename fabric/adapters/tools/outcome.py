@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fabric.core.forms import InputRequest
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean_text
@@ -11,11 +12,23 @@ class ToolError(Exception):
     """The tool's own error, told to the model. The message is one sentence: what is wrong, what to do. ``outcome``: whether it was done all the same.
 
     ``code``: the tool's own name for it, an error code or an exit code. Errors with one code are one failure, whatever they say.
+    ``requested``: what the tool's server asks a person before the call is done.
     """
+
+    requested: InputRequest | None = None
 
     def __init__(self, message: str, *, outcome: Outcome = Outcome.REJECTED, code: str | int = "") -> None:
         super().__init__(message)
         self.outcome, self.code = outcome, code_of(code)
+
+
+class InputAsked(ToolError):
+    """The tool's server asks a person before the call is done: the call goes out once more with the answer."""
+
+    def __init__(self, request: InputRequest) -> None:
+        sentence = f"MCP server {request.server!r} asks a person in the middle of the call, and no person is asked here"
+        super().__init__(sentence, outcome=Outcome.REJECTED)
+        self.requested = request
 
 
 CODE_CHARS = 63

@@ -20,7 +20,9 @@ from fabric.core.events.calls import (
     CallSkipped,
     CallStreamed,
     HandedOff,
+    InputGiven,
     InputIgnored,
+    InputRequested,
     LateResultIgnored,
     ModelAnswered,
     OutputAccepted,
@@ -136,6 +138,8 @@ Fact = (
     | CallResolved
     | CallSkipped
     | CallResponded
+    | InputRequested
+    | InputGiven
     | OutputAccepted
     | TurnOpened
     | SpeakerChosen
@@ -250,7 +254,9 @@ __all__ = [
     "GateResult",
     "GuidanceGiven",
     "HandedOff",
+    "InputGiven",
     "InputIgnored",
+    "InputRequested",
     "KeptBranch",
     "KeptPart",
     "KeptStage",

@@ -257,6 +257,38 @@ class CallResponded:
 
 
 @value(kw_only=True)
+class InputRequested:
+    """The server of a tool asks a person in the middle of a call, which is not done before that. Content: ``{"server", "message", "schema", "said"}``."""
+
+    command_id: str
+    attempt: int
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    asked: str
+    """Digest of message and form: the same question gets the same answer."""
+    number: int
+    """Which question of the call it is, from 1."""
+    kind: ClassVar[str] = "input_requested"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class InputGiven:
+    """A person answered what the server of a tool asked; the call goes out once more with it. Content: ``{"asked": digest, "answer": {...}}``."""
+
+    command_id: str
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    actor: str
+    kind: ClassVar[str] = "input_given"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class OutputAccepted:
     """An output that came together with calls stands, now that all of them have drained without an error. Or a call ended the turn: content is what it leaves
     as its output, ``{"output": ...}``.

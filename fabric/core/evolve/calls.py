@@ -11,7 +11,7 @@ from fabric.core.evolve.parts import Evolve, calls_kept, extended, rungs_kept, u
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.judges import is_judge
-from fabric.core.run import Begun, CallRecord, Pending, Run, Seat, Step, Turn
+from fabric.core.run import Begun, CallRecord, Pending, Requested, Run, Seat, Step, Turn
 
 VOIDED_MAX = 1_024
 """How many calls that were let go of are remembered: as many as may be pending at once."""
@@ -181,6 +181,26 @@ def _call_responded(run: Run, event: Event, fact: ev.CallResponded) -> Run:
     return with_step(run, _resolved(step, fact.call_id, state="done", result_ref=event.content_ref))
 
 
+def _input_requested(run: Run, event: Event, fact: ev.InputRequested) -> Run:
+    """The call is as open as before it went out."""
+    step = run.steps[fact.step_id]
+    before = next((one for one in step.requested if one.command_id == fact.command_id), None)
+    answers = () if before is None else before.answers
+    asked = Requested(fact.command_id, fact.attempt, fact.asked, fact.number, event.content_ref, answers)
+    others = tuple(one for one in step.requested if one.command_id != fact.command_id)
+    pending = without(run.pending, fact.command_id)
+    return with_step(run, replace(step, requested=(*others, asked)), pending=pending)
+
+
+def _input_given(run: Run, event: Event, fact: ev.InputGiven) -> Run:
+    step = run.steps[fact.step_id]
+    requested = tuple(
+        replace(one, answers=(*one.answers, event.content_ref)) if one.command_id == fact.command_id else one
+        for one in step.requested
+    )
+    return with_step(run, replace(step, requested=requested))
+
+
 def _output_accepted(run: Run, event: Event, fact: ev.OutputAccepted) -> Run:
     output_ref = fact.answer_ref or event.content_ref
     return with_step(run, replace(run.steps[fact.step_id], status="done", output_ref=output_ref))
@@ -235,6 +255,8 @@ TABLE: Mapping[str, Evolve] = {
     "call_resolved": _other_arguments,
     "call_skipped": _call_skipped,
     "call_responded": _call_responded,
+    "input_requested": _input_requested,
+    "input_given": _input_given,
     "output_accepted": _output_accepted,
     "attempt_failed": _failed_call,
     "attempt_interrupted": _failed_call,

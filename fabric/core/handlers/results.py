@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import agent_loop, calls, command_ids, mutations, reactions, streamed, unwinding
+from fabric.core import agent_loop, calls, command_ids, mutations, reactions, requested_input, streamed, unwinding
 from fabric.core import events as ev
 from fabric.core.charging import NOTHING
 from fabric.core.failure import Failure, of_call, record
@@ -73,7 +73,7 @@ def finished(work: Work, given: ToolFinished) -> None:
     if _too_large(work, given, 0 if given.error else len(encode(given.result))):
         return
     pending = _answers(work, given)
-    if pending is None:
+    if pending is None or requested_input.note(work, pending, given):
         return
     mutation = by_command(work.run.saga, given.command_id)
     outcome = mutations.says_of_key(mutation, mutations.outcome_of(given))

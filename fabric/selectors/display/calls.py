@@ -120,6 +120,14 @@ def _call_responded(fact: Fact) -> str:
     return f"{fact['actor']} answered in place of {fact['tool']}, which was not called"
 
 
+def _input_requested(fact: Fact) -> str:
+    return f"the server of {fact['tool']} asks a person in the middle of the call"
+
+
+def _input_given(fact: Fact) -> str:
+    return f"{fact['actor']} answered the server of {fact['tool']}; the call goes out once more"
+
+
 def _output_accepted(fact: Fact) -> str:
     return f"the answer of {step_words(fact['step_id'])} stands, its calls came back without an error"
 
@@ -170,6 +178,8 @@ ROWS: Mapping[str, Display] = {
     "call_skipped": Display("Call skipped", "neutral", "tool", 2, _call_skipped),
     "call_edited": Display("Call edited", "human", "answer", 2, _call_edited),
     "call_responded": Display("Call answered by a person", "human", "answer", 2, _call_responded),
+    "input_requested": Display("Server asks", "human", "ask", 2, _input_requested),
+    "input_given": Display("Server answered", "human", "answer", 2, _input_given),
     "output_accepted": Display("Output accepted", "ok", "check", 1, _output_accepted),
     "handed_off": Display("Handed over", "info", "handoff", 2, _handed_off),
     "attempt_failed": Display("Attempt failed", "warn", "alert", 2, _attempt_failed),

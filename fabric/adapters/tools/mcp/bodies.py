@@ -50,6 +50,14 @@ class Asked(Exchange):
     method: str = ""
     """Of the request that is out: a call may have sent others before it, such as a listing."""
 
+    answers: Mapping[str, Mapping[str, JSON]] = field(default_factory=dict)
+    """What a person answered, by the digest of the question."""
+    questions: list[JSON] = field(default_factory=list)
+    """Ids of the server's own requests that came with this call's answer."""
+    wanted: tuple[str, Mapping[str, JSON]] | None = None
+    """Message and form of the first question without an answer."""
+    crowded: bool = False
+    """True: it asked while others did, and no question named its call; it goes out once more alone."""
     next_get: float = 0.0
     """Before then, by the loop's clock, no other GET goes out for it."""
 
@@ -271,6 +279,8 @@ class _Events(httpx2.AsyncByteStream):
 
     def _message(self, message: dict[str, JSON]) -> bytes | None:
         own = self._asked.request_id
+        if "method" in message and message.get("id") is not None:
+            self._asked.questions.append(message["id"])
         if not is_answer(message) or own is None:
             return written(message) if is_message(message) else None
         if nameless(message) or same_id(message.get("id"), own):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 JSON = Any
@@ -56,3 +56,13 @@ class Offered:
     prompts: tuple[PromptOffer, ...] = ()
     unlisted: tuple[tuple[str, str], ...] = ()
     """What it says that it has and does not list: what, and what it says of that."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a server beyond one session."""
+
+    tools: set[str] = field(default_factory=set)
+    """Tools that it offered at any time."""
+    asks: bool = False
+    """Whether it asked a question without the name of a call: its calls then go out one at a time."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.adapters.tools.groups import kill_group
 from fabric.adapters.tools.mcp.failing import NotStarted, SessionGone
-from fabric.adapters.tools.mcp.offer import Offered
+from fabric.adapters.tools.mcp.offer import Known, Offered
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken
 from fabric.adapters.tools.permits import Permits
@@ -47,8 +47,7 @@ class _Kept:
     not_before: float = 0.0
     why: str = ""
     used: float = 0.0
-    seen: set[str] = field(default_factory=set)
-    """Tools that it offered at any time."""
+    known: Known = field(default_factory=Known)
 
     def failed(self, why: str, now: float, *, forgiven: int = 0) -> None:
         """Without a session, and with a pause before the next one; ``forgiven``: after how many failures in a row there is none yet."""
@@ -114,7 +113,7 @@ class McpServers:
                 raise CallBroken(Cause.NETWORK, sentence, retry_after_s=left, outcome=Outcome.REJECTED)
             made = await _session_class()
             if kept.session is None:  # No other call was faster.
-                kept.session = made(server, self._gate, self._permits, kept.seen)
+                kept.session = made(server, self._gate, self._permits, kept.known)
         session = kept.session
         try:
             async with asyncio.timeout(timeout_s) as limit:

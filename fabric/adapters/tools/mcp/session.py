@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp import Client, MCPError
@@ -15,7 +16,6 @@ from mcp_types import (
     CONNECTION_CLOSED,
     CallToolResult,
     Implementation,
-    InputRequiredResult,
     ReadResourceResult,
     ToolListChangedNotification,
 )
@@ -26,11 +26,13 @@ from fabric.adapters.evaluators import SchemaProblem, compile_schema
 from fabric.adapters.tools.mcp import http, stdio
 from fabric.adapters.tools.mcp.answers import error_of, resource_of, result_of
 from fabric.adapters.tools.mcp.bodies import Asked
+from fabric.adapters.tools.mcp.eliciting import Answer, FormsClient, Questions, Replies
 from fabric.adapters.tools.mcp.failing import NotStarted, SessionGone
 from fabric.adapters.tools.mcp.listing import list_all, list_tools
-from fabric.adapters.tools.mcp.offer import Offer, Offered
+from fabric.adapters.tools.mcp.offer import Known, Offer, Offered
+from fabric.adapters.tools.mcp.starting import not_started
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, SENDING, Gate, call_name
-from fabric.adapters.tools.outcome import CallBroken, ToolError
+from fabric.adapters.tools.outcome import CallBroken, InputAsked, ToolError
 from fabric.adapters.tools.permits import Permits
 from fabric.core.saga import Outcome
 from fabric.core.spec_mcp import READ_RESOURCE, McpServer
@@ -42,16 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 JSON = Any
-Answer = CallToolResult | ReadResourceResult | InputRequiredResult
 LISTEN_AGAIN_S = 30.0
 """After a subscription to changes ended, before another one is asked for."""
-ADVICE: Mapping[int, str] = {
-    401: "; give it a key by headers_from",
-    403: "; give it a key by headers_from, or have its owner let it be used from here",
-    404: "; look at the path of its address",
-    405: "; look at its address: the older transport of two addresses, HTTP with SSE, is not spoken",
-}
-"""What to do about an HTTP refusal of the first greeting."""
 KEY_META, CALL_META = "fabric-flow/idempotency-key", "fabric-flow/call"
 """What a call carries in its ``_meta``: its key, the same for all its attempts, and ``call_name``."""
 
@@ -59,10 +53,9 @@ KEY_META, CALL_META = "fabric-flow/idempotency-key", "fabric-flow/call"
 class McpSession:
     """A session. ``ready`` once; then calls, as many at once as there are; ``retire`` when no new ones are to come."""
 
-    def __init__(self, server: McpServer, gate: Gate, permits: Permits, seen: set[str]) -> None:
+    def __init__(self, server: McpServer, gate: Gate, permits: Permits, known: Known) -> None:
         self.server = server
-        self._seen = seen
-        """Tools that the server offered at any time, in this session and in those before."""
+        self._known, self._questions = known, Questions(server.name, known)
         self._gate, self._permits = gate, permits
         self._client: Client | None = None
         self._process: stdio.StdioServer | None = None
@@ -111,7 +104,7 @@ class McpSession:
                 await self._look_again(client)
                 return await list_all(client.session, self._offered.values())
         except (MCPError, ValidationError, TimeoutError) as error:
-            raise _not_started(error, self._process, asked) from None
+            raise not_started(error, self._process, asked) from None
         finally:
             EXCHANGE.reset(token)
 
@@ -155,7 +148,7 @@ class McpSession:
                 if isinstance(error, asyncio.CancelledError):
                     raise
                 return  # It broke: who waits for an answer was told by the SDK, and the next call begins another.
-            self._ready.set_exception(_not_started(error, self._process, self._greeting))
+            self._ready.set_exception(not_started(error, self._process, self._greeting))
             self._ready.exception()  # Nobody may be waiting any more.
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -166,7 +159,13 @@ class McpSession:
         EXCHANGE.set(self._greeting)  # In this task alone.
         SENDING.set(None)
         us = Implementation(name="fabric-flow", version="1")
-        client = Client(cast("Transport", self._streams()), client_info=us, cache=None, message_handler=self._hear)
+        client = FormsClient(
+            cast("Transport", self._streams()),
+            client_info=us,
+            cache=None,
+            message_handler=self._hear,
+            elicitation_callback=self._questions.answer,
+        )
         try:
             async with asyncio.timeout(self.server.connect_s) as limit:
                 await client.__aenter__()
@@ -223,7 +222,7 @@ class McpSession:
         except BaseException:
             self._changed = True
             raise
-        self._seen.update(self._offered)
+        self._known.tools.update(self._offered)
 
     async def _look_again(self, client: Client) -> None:
         """Lists the tools where the server said that they changed; calls that come together ask once."""
@@ -253,15 +252,12 @@ class McpSession:
                 if sending is not None and not sending.allowed():
                     raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
                 sent = True
-                meta = {KEY_META: request.idempotency_key, CALL_META: call_name(request)}
-                if self._reads(tool):
-                    answer: Answer = await client.session.read_resource(
-                        request.args["uri"], meta=cast("Any", meta), allow_input_required=True
-                    )
-                else:
-                    answer = await client.session.call_tool(
-                        tool, dict(request.args), meta=cast("Any", meta), allow_input_required=True
-                    )
+                answer = await self._questions.settled(asked, partial(self._send, client, tool, request))
+            return self._read(answer)
+        except InputAsked:
+            raise
+        except ToolError as error:
+            raise self._questions.asks(asked, str(error)) or error from None
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -273,7 +269,8 @@ class McpSession:
             sentence = f"MCP server {name!r} did not answer within {timeout_s:.1f} seconds{noise}"
             raise CallBroken(Cause.TIMEOUT, sentence, outcome=outcome) from None
         except MCPError as error:
-            raise self._failure(error, asked, sent=sent) from None
+            failure = self._failure(error, asked, sent=sent)
+            raise self._questions.asks(asked, str(failure)) or failure from None
         except NotStarted as error:
             raise error.broken(name) from None
         except (ValidationError, RuntimeError) as error:
@@ -283,12 +280,21 @@ class McpSession:
             raise ToolError(sentence, outcome=Outcome.ANSWERED if sent else Outcome.REJECTED) from None
         finally:
             EXCHANGE.reset(token)
-        if isinstance(answer, InputRequiredResult):
-            sentence = f"MCP server {name!r} asks for more input in the middle of the call, which is not given"
-            raise ToolError(sentence, outcome=Outcome.UNKNOWN)
+
+    async def _send(self, client: Client, tool: str, request: ToolRequest, replies: Replies) -> Answer:
+        """Sends the call once."""
+        meta: Any = {KEY_META: request.idempotency_key, CALL_META: call_name(request)}
+        session = client.session
+        if self._reads(tool):
+            return await session.read_resource(request.args["uri"], meta=meta, allow_input_required=True, **replies)
+        return await session.call_tool(tool, dict(request.args), meta=meta, allow_input_required=True, **replies)
+
+    def _read(self, answer: Answer) -> JSON:
+        name, most = self.server.name, self.server.result_bytes
         if isinstance(answer, ReadResourceResult):
-            return resource_of(answer, name, self.server.result_bytes)
-        return result_of(answer, name, self.server.result_bytes)
+            return resource_of(answer, name, most)
+        assert isinstance(answer, CallToolResult)
+        return result_of(answer, name, most)
 
     def _reads(self, tool: str) -> bool:
         """Whether it is no tool of the server's, but the reading of a resource."""
@@ -305,7 +311,7 @@ class McpSession:
             return
         if tool not in self._offered:
             there = ", ".join(sorted(self._offered)[:20]) or "none"
-            if tool in self._seen:
+            if tool in self._known.tools:
                 sentence = f"MCP server {name!r} offers the tool {tool[:100]!r} no more; it offers: {there}"
                 raise ToolError(sentence)
             sentence = f"MCP server {name!r} offers no tool {tool[:100]!r}; it offers: {there}"
@@ -341,33 +347,4 @@ class McpSession:
 
 def _asked(request: ToolRequest, until: float) -> Asked:
     own = {"Idempotency-Key": request.idempotency_key, CALL_HEADER: call_name(request)}
-    return Asked(own=own, until=until)
-
-
-def _not_started(error: BaseException, process: stdio.StdioServer | None, asked: Asked) -> NotStarted:
-    """Why a session did not begin, whatever groups of exceptions it comes in."""
-    if isinstance(error, NotStarted):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        found = [_not_started(one, process, asked) for one in error.exceptions]
-        return next((one for one in found if one.cause is not Cause.UNKNOWN), found[0])
-    if isinstance(error, asyncio.CancelledError):
-        return NotStarted(Cause.NETWORK, "it was let go of before it had begun")
-    if isinstance(asked.failure, SessionGone):
-        return NotStarted(Cause.MALFORMED_ANSWER, "it does not know the session that it has just begun")
-    if isinstance(asked.failure, CallBroken):
-        return NotStarted(asked.failure.cause, str(asked.failure))
-    if asked.status is not None and asked.status >= 400:
-        cause = Cause.AUTH if asked.status in (401, 403) else Cause.BAD_CONFIGURATION
-        return NotStarted(cause, f"it answered HTTP {asked.status} to the first greeting{ADVICE.get(asked.status, '')}")
-    if asked.failure is not None:
-        return NotStarted(Cause.MALFORMED_ANSWER, str(asked.failure))
-    unfit = isinstance(error, RuntimeError | ValidationError)
-    if process is not None and process.gone and not unfit:
-        return NotStarted(Cause.NETWORK, f"it was gone before it answered the first greeting: {process.why}")
-    if isinstance(error, TimeoutError):
-        return NotStarted(Cause.TIMEOUT, "it did not say in time what it offers")
-    said = " ".join(str(error).split())[:300]
-    if isinstance(error, MCPError):
-        return NotStarted(Cause.MALFORMED_ANSWER, f"it answers the first greeting with an error: {said}")
-    return NotStarted(Cause.MALFORMED_ANSWER, f"it does not keep to the protocol: {said} ({type(error).__name__})")
+    return Asked(own=own, until=until, answers=request.answers)

@@ -47,7 +47,9 @@ def test_a_tool_that_went_away_is_an_error_for_the_model_and_one_that_came_is_ca
 
     before, after, came = played(scene, port)
     assert before.result == "hello"
-    assert after.error.startswith("MCP server 'things' offers the tool 'echo' no more; it offers: add, asks, change")
+    assert after.error.startswith(
+        "MCP server 'things' offers the tool 'echo' no more; it offers: add, asks, asks_by_a_strange_form"
+    )
     assert after.outcome is Outcome.REJECTED
     assert came.result == "3"
 

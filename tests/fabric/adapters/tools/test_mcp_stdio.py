@@ -79,7 +79,7 @@ def test_a_tool_that_is_not_there_any_more_is_told_with_those_that_are():
     assert isinstance(found, CallFailed)
     assert (found.cause, found.outcome) == (Cause.BAD_CONFIGURATION, Outcome.REJECTED)
     assert found.message.startswith(
-        "MCP server 'things' offers no tool 'add'; it offers: asks, change, echo, environment"
+        "MCP server 'things' offers no tool 'add'; it offers: asks, asks_by_a_strange_form, asks_elsewhere"
     )
 
 

@@ -1,0 +1,211 @@
+"""The questions that an MCP server asks in the middle of its calls: answered from what a person said before, else noted and cancelled.
+
+Source: Model Context Protocol 2025-11-25, "Elicitation"; 2026-07-28, "Multi round-trip requests". Forms alone are declared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypedDict
+
+from mcp import Client, ClientSession, MCPError
+from mcp.client.session import ClientRequestContext
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    ClientCapabilities,
+    ElicitationCapability,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    FormElicitationCapability,
+    InputRequiredResult,
+    InputResponses,
+    ReadResourceResult,
+)
+
+from fabric.adapters.tools.mcp.bodies import Asked
+from fabric.adapters.tools.mcp.offer import Known
+from fabric.adapters.tools.outcome import InputAsked, ToolError
+from fabric.core import forms
+from fabric.core.fingerprint import encode
+from fabric.core.forms import InputRequest
+from fabric.core.requested_input import question_digest
+from fabric.core.saga import Outcome
+from fabric.core.text import clean, clean_text
+
+JSON = Any
+Answer = CallToolResult | ReadResourceResult | InputRequiredResult
+ROUNDS_MAX = 10
+"""Times that a server may ask for the call once more, as in the SDK."""
+WAIT_S, WAIT_MAX_S = 0.05, 0.25
+"""Before a call is sent once more that its server asks nothing for, as in the SDK."""
+MESSAGE_CHARS, SAID_CHARS = 2_000, 500
+FORM_BYTES = 16_000
+
+
+class Replies(TypedDict, total=False):
+    """What a call carries that its server asked to be sent once more."""
+
+    input_responses: InputResponses | None
+    request_state: str | None
+
+
+class Questions:
+    """Those of one session. On its loop."""
+
+    def __init__(self, server: str, known: Known) -> None:
+        self._server, self._known = server, known
+        self._out: list[Asked] = []
+        self._nameless = 0
+        """Questions without the name of a call that wait for an answer."""
+        self._changed = asyncio.Condition()
+
+    async def answer(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        """The answer to a question that comes as a request of the server's."""
+        asked = next((one for one in self._out if context.request_id in one.questions), None)
+        if asked is None:
+            asked = await self._only_call()
+            if asked is None:
+                return ElicitResult(action="cancel")
+        try:
+            content = self._given(asked, params)
+        except ToolError as error:
+            return ErrorData(code=INVALID_PARAMS, message=str(error))
+        return ElicitResult(action="cancel" if content is None else "accept", content=content)
+
+    async def _only_call(self) -> Asked | None:
+        """The call that a question without a name is about, once no other call can be meant. None: all calls that are out ask, and each goes out again alone."""
+        self._known.asks = True
+        async with self._changed:
+            self._nameless += 1
+            self._changed.notify_all()
+            try:
+                await self._changed.wait_for(lambda: self._nameless >= len(self._out) or self._out[0].crowded)
+                if len(self._out) == 1 and not self._out[0].crowded:
+                    return self._out[0]
+                for one in self._out:
+                    one.crowded = True
+                return None
+            finally:
+                self._nameless -= 1
+                self._changed.notify_all()
+
+    async def settled(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]]) -> Answer:
+        """The call's answer, once all that its server asks was answered. Raises InputAsked, ToolError."""
+        while True:
+            try:
+                async with self._among_others(asked):
+                    answer = await self._answered(asked, send)
+            except (MCPError, ToolError):
+                if not asked.crowded:
+                    raise
+            else:
+                if not asked.crowded:
+                    return answer
+            asked.crowded = False
+
+    @asynccontextmanager
+    async def _among_others(self, asked: Asked) -> AsyncIterator[None]:
+        """While a call is out. It waits for the others where a question does not name its call."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not (self._known.asks and self._out))
+            self._out.append(asked)
+        try:
+            yield
+        finally:
+            self._out.remove(asked)
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _answered(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]]) -> Answer:
+        answer, wait_s = await send({}), WAIT_S
+        for _ in range(ROUNDS_MAX):
+            if not isinstance(answer, InputRequiredResult):
+                if (wanted := self.asks(asked, _said(answer))) is not None:
+                    raise wanted
+                return answer
+            responses = self._responses(asked, answer)
+            if not responses:
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, WAIT_MAX_S)
+            answer = await send({"input_responses": responses or None, "request_state": answer.request_state})
+        sentence = f"MCP server {self._server!r} asked for the same call {ROUNDS_MAX} times"
+        raise ToolError(sentence, outcome=Outcome.REJECTED)
+
+    def asks(self, asked: Asked, said: str) -> InputAsked | None:
+        """The end of a call whose server asks a person; None: it asks nobody. ``said``: its answer to the question's end."""
+        if asked.wanted is None:
+            return None
+        message, schema = asked.wanted
+        request = InputRequest(
+            server=self._server, message=message, schema=schema, said=clean_text(said[:SAID_CHARS])[0]
+        )
+        return InputAsked(request)
+
+    def _responses(self, asked: Asked, answer: InputRequiredResult) -> InputResponses:
+        found: InputResponses = {}
+        for key, request in (answer.input_requests or {}).items():
+            if not isinstance(request, ElicitRequest):
+                sentence = f"MCP server {self._server!r} asks for {request.method}, which is refused"
+                raise ToolError(sentence, outcome=Outcome.REJECTED)
+            try:
+                content = self._given(asked, request.params)
+            except ToolError as error:
+                raise _refused(f"MCP server {self._server!r} asks a person: {error}") from None
+            if content is not None:
+                found[key] = ElicitResult(action="accept", content=content)
+            elif (wanted := self.asks(asked, "")) is not None:
+                raise wanted
+        return found
+
+    def _given(self, asked: Asked, params: ElicitRequestParams) -> dict[str, JSON] | None:
+        """A person's answer to a question; None: there is none, and ``asked`` says what is wanted. Raises ToolError."""
+        if not isinstance(params, ElicitRequestFormParams):
+            raise _refused("a question is asked by a form; an address that a person is to open is refused")
+        message, schema = clean_text(params.message[:MESSAGE_CHARS])[0], params.requested_schema
+        if wrong := _problem(schema):
+            raise _refused(f"the form of a question is refused: {wrong}")
+        given = asked.answers.get(question_digest(message, schema))
+        if given is None:
+            asked.wanted = asked.wanted or (message, schema)
+            return None
+        return dict(given)
+
+
+def _refused(why: str) -> ToolError:
+    return ToolError(why, outcome=Outcome.REJECTED)
+
+
+def _problem(schema: Mapping[str, JSON]) -> str:
+    try:
+        if clean(schema)[1] or len(encode(schema)) > FORM_BYTES:
+            return f"it has more than {FORM_BYTES:,} bytes, or characters that cannot be shown"
+    except (TypeError, ValueError, RecursionError) as error:
+        return str(error)
+    return forms.schema_problem(schema)
+
+
+def _said(answer: CallToolResult | ReadResourceResult) -> str:
+    parts = answer.content if isinstance(answer, CallToolResult) else answer.contents
+    return "\n".join(text for one in parts if (text := getattr(one, "text", "")))
+
+
+class FormsClient(Client):
+    """A client that declares forms and not addresses: the SDK declares both where there is a callback."""
+
+    async def _build_session(self, exit_stack: AsyncExitStack) -> ClientSession:
+        session = await super()._build_session(exit_stack)
+        declared = session._build_capabilities
+
+        def forms_alone(version: str) -> ClientCapabilities:
+            return declared(version).model_copy(
+                update={"elicitation": ElicitationCapability(form=FormElicitationCapability())}
+            )
+
+        session._build_capabilities = forms_alone  # type: ignore[method-assign]
+        return session

@@ -1,0 +1,200 @@
+"""Forms that a tool asks a person to fill in: flat objects of texts, numbers, yes or no, and choices.
+
+Source: Model Context Protocol 2025-11-25, "Elicitation", "Requested Schema".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from fabric.core.frozen import value
+
+JSON = Any
+FIELDS_MAX = 50
+TEXT_CHARS_MAX = 4_000
+"""Characters of one text, where the form names no lower bound."""
+
+
+@value(kw_only=True)
+class InputRequest:
+    """What the server of a tool asks a person in the middle of a call (Model Context Protocol, "Elicitation")."""
+
+    server: str
+    message: str
+    schema: Mapping[str, JSON]
+    """The form."""
+    said: str = ""
+    """What the server answered when it was told that there is no answer yet; empty: nothing."""
+
+
+def schema_problem(schema: JSON) -> str:
+    """The reason why a schema is no such form, with its path; empty: it is one."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
+        return "the form has no `properties`"
+    fields: Mapping[str, JSON] = schema["properties"]
+    if len(fields) > FIELDS_MAX:
+        return f"the form has {len(fields)} fields; at most {FIELDS_MAX} are taken"
+    for name, field in fields.items():
+        if not isinstance(field, Mapping) or _kind(field) not in KINDS:
+            return f"the field {name[:63]!r} is no text, number, yes or no, or choice"
+        if _kind(field) == "array" and not _choices(_items(field)):
+            return f"the field {name[:63]!r} is a list without choices"
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not all(one in fields for one in required):
+        return "`required` names a field that the form does not have"
+    return ""
+
+
+def initial(schema: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The defaults of a form, by field."""
+    return {name: field["default"] for name, field in schema["properties"].items() if "default" in field}
+
+
+def misfits(schema: Mapping[str, JSON], answer: JSON) -> list[str]:
+    """What is wrong with an answer, a sentence each with its field; empty: it fits."""
+    if not isinstance(answer, dict):
+        return ["a JSON object with the form's fields is wanted"]
+    fields: Mapping[str, Mapping[str, JSON]] = schema["properties"]
+    wrong = [f"{name}: fill it in" for name in schema.get("required", []) if name not in answer]
+    for name, given in answer.items():
+        if name not in fields:
+            wrong.append(f"{name[:63]}: the form has no such field; it has: {', '.join(fields) or 'none'}")
+        elif said := KINDS[_kind(fields[name])](fields[name], given):
+            wrong.append(f"{name}: {said}")
+    return wrong
+
+
+def described(schema: Mapping[str, JSON]) -> dict[str, str]:
+    """What each field takes, in words."""
+    required = schema.get("required", [])
+    return {name: _described(field, needed=name in required) for name, field in schema["properties"].items()}
+
+
+def _described(field: Mapping[str, JSON], *, needed: bool) -> str:
+    kind = _kind(field)
+    choices = _choices(field) or _choices(_items(field))
+    word = f"{WORDS[kind]} {', '.join(map(str, choices))}" if choices else WORDS[kind]
+    about = ": ".join(str(field[name]) for name in ("title", "description") if field.get(name))
+    return f"{word}{', needed' if needed else ''}{f' ({about})' if about else ''}"
+
+
+def _kind(field: Mapping[str, JSON]) -> str:
+    if _choices(field):
+        return "choice"
+    named = field.get("type")
+    return named if isinstance(named, str) else ""
+
+
+def _choices(field: Mapping[str, JSON]) -> list[JSON]:
+    """The values that may be chosen; empty: it is no choice."""
+    titled = field.get("oneOf") or field.get("anyOf")
+    if isinstance(titled, list):
+        return [one["const"] for one in titled if isinstance(one, Mapping) and "const" in one]
+    listed = field.get("enum")
+    return listed if isinstance(listed, list) else []
+
+
+def _items(field: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    items = field.get("items")
+    return items if isinstance(items, Mapping) else {}
+
+
+def _choice(field: Mapping[str, JSON], given: JSON) -> str:
+    choices = _choices(field)
+    return "" if given in choices else f"choose one of {', '.join(map(str, choices))}"
+
+
+def _list(field: Mapping[str, JSON], given: JSON) -> str:
+    choices = _choices(_items(field))
+    if not isinstance(given, list) or any(one not in choices for one in given):
+        return f"give a list of {', '.join(map(str, choices))}"
+    return _between(field, len(given), ("minItems", "maxItems"), "choices")
+
+
+def _text(field: Mapping[str, JSON], given: JSON) -> str:
+    if not isinstance(given, str):
+        return "a text is wanted"
+    if len(given) > TEXT_CHARS_MAX:
+        return f"at most {TEXT_CHARS_MAX:,} characters are taken"
+    bounds = _between(field, len(given), ("minLength", "maxLength"), "characters")
+    check = FORMATS.get(str(field.get("format", "")))
+    return bounds or ("" if check is None else check(given))
+
+
+def _number(field: Mapping[str, JSON], given: JSON) -> str:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return "a number is wanted"
+    return _between(field, given, ("minimum", "maximum"), "")
+
+
+def _integer(field: Mapping[str, JSON], given: JSON) -> str:
+    if isinstance(given, bool) or not (isinstance(given, int) or (isinstance(given, float) and given.is_integer())):
+        return "a whole number is wanted"
+    return _between(field, given, ("minimum", "maximum"), "")
+
+
+def _boolean(field: Mapping[str, JSON], given: JSON) -> str:
+    return "" if isinstance(given, bool) else "true or false is wanted"
+
+
+def _between(field: Mapping[str, JSON], size: float, names: tuple[str, str], unit: str) -> str:
+    least, most = (field.get(name) for name in names)
+    said = f" {unit}" if unit else ""
+    if isinstance(least, int | float) and size < least:
+        return f"at least {least}{said} are wanted" if unit else f"at least {least} is wanted"
+    if isinstance(most, int | float) and size > most:
+        return f"at most {most}{said} are taken" if unit else f"at most {most} is taken"
+    return ""
+
+
+def _email(given: str) -> str:
+    name, at, host = given.rpartition("@")
+    return "" if name and at and "." in host.strip(".") else "an e-mail address is wanted"
+
+
+def _uri(given: str) -> str:
+    try:
+        return "" if urlsplit(given).scheme else "an address with its scheme is wanted, such as https://example.com"
+    except ValueError:
+        return "an address is wanted, such as https://example.com"
+
+
+def _date(given: str) -> str:
+    try:
+        date.fromisoformat(given)
+    except ValueError:
+        return "a date is wanted, such as 2026-01-31"
+    return ""
+
+
+def _date_time(given: str) -> str:
+    try:
+        datetime.fromisoformat(given)
+    except ValueError:
+        return "a date with a time is wanted, such as 2026-01-31T12:00:00Z"
+    return ""
+
+
+KINDS: Mapping[str, Callable[[Mapping[str, JSON], JSON], str]] = {
+    "choice": _choice,
+    "array": _list,
+    "string": _text,
+    "number": _number,
+    "integer": _integer,
+    "boolean": _boolean,
+}
+"""By the kind of a field: what is wrong with a value of it."""
+WORDS: Mapping[str, str] = {
+    "choice": "one of",
+    "array": "a list of",
+    "string": "a text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+}
+"""By the kind of a field: what it takes. Total over ``KINDS``, by test."""
+FORMATS: Mapping[str, Callable[[str], str]] = {"email": _email, "uri": _uri, "date": _date, "date-time": _date_time}
+"""By the format of a text: what is wrong with it. A format that is not here is not checked."""
