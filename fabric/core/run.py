@@ -88,6 +88,8 @@ class Requested:
     command_id: str
     attempt: int
     """The last attempt that was made."""
+    key: str
+    """Idempotency key of all its attempts."""
     asked: str
     """Digest of the last question."""
     number: int

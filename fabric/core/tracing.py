@@ -36,6 +36,10 @@ def parties(fact: Any) -> tuple[str, str]:
             return "model/", f"step/{fact.step_id}"
         case "tool_answered":
             return f"tool/{fact.tool}", f"step/{fact.step_id}"
+        case "input_requested":
+            return f"tool/{fact.tool}", "human/"
+        case "input_given":
+            return f"human/{fact.actor}", f"tool/{fact.tool}"
         case "compensation_issued" | "reconciliation_issued":
             return ENGINE, f"tool/{fact.tool}"
         case "compensation_answered":

@@ -125,7 +125,9 @@ Tripped = tuple[Sequence[Trip], Sequence[Trip]]
 def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[str, str], ...]) -> Tripped:
     """Judges one call and does what follows; gives back what tripped."""
     step = work.run.steps[step_id]
-    turn, key = step.turns, calls.key_of_tool(work, step, one.fact())
+    turn = step.turns
+    requested = calls.requested_of(step, calls.command_id_of(step, turn, index))
+    key = calls.key_of_tool(work, step, one.fact()) if requested is None else requested.key
     before = mutations.known(work, key) if _effect(work, one) in MUTATES else None
     in_doubt = before is not None and before.status in DOUBTFUL
     asking = in_doubt and before is not None and _reconcilable(work, step, one, before)
@@ -134,7 +136,6 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
         return (), ()
     doubtful = in_doubt and not asking and not step.approved
-    requested = calls.requested_of(step, calls.command_id_of(step, turn, index))
     attempt = 1 if requested is None else requested.attempt + 1
     proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, attempt, in_doubt=doubtful, args=one.args)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)

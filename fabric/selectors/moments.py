@@ -123,7 +123,10 @@ def _take(moment: Moment, seq: int, kind: str, version: int, header: bytes, *, l
         moment.skipped = ()
 
 
-SETTLING = ("model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted")
+SETTLING = (
+    *("model_answered", "tool_answered", "input_requested"),
+    *("attempt_failed", "attempt_interrupted", "call_aborted"),
+)
 """Kinds that end an attempt."""
 SETTLED_WITHIN = 2_000
 """Events that are looked at for the end of one attempt."""

@@ -220,6 +220,12 @@ def _tool_answered(story: RunStory, event: Event, fact: Any) -> None:
     story.where.pop(fact.command_id, None)
 
 
+@_on("input_requested")
+def _input_requested(story: RunStory, event: Event, fact: Any) -> None:
+    story.close(fact.command_id, "done")
+    story.where.pop(fact.command_id, None)
+
+
 @_on("output_accepted")
 def _output_accepted(story: RunStory, event: Event, fact: Any) -> None:
     _done(story, fact.step_id)

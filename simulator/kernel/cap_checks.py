@@ -55,7 +55,10 @@ def refused_answers_are_booked(seen: Seen, event: Event, fact: Any, after: Run) 
     return "" if fact.charged_usd_micros == bill else f"{fact.charged_usd_micros} were charged, the bill is {bill}"
 
 
-@on("model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted", "child_answered")
+@on(
+    *("model_answered", "tool_answered", "input_requested", "attempt_failed"),
+    *("attempt_interrupted", "call_aborted", "child_answered"),
+)
 def caps_are_settled(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Notes what each call, and each child, came to."""
     match fact.kind:
@@ -63,7 +66,7 @@ def caps_are_settled(seen: Seen, event: Event, fact: Any, after: Run) -> str:
             amounts = fact.cost_usd_micros, fact.input_tokens + fact.output_tokens
         case "child_answered":
             amounts = fact.cost_usd_micros, fact.tokens
-        case "tool_answered":
+        case "tool_answered" | "input_requested":
             amounts = 0, 0
         case _:
             amounts = fact.charged_usd_micros, fact.charged_tokens

@@ -193,7 +193,7 @@ def turns_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return f"{step.corrections} corrections, at most {most}" if step.corrections > most else ""
 
 
-@on("model_answered", "tool_answered", "attempt_failed", "attempt_interrupted")
+@on("model_answered", "tool_answered", "input_requested", "attempt_failed", "attempt_interrupted")
 def answers_what_is_out(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """One result a call, for the attempt that is out, of this epoch."""
     if fact.command_id in seen.answered:
@@ -255,7 +255,7 @@ def may_execute(seen: Seen, command: Call, now: int) -> str:
 
 ATTEMPTS = (
     *("call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted"),
-    *("child_spawned", "child_answered"),
+    *("child_spawned", "child_answered", "input_requested"),
 )
 """What reserves, and what settles."""
 

@@ -44,7 +44,7 @@ def nodes_wait(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return "its wait is not over" if branch in after.timers else ""
 
 
-@on("call_issued", "model_answered", "tool_answered")
+@on("call_issued", "model_answered", "tool_answered", "input_requested")
 def nobody_works_while_a_node_waits(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A step whose node waits for its next attempt asks nobody and is answered by nobody."""
     return f"{fact.step_id} waits to run again" if fact.step_id in seen.node_not_before else ""

@@ -122,7 +122,7 @@ def _child_answered(purse: Purse, fact: ev.ChildAnswered) -> None:
     _settle(purse, fact.command_id, fact.cost_usd_micros, fact.tokens)
 
 
-def _tool_answered(purse: Purse, fact: ev.ToolAnswered) -> None:
+def _tool_answered(purse: Purse, fact: ev.ToolAnswered | ev.InputRequested) -> None:
     _settle(purse, fact.command_id, 0, 0)
 
 
@@ -158,6 +158,7 @@ TAKES: Mapping[str, Callable[[Purse, Any], None]] = {
     "model_answered": _model_answered,
     "child_answered": _child_answered,
     "tool_answered": _tool_answered,
+    "input_requested": _tool_answered,
     "attempt_failed": _charged,
     "attempt_interrupted": _charged,
     "call_aborted": _charged,

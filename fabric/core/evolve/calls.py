@@ -186,7 +186,8 @@ def _input_requested(run: Run, event: Event, fact: ev.InputRequested) -> Run:
     step = run.steps[fact.step_id]
     before = next((one for one in step.requested if one.command_id == fact.command_id), None)
     answers = () if before is None else before.answers
-    asked = Requested(fact.command_id, fact.attempt, fact.asked, fact.number, event.content_ref, answers)
+    key = run.pending[fact.command_id].issued.key
+    asked = Requested(fact.command_id, fact.attempt, key, fact.asked, fact.number, event.content_ref, answers)
     others = tuple(one for one in step.requested if one.command_id != fact.command_id)
     pending = without(run.pending, fact.command_id)
     return with_step(run, replace(step, requested=(*others, asked)), pending=pending)

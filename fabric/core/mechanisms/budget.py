@@ -30,7 +30,15 @@ SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool"})
 OBSERVES: frozenset[str] = frozenset(
     {"call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted"}
-    | {"lineage_pinned", "cap_raised", "budget_raised", "child_spawned", "child_answered", "run_ended"}
+    | {
+        "input_requested",
+        "lineage_pinned",
+        "cap_raised",
+        "budget_raised",
+        "child_spawned",
+        "child_answered",
+        "run_ended",
+    }
 )
 
 
@@ -114,7 +122,7 @@ def observe(state: State, event: Event) -> State:
 def _actual(fact: Any) -> tuple[int, int]:
     if fact.kind == "model_answered":
         return fact.cost_usd_micros, fact.input_tokens + fact.output_tokens
-    if fact.kind == "tool_answered":
+    if fact.kind in ("tool_answered", "input_requested"):
         return 0, 0
     if fact.kind == "child_answered":
         return fact.cost_usd_micros, fact.tokens
