@@ -77,8 +77,9 @@ def _described(field: Mapping[str, JSON], *, needed: bool) -> str:
     kind = _kind(field)
     choices = _choices(field) or _choices(_items(field))
     word = f"{WORDS[kind]} {', '.join(map(str, choices))}" if choices else WORDS[kind]
+    bounds = [f"{said} {field[name]}" for name, said in BOUNDS if isinstance(field.get(name), int | float)]
     about = ": ".join(str(field[name]) for name in ("title", "description") if field.get(name))
-    return f"{word}{', needed' if needed else ''}{f' ({about})' if about else ''}"
+    return f"{', '.join([word, *bounds, *(['needed'] if needed else [])])}{f' ({about})' if about else ''}"
 
 
 def _kind(field: Mapping[str, JSON]) -> str:
@@ -196,5 +197,14 @@ WORDS: Mapping[str, str] = {
     "boolean": "true or false",
 }
 """By the kind of a field: what it takes. Total over ``KINDS``, by test."""
+BOUNDS = (
+    ("minimum", "at least"),
+    ("maximum", "at most"),
+    ("minLength", "characters at least"),
+    ("maxLength", "characters at most"),
+    ("minItems", "choices at least"),
+    ("maxItems", "choices at most"),
+)
+"""The bounds of a field, and what they are called."""
 FORMATS: Mapping[str, Callable[[str], str]] = {"email": _email, "uri": _uri, "date": _date, "date-time": _date_time}
 """By the format of a text: what is wrong with it. A format that is not here is not checked."""

@@ -56,7 +56,8 @@ def in_line(item: EscalationView) -> str:
     about = asked_about(item)
     if not about.tool:
         return ""
-    pairs = about.payload.items() if isinstance(about.payload, dict) else ()
+    args = about.payload if about.asks is None else about.asks.args
+    pairs = args.items() if isinstance(args, dict) else ()
     said = ", ".join(f"{_name(name)}: {_value(value)}" for name, value in pairs)
     if len(said) > ARGUMENTS_CHARS:
         said = f"{said[:ARGUMENTS_CHARS]}... {len(said) - ARGUMENTS_CHARS:,} more characters"

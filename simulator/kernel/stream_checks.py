@@ -9,10 +9,10 @@ from fabric.core.run import Run
 from simulator.kernel.seen import Seen, on
 
 
-@on("call_issued", "call_streamed", "model_answered", "call_aborted")
+@on("call_issued", "call_streamed", "model_answered", "call_aborted", "input_requested")
 def nothing_is_made_twice(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No call of a turn goes out more often than an answer proposes it, however many answers to one request broke off."""
-    if fact.kind == "call_aborted":
+    if fact.kind in ("call_aborted", "input_requested"):  # Neither was made.
         for begun in seen.begun.values():
             begun["made"].pop(fact.command_id, None)
         return ""
