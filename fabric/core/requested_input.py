@@ -15,7 +15,6 @@ from fabric.core.forms import InputRequest
 from fabric.core.inputs import DecisionMade, ToolFinished
 from fabric.core.proposed import Proposed
 from fabric.core.run import OpenQuestion, Pending, Requested, Step
-from fabric.core.saga import Outcome
 from fabric.core.work import Work
 
 JSON = Any
@@ -55,8 +54,9 @@ def note(work: Work, pending: Pending, given: ToolFinished) -> bool:
         ),
         _content(asked),
     )
-    # The protocol: a call that asks is not done before the answer.
-    mutations.settle(work, issued.command_id, Outcome.REJECTED, reason="its server asks a person first")
+    mutations.settle(
+        work, issued.command_id, mutations.outcome_of(given), reason="its server asks a person in the middle of it"
+    )
     return True
 
 

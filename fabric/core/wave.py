@@ -131,11 +131,12 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
     before = mutations.known(work, key) if _effect(work, one) in MUTATES else None
     in_doubt = before is not None and before.status in DOUBTFUL
     asking = in_doubt and before is not None and _reconcilable(work, step, one, before)
-    if in_doubt and step.approved and _effect(work, one) is Effect.IRREVERSIBLE:
+    if in_doubt and step.approved and requested is None and _effect(work, one) is Effect.IRREVERSIBLE:
         problem = f"nobody knows whether {one.tool} was executed before, and it is never sent again"
         refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
         return (), ()
-    doubtful = in_doubt and not asking and not step.approved
+    # What a server said of a call that it asks about is shown to the person who answers.
+    doubtful = in_doubt and not asking and not step.approved and requested is None
     attempt = 1 if requested is None else requested.attempt + 1
     proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, attempt, in_doubt=doubtful, args=one.args)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)

@@ -325,7 +325,8 @@ def _asking(request: ToolRequest) -> ToolFinished:
     """What a server answers that asks a person first: another question with each attempt."""
     asked = InputRequest(server="world", message=f"Sure? ({request.attempt})", schema=people.FORM)
     ids: dict[str, Any] = {"command_id": request.command_id, "attempt": request.attempt}
-    return ToolFinished(**ids, result=None, error="it asks a person", outcome=Outcome.REJECTED, requested=asked)
+    outcome = Outcome.REJECTED if request.idempotency_key < "8" else Outcome.UNKNOWN
+    return ToolFinished(**ids, result=None, error="it asks a person", outcome=outcome, requested=asked)
 
 
 WORDS = ("red", "green", "blue", "black", "white", "grey", "pink", "brown")

@@ -19,13 +19,15 @@ CHANGING = ("mutating", "irreversible")
 
 @on("mutation_intended")
 def never_sent_again_blindly(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """What may have been executed goes out again only by a person's word, and never where it cannot be undone."""
+    """What may have been executed goes out again only by a person's word, and never where it cannot be undone but with an answer to its server."""
     changes, step = seen.changes, seen.run.steps[fact.step_id]
     before = changes.by_key.pop(fact.key, None)
     changes.by_key[fact.key] = Change(fact.tool, fact.effect, fact.carry_over)
     changes.by_key[fact.key].doubted = before is not None and before.doubtful
     changes.intended[fact.command_id] = (fact.key, fact.attempt)
-    if before is not None and before.doubtful and not (step.approved and fact.effect == "mutating"):
+    answered = seen.server_questions.get(fact.command_id, ("", 0, False))[2]
+    word = answered or (step.approved and fact.effect == "mutating")
+    if before is not None and before.doubtful and not word:
         return f"nobody knows what became of {fact.tool} under this key, and it goes out again"
     if before is not None and before.status == "executed":
         return f"{fact.tool} was executed under this key, and goes out again"

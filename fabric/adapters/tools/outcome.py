@@ -23,11 +23,14 @@ class ToolError(Exception):
 
 
 class InputAsked(ToolError):
-    """The tool's server asks a person before the call is done: the call goes out once more with the answer."""
+    """The tool's server asks a person before the call is done: the call goes out once more with the answer.
 
-    def __init__(self, request: InputRequest) -> None:
+    ``outcome``: unknown where the server answered the question's end with a result and not with an error.
+    """
+
+    def __init__(self, request: InputRequest, outcome: Outcome = Outcome.REJECTED) -> None:
         sentence = f"MCP server {request.server!r} asks a person in the middle of the call, and no person is asked here"
-        super().__init__(sentence, outcome=Outcome.REJECTED)
+        super().__init__(sentence, outcome=outcome)
         self.requested = request
 
 

@@ -21,7 +21,9 @@ SURE = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required
 DONE = {"id": "b-1"}
 
 
-def wants(message: str = "Which floor?", schema: Any = SURE, said: str = "") -> Answer:
+def wants(
+    message: str = "Which floor?", schema: Any = SURE, said: str = "", outcome: Outcome = Outcome.REJECTED
+) -> Answer:
     """A server that asks a person."""
     request = InputRequest(server="hotel", message=message, schema=schema, said=said)
     return Answer(
@@ -30,7 +32,7 @@ def wants(message: str = "Which floor?", schema: Any = SURE, said: str = "") -> 
             attempt=c.attempt,
             result=None,
             error="MCP server 'hotel' asks a person, and nobody is asked here",
-            outcome=Outcome.REJECTED,
+            outcome=outcome,
             requested=request,
         ),
         after_s=0.1,
@@ -158,6 +160,31 @@ def test_an_irreversible_call_is_approved_first_and_then_asked_about():
     decide(world, "edit", edited={"sure": True})
     assert [command.attempt for command in world.sent] == [1, 2]
     assert world.end.state is RunState.COMPLETED
+
+
+@pytest.mark.parametrize("tool", ["book", "pay"])
+def test_a_server_that_went_on_without_an_answer_leaves_it_unknown_until_the_call_is_done(tool):
+    fabric = {"pay": {"approval": "waived", "deviation": "small sums"}}
+    world = hotel(wants(said="booked all the same", outcome=Outcome.UNKNOWN), done(), tool=tool, **fabric)
+    assert world.content_of(ev.EscalationOpened)[0]["asks"]["said"] == "booked all the same"
+    decide(world, "edit", edited={"sure": True})
+    assert [command.attempt for command in world.sent] == [1, 2]
+    assert [str(fact.status) for fact in world.of(ev.MutationSettled)] == ["unknown", "executed"]
+    assert world.end.state is RunState.COMPLETED
+
+
+def test_what_a_server_may_have_done_without_an_answer_is_asked_about_before_a_person_answers():
+    world = hotel(wants(outcome=Outcome.UNKNOWN), done(), book={"reconcile": "find"})
+    assert world.of(ev.ReconciliationEnded)[0].found == "not_executed"
+    assert "asks in the middle of book" in world.question.fact.reason
+    decide(world, "edit", edited={"sure": True})
+    assert world.end.state is RunState.COMPLETED
+
+
+def test_what_a_server_may_have_done_without_an_answer_is_undone_after_a_rejection():
+    world = decide(hotel(wants(outcome=Outcome.UNKNOWN)), "reject", message="too dear")
+    assert [fact.tool for fact in world.of(ev.CompensationIssued)] == ["cancel"]
+    assert world.end.state is RunState.ABORTED
 
 
 def test_the_rest_of_the_wave_comes_back_before_a_person_is_asked():

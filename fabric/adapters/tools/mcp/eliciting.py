@@ -126,7 +126,7 @@ class Questions:
         answer, wait_s = await send({}), WAIT_S
         for _ in range(ROUNDS_MAX):
             if not isinstance(answer, InputRequiredResult):
-                if (wanted := self.asks(asked, _said(answer))) is not None:
+                if (wanted := self.asks(asked, _said(answer), _outcome(answer))) is not None:
                     raise wanted
                 return answer
             responses = self._responses(asked, answer)
@@ -137,7 +137,7 @@ class Questions:
         sentence = f"MCP server {self._server!r} asked for the same call {ROUNDS_MAX} times"
         raise ToolError(sentence, outcome=Outcome.REJECTED)
 
-    def asks(self, asked: Asked, said: str) -> InputAsked | None:
+    def asks(self, asked: Asked, said: str, outcome: Outcome = Outcome.REJECTED) -> InputAsked | None:
         """The end of a call whose server asks a person; None: it asks nobody. ``said``: its answer to the question's end."""
         if asked.wanted is None:
             return None
@@ -145,7 +145,7 @@ class Questions:
         request = InputRequest(
             server=self._server, message=message, schema=schema, said=clean_text(said[:SAID_CHARS])[0]
         )
-        return InputAsked(request)
+        return InputAsked(request, outcome)
 
     def _responses(self, asked: Asked, answer: InputRequiredResult) -> InputResponses:
         found: InputResponses = {}
@@ -188,6 +188,12 @@ def _problem(schema: Mapping[str, JSON]) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         return str(error)
     return forms.schema_problem(schema)
+
+
+def _outcome(answer: CallToolResult | ReadResourceResult) -> Outcome:
+    """A server that is told that there is no answer should stop; one that gives a result all the same may have gone on."""
+    failed = isinstance(answer, CallToolResult) and answer.is_error
+    return Outcome.REJECTED if failed else Outcome.UNKNOWN
 
 
 def _said(answer: CallToolResult | ReadResourceResult) -> str:

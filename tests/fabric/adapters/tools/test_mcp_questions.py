@@ -91,7 +91,7 @@ def test_a_question_ends_the_call_and_its_answer_goes_with_the_next_one(kind):
     found = told(kind, calls("asks"))
     assert isinstance(found, ToolFinished)
     assert (found.outcome, found.requested.server, found.requested.message) == (
-        Outcome.REJECTED,
+        Outcome.UNKNOWN,  # It answered the question's end with a result.
         "things",
         "Are you sure? (1)",
     )
