@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from fabric.adapters.tools.outbound import Gate
+from fabric.core import forms
 from fabric.core.inputs import CallFailed, ToolFinished
+from fabric.core.requested_input import question_digest
 from fabric.core.saga import Outcome
 from fabric.core.spec_mcp import McpServer
 from simulator.endpoint import ScriptedEndpoint, Step
@@ -147,6 +149,44 @@ def test_fetch_refuses_this_machine_unless_it_is_told_otherwise() -> None:
     assert "not a public address" in refused.error
     assert before == 0
     assert "The bridge is long." in str(found)
+
+
+# -- questions to a person ---------------------------------------------------------------------------------------------
+
+ASKS = "trigger-elicitation-request"
+GIVEN = {"name": "Ana", "check": True, "email": "ana@example.org", "birthdate": "1990-01-31", "integer": 7}
+
+
+async def answered(port: Any, server: Any) -> tuple[Any, Any]:
+    """The question of a call, and the call with its answer: the form's defaults and what a person adds."""
+    found = await call(port, server, ASKS)
+    question = found.requested
+    answer = forms.initial(question.schema) | GIVEN
+    assert forms.misfits(question.schema, answer) == []
+    digest = question_digest(question.message, question.schema)
+    return found, await call(port, server, ASKS, answers={digest: answer})
+
+
+def test_everything_asks_a_person_and_gets_the_answer_with_the_next_call() -> None:
+    server = mcp_servers.everything()
+    port = runner(server)
+    found, done = played(lambda: answered(port, server), port)
+    assert (found.outcome, found.requested.message) == (
+        Outcome.UNKNOWN,
+        "Please provide inputs for the following fields:",
+    )
+    assert "cancelled" in found.requested.said
+    assert len(found.requested.schema["properties"]) == 13
+    assert "Name: Ana" in str(done.result)
+
+
+def test_everything_asks_over_streamable_http(tmp_path: Path) -> None:
+    with mcp_servers.everything_over_http(tmp_path, free_port()) as where:
+        server = http(where)
+        port = runner(server, gate=Gate.of([where]))
+        found, done = played(lambda: answered(port, server), port)
+    assert found.requested.server == server.name
+    assert "Name: Ana" in str(done.result)
 
 
 # -- restarted in mid-session ------------------------------------------------------------------------------------------
