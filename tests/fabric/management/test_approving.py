@@ -17,6 +17,7 @@ from tests.fabric.services.world import PAYING
 PAYEE = "Nordwind \u202eledneH\u202c\u200b GmbH \x1b[2J"
 SEEN = "Nordwind ⟨U+202E⟩ledneH⟨U+202C⟩⟨U+200B⟩ GmbH \\u001b[2J"
 USD = 77
+PROMPT = "Approve exactly this? [y/N]"
 DUE_S = 2
 
 
@@ -46,8 +47,19 @@ def installation(tmp_path_factory: pytest.TempPathFactory, till: ScriptedEndpoin
     return made
 
 
+@pytest.fixture(scope="module")
+def unpaid(installation: Installation) -> dict[str, Any]:
+    """The question of a run that no test here approves: each command is a process, which takes long to start."""
+    return asking(installation)
+
+
 @pytest.fixture
 def waiting(installation: Installation) -> dict[str, Any]:
+    """The question of a run of its own, for a test that approves it."""
+    return asking(installation)
+
+
+def asking(installation: Installation) -> dict[str, Any]:
     """A run that waits with its payment: its question, as `run --json` says it."""
     done = installation.command("run", "paying", "--input", "Pay the invoice.", "--json")
     assert done.returncode == 3, done.stderr
@@ -71,15 +83,15 @@ def shows_it_all(text: str, question: dict[str, Any]) -> bool:
     return [one for one in wanted if one not in text] == []
 
 
-def test_what_is_asked_is_shown_wherever_it_is_met(installation, waiting):
+def test_what_is_asked_is_shown_wherever_it_is_met(installation, unpaid):
     """And nothing in it acts on the terminal."""
-    item, run = waiting["id"], waiting["run_id"]
-    assert (waiting["tool"], waiting["effect"], waiting["payload"]) == (
+    item, run = unpaid["id"], unpaid["run_id"]
+    assert (unpaid["tool"], unpaid["effect"], unpaid["payload"]) == (
         "pay",
         "irreversible",
         {"to": PAYEE, "usd": USD},
     )
-    said = {"run": waiting["said"]}
+    said = {"run": unpaid["said"]}
     for words in (("review", "show", item), ("review", "claim", item), ("explain", run)):
         done = installation.command(*words)
         assert done.returncode == 0, done.stderr
@@ -88,13 +100,13 @@ def test_what_is_asked_is_shown_wherever_it_is_met(installation, waiting):
     done = installation.command("review", "next", "--text", run)
     said["next"] = done.stdout + done.stderr
     installation.command("review", "release", item)
-    assert [where for where, text in said.items() if not shows_it_all(text, waiting)] == []
+    assert [where for where, text in said.items() if not shows_it_all(text, unpaid)] == []
     listed = installation.command("review", "list")
     (line,) = [line for line in listed.stdout.splitlines() if line.startswith(item)]
     assert f'pay(to: "{SEEN}", usd: {USD})' in line
     whole = installation.command("review", "list", "--json")
     (found,) = [one for one in last(whole)["items"] if one["id"] == item]
-    assert (found["payload"], found["digest"]) == ({"to": PAYEE, "usd": USD}, waiting["digest"])
+    assert (found["payload"], found["digest"]) == ({"to": PAYEE, "usd": USD}, unpaid["digest"])
     everything = "".join((*said.values(), listed.stdout, whole.stdout))
     assert not {"\u202e", "\u202c", "\u200b", "\x1b"} & set(everything)
 
@@ -108,13 +120,12 @@ def test_what_is_asked_is_shown_wherever_it_is_met(installation, waiting):
     ],
     ids=["none", "too short", "another"],
 )
-def test_a_script_approves_nothing_unseen(installation, waiting, till, words, says):
+def test_a_script_approves_nothing_unseen(installation, unpaid, till, words, says):
     before = len(till.received)
-    done = installation.command("decide", waiting["id"], "approve", *words, stdin=-3)
+    done = installation.command("decide", unpaid["id"], "approve", *words, stdin=-3)
     assert (done.returncode, done.stdout, says in done.stderr) == (2, "", True), done.stderr
-    assert shows_it_all(done.stderr, waiting) == (not words)
+    assert shows_it_all(done.stderr, unpaid) == (not words)
     assert len(till.received) == before
-    assert installation.command("decide", waiting["id"], "reject", "--message", "No.").returncode == 1
 
 
 def test_a_script_names_what_it_was_shown(installation, waiting, till):
@@ -125,14 +136,20 @@ def test_a_script_names_what_it_was_shown(installation, waiting, till):
     assert paid.body == {"to": PAYEE, "usd": USD}
 
 
-@pytest.mark.parametrize(("typed", "pays"), [("y\n", True), ("n\n", False), ("\x04", False)], ids=["yes", "no", "end"])
-def test_at_a_terminal_it_is_shown_and_confirmed(installation, waiting, till, typed, pays):
+def test_at_a_terminal_it_is_shown_and_confirmed(installation, waiting, till):
     before = len(till.received)
-    code, screen = at_terminal(installation, ("decide", waiting["id"], "approve"), "Approve exactly this? [y/N]", typed)
+    code, screen = at_terminal(installation, ("decide", waiting["id"], "approve"), PROMPT, "y\n")
     assert shows_it_all(screen, waiting)
-    assert (code, len(till.received) - before) == ((0, 1) if pays else (2, 0)), screen
-    if not pays:
-        assert "nothing is decided" in screen
+    assert (code, len(till.received) - before) == (0, 1), screen
+
+
+@pytest.mark.parametrize("typed", ["n\n", "\x04"], ids=["no", "end"])
+def test_at_a_terminal_all_else_than_yes_decides_nothing(installation, unpaid, till, typed):
+    before = len(till.received)
+    code, screen = at_terminal(installation, ("decide", unpaid["id"], "approve"), PROMPT, typed)
+    assert shows_it_all(screen, unpaid)
+    assert (code, len(till.received) - before) == (2, 0), screen
+    assert "nothing is decided" in screen
 
 
 def at_terminal(installation: Installation, words: tuple[str, ...], prompt: str, typed: str) -> tuple[int, str]:
