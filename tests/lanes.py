@@ -2,14 +2,34 @@
 
 What takes long stands in front (see conftest) and mostly waits: for leases, clocks, servers, other processes. What stands behind needs
 the processor. From one end alone, all would wait at first and then all would want the processor.
+
+Files that share one running Fabric Flow and one browser go to one process: each other process would start both for itself.
 """
+
+import os
 
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from tests import long_runs
+
+SHARING = "tests/e2e/"
+"""The folder whose files share one installation."""
+OWN = frozenset(
+    f"{SHARING}test_{name}.py"
+    for name in ("axe", "drills", "overview", "reviews", "reviews_axe", "two_authors", "two_people")
+)
+"""Its files that have an installation of their own."""
+
 
 class BothEnds(LoadFileScheduling):
     """Every second process takes the last file instead of the first; they meet where neither takes long."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        # All of them, which are run where the long ones are asked for, would take one process too long.
+        together = file.startswith(SHARING) and file not in OWN and long_runs.ASKED not in os.environ
+        return SHARING if together else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if int(node.gateway.id.removeprefix("gw")) % 2:

@@ -64,6 +64,7 @@ IN_TURN: Mapping[str, int] = {
     "tests/e2e/test_beginning.py::*": 8,
     "tests/e2e/test_breakers.py::*": 8,
     "tests/e2e/test_drills.py::*": 8,
+    "tests/e2e/test_first_fabric.py::*": 3,
     "tests/e2e/test_first_run.py::*": 8,
     "tests/e2e/test_live.py::*": 8,
     "tests/e2e/test_overview.py::*": 8,

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 from console.launch.paths import ROOT
+from tests import lanes, long_runs
 
 CONFTEST = """
 import pytest
@@ -28,3 +29,21 @@ def test_every_second_process_takes_files_from_the_back(tmp_path):
     assert sorted(by) == list("abcdef")
     # As many as each is given at once; the others go to whoever is ready first.
     assert [by[file] for file in "abef"] == ["gw0", "gw0", "gw1", "gw1"]
+
+
+def test_files_that_share_an_installation_go_to_one_process(monkeypatch):
+    monkeypatch.delenv(long_runs.ASKED, raising=False)
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / lanes.SHARING).glob("test_*.py")]
+    own = {
+        file for file in files if re.search(r"^(def )?installation\b", (ROOT / file).read_text(), flags=re.MULTILINE)
+    }
+    assert own == lanes.OWN
+    found = {file: scope(f"{file}::test_it[a::b]") for file in [*files, "tests/test_lanes.py"]}
+    assert found == {file: lanes.SHARING if file in {*files} - own else file for file in found}
+    monkeypatch.setenv(long_runs.ASKED, "1")
+    assert {scope(f"{file}::test_it") for file in files} == {*files}
+
+
+def scope(nodeid: str) -> str:
+    scheduler = lanes.BothEnds.__new__(lanes.BothEnds)
+    return scheduler._split_scope(nodeid)

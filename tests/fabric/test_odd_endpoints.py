@@ -12,6 +12,7 @@ from fabric.services.fabrics import fabric_publish
 from simulator.endpoint import ScriptedEndpoint
 from simulator.endpoint.scenarios import SCENARIOS, Playing
 from tests.fabric.installation import Installation, installation
+from tests.long_runs import TURN, in_turn
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -105,14 +106,33 @@ def rows_of(site: Installation, protocol: str, endpoints: Any, *, stream: bool) 
     return rows
 
 
-@pytest.mark.parametrize(
-    ("protocol", "stream"),
-    [("chat", False), ("chat", True), ("responses", True), ("anthropic", True), ("google", False)],
-    ids=lambda one: one if isinstance(one, str) else ("at once", "streamed")[one],
-)
-def test_every_scenario_ends_as_it_should(settings: Any, protocol: str, stream: bool) -> None:
+WAYS = [("chat", False), ("chat", True), ("responses", True), ("anthropic", True), ("google", False)]
+"""The protocols, and whether an answer is streamed."""
+TURNS = 3
+"""In how many days a scenario is met in each of its ways: each day it is met in one or two of them. Through the official clients it is met in all, every day."""
+
+
+def met(name: str) -> list[tuple[str, bool]]:
+    """The ways in which a scenario is met in this run: one at least."""
+    ways = [way for way in WAYS if way[0] in SCENARIOS[name].protocols]
+    return in_turn(ways, min(TURNS, len(ways)), name)
+
+
+def test_every_scenario_is_met_in_every_run_and_in_each_of_its_ways_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in set(SCENARIOS) - NEVER_END:
+        found = set()
+        for turn in range(TURNS):
+            monkeypatch.setenv(TURN, str(turn))
+            assert met(name), name
+            found |= set(met(name))
+        assert found == {way for way in WAYS if way[0] in SCENARIOS[name].protocols}, name
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda one: f"{one[0]}-{'streamed' if one[1] else 'at once'}")
+def test_every_scenario_ends_as_it_should(settings: Any, way: tuple[str, bool]) -> None:
     settings.FABRIC_MODEL_URL = ""
-    names = [name for name, one in SCENARIOS.items() if name not in NEVER_END and protocol in one.protocols]
+    protocol, stream = way
+    names = [name for name in SCENARIOS if name not in NEVER_END and way in met(name)]
     with ExitStack() as stack:
         endpoints = {name: stack.enter_context(ScriptedEndpoint(Playing(SCENARIOS[name]).reply)) for name in names}
         settings.FABRIC_ALLOWED_HOSTS = tuple(one.authority for one in endpoints.values())

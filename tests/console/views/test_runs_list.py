@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from itertools import pairwise
+from itertools import pairwise, product
 from urllib.parse import unquote_plus, urlencode
 
 import pytest
@@ -347,15 +347,14 @@ def test_a_bar_may_be_as_wide_as_needed():
     assert all(later <= earlier * BARS_MAX for earlier, later in pairwise(widths))
 
 
-@pytest.mark.parametrize("state", RunState)
-@pytest.mark.parametrize("stage", ["", *Stage])
-def test_every_state_in_every_stage_has_its_bar(state, stage):
-    made = marks(state, stage)
-    assert [mark.name for mark in made] == list(Stage)
-    assert {mark.tone for mark in made} <= {"ok", "info", "human", "danger", "neutral", "line"}
-    if state is RunState.COMPLETED:
-        assert {mark.word for mark in made} == {"passed"}
-    assert all(protection.word for protection in fired(state, 1, recovered=True, truncated=True))
+def test_every_state_in_every_stage_has_its_bar():
+    for state, stage in product(RunState, ["", *Stage]):
+        made = marks(state, stage)
+        assert [mark.name for mark in made] == list(Stage), (state, stage)
+        assert {mark.tone for mark in made} <= {"ok", "info", "human", "danger", "neutral", "line"}, (state, stage)
+        if state is RunState.COMPLETED:
+            assert {mark.word for mark in made} == {"passed"}, stage
+        assert all(protection.word for protection in fired(state, 1, recovered=True, truncated=True)), state
 
 
 def test_the_views_are_queries():

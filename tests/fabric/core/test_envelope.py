@@ -40,20 +40,20 @@ def event(fact, seq: int = 3) -> Event:
     return Event(seq, 1_700_000_000_000_000, fact, "input-1", "c" * 32, 9)
 
 
-@each
-def test_every_kind_survives_its_bytes(kind):
-    given = event(sample(kind))
-    row = to_row(given, b'{"x":1}', ZERO_HASH)
-    back = from_row(row.seq, row.kind, row.version, row.header)
-    assert back == given
-    assert to_row(back, b'{"x":1}', ZERO_HASH) == row
-    assert all(type(getattr(back.fact, f.name)) is type(getattr(given.fact, f.name)) for f in fields(kind))
+def test_every_kind_survives_its_bytes():
+    for kind in FACTS:
+        given = event(sample(kind))
+        row = to_row(given, b'{"x":1}', ZERO_HASH)
+        back = from_row(row.seq, row.kind, row.version, row.header)
+        assert back == given
+        assert to_row(back, b'{"x":1}', ZERO_HASH) == row
+        for f in fields(kind):
+            assert type(getattr(back.fact, f.name)) is type(getattr(given.fact, f.name)), (kind.kind, f.name)
 
 
-@each
-def test_the_samples_leave_no_field_at_its_default(kind):
-    made = sample(kind)
-    assert [f.name for f in fields(kind) if getattr(made, f.name) == f.default and f.name != "on_expiry"] == []
+def test_the_samples_leave_no_field_at_its_default():
+    made = [(kind, f, getattr(sample(kind), f.name)) for kind in FACTS for f in fields(kind)]
+    assert [(kind.kind, f.name) for kind, f, value in made if value == f.default and f.name != "on_expiry"] == []
 
 
 @each

@@ -170,13 +170,14 @@ def test_people_are_named_and_so_is_the_system():
     assert said(opened) == "finance is asked: too dear"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_sentence_has_an_instant_in_it(kind):
+def test_no_sentence_has_an_instant_in_it():
     """A stored sentence cannot be put into the reader's own time."""
-    fact = example(kind)
-    late = {name: 1_800_000_000_000_000 for name in vars_of(fact) if name.endswith("_at")}
-    assert "UTC" not in said(type(fact)(**vars_of(fact) | late))
-    assert "2027" not in said(type(fact)(**vars_of(fact) | late))
+    for kind in KINDS:
+        fact = example(kind)
+        late = {name: 1_800_000_000_000_000 for name in vars_of(fact) if name.endswith("_at")}
+        sentence = said(type(fact)(**vars_of(fact) | late))
+        assert "UTC" not in sentence, kind
+        assert "2027" not in sentence, kind
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -101,13 +102,14 @@ def test_every_hostile_file_is_one_sentence_in_time_and_within_the_childs_memory
 
 # -- a child that hangs, dies, or is killed ------------------------------------------------------------------------------
 
-BUSY = files.busy_page(3_000_000)
+BUSY = cache(lambda: files.busy_page(3_000_000))
+"""Made when it is first needed: every process of a run collects every test."""
 
 
-def read(data=BUSY, seconds=60.0):
+def read(seconds=60.0):
     """What is said of a file that is not read."""
     with pytest.raises(Unreadable) as caught:
-        read_file("slow.pdf", data, time.monotonic() + seconds)
+        read_file("slow.pdf", BUSY(), time.monotonic() + seconds)
     return caught.value
 
 
@@ -133,10 +135,11 @@ def begun(count):
     return found
 
 
-def reader(data=BUSY, seconds=60.0):
+def reader(seconds=60.0):
     """A thread that reads a file, and the list that gets its refusal in the end."""
     said = []
-    thread = threading.Thread(target=lambda: said.append(read(data, seconds)))
+    BUSY()
+    thread = threading.Thread(target=lambda: said.append(read(seconds)))
     thread.start()
     return thread, said
 

@@ -1,11 +1,14 @@
 """A model request with everything that a test does not care about filled in."""
 
 import time
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from fabric.core.spec import ModelSpec
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer
 
+One, Said = TypeVar("One"), TypeVar("Said")
 KEY = "sk-test-0123456789abcdefghij"
 TOOL = ToolOffer(
     name="look", description="Looks.", parameters={"type": "object", "properties": {"at": {"type": "string"}}}
@@ -30,3 +33,9 @@ def request(within_s: float = 30.0, **changed: Any) -> ModelRequest:
         "deadline_at": time.time_ns() // 1_000 + int(within_s * 1e6),
     }
     return ModelRequest(**{**values, **changed})
+
+
+def side_by_side(several: Sequence[One], ask: Callable[[One], Said]) -> Iterator[tuple[One, Said]]:
+    """Asks each at the same time, for what waits for a deadline: each with what it said."""
+    with ThreadPoolExecutor(len(several)) as pool:
+        yield from zip(several, pool.map(ask, several), strict=True)

@@ -11,7 +11,7 @@ from fabric.adapters.providers.wire import STREAM_TYPE
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
-from tests.fabric.adapters.providers.asking import KEY, TOOL, request
+from tests.fabric.adapters.providers.asking import KEY, TOOL, request, side_by_side
 from tests.fabric.adapters.providers.wires import ANTHROPIC, ASKED, GOOGLE, OPENAI, RESPONSES, STREAMED, event
 
 STREAMS = {"options": {"stream": True}}
@@ -135,13 +135,21 @@ def test_a_stream_of_nothing_is_a_broken_one(spoken):
     assert (result.cause, result.partial, result.billed) == (Cause.DROPPED_STREAM, False, True)
 
 
-def test_a_trickle_of_comments_ends_at_the_deadline(spoken):
+def test_a_trickle_of_comments_ends_at_the_deadline():
     step = Step(content_type=STREAM_TYPE, mode="trickle", pieces=(b": still here\n\n",))
-    result, _ = asked(spoken, step, within_s=2.0)
-    assert (result.cause, result.billed, result.partial) == (Cause.TIMEOUT, True, False)
+    for spoken, (result, _) in side_by_side(STREAMED, lambda spoken: asked(spoken, step, within_s=2.0)):
+        assert (result.cause, result.billed, result.partial) == (Cause.TIMEOUT, True, False), spoken.name
 
 
-def test_a_stream_that_goes_silent_ends_at_the_deadline_and_leaves_no_connection_behind(spoken):
+def test_a_stream_that_goes_silent_ends_at_the_deadline_and_leaves_no_connection_behind():
+    for spoken, (result, left, told) in side_by_side(STREAMED, gone_silent):
+        found = (result.cause, result.billed, result.partial, len(told), left)
+        assert found == (Cause.TIMEOUT, True, True, 1, []), spoken.name
+        assert "I look." in result.raw, spoken.name
+
+
+def gone_silent(spoken):
+    """The result of a stream that says no more after its first call, the connections left, and what was told."""
     first, rest = before(spoken.events("I look.", [A, B]), '"b"')
 
     async def go(provider, told):
@@ -154,8 +162,7 @@ def test_a_stream_that_goes_silent_ends_at_the_deadline_and_leaves_no_connection
 
     with ScriptedEndpoint([half([*first, rest[0]], "stall")]) as endpoint:
         result, left = asyncio.run(go(spoken.port(endpoint), told := []))
-    assert (result.cause, result.billed, result.partial, len(told), left) == (Cause.TIMEOUT, True, True, 1, [])
-    assert "I look." in result.raw
+    return result, left, told
 
 
 def test_more_bytes_than_an_answer_may_have_are_not_read(spoken):

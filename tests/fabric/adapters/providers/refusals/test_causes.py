@@ -34,16 +34,16 @@ def test_the_statuses_that_say_enough_are_clear(status):
     assert status in CLEAR
 
 
-@pytest.mark.parametrize("code", sorted(CODES))
-def test_a_particular_code_beats_every_status(code):
-    assert {cause_of(status, {"code": code}) for status in range(300, 600)} == {CODES[code]}
+def test_a_particular_code_beats_every_status():
+    for code, cause in CODES.items():
+        assert {cause_of(status, {"code": code}) for status in range(300, 600)} == {cause}, code
 
 
-@pytest.mark.parametrize("status", range(300, 600))
-def test_every_status_has_a_cause_and_the_cause_a_sentence(status):
-    cause = cause_of(status, {})
-    assert cause in SENTENCES
-    assert cause is not Cause.UNKNOWN
+def test_every_status_has_a_cause_and_the_cause_a_sentence():
+    for status in range(300, 600):
+        cause = cause_of(status, {})
+        assert cause in SENTENCES, status
+        assert cause is not Cause.UNKNOWN, status
 
 
 def test_no_code_stands_twice_and_every_named_status_has_its_row():
