@@ -8,9 +8,28 @@ import importlib.metadata
 import json
 import sys
 
-from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
 from agents.result import RunResultBase
 from openai import AsyncOpenAI
+from pydantic import BaseModel
+
+MODELS = {"chat": OpenAIChatCompletionsModel, "responses": OpenAIResponsesModel}
+QUESTION = "Hello?"
+
+
+class Report(BaseModel):
+    """What an agent may be asked for."""
+
+    title: str
+    pages: int
 
 
 def agent_of(case: dict, client: AsyncOpenAI, looked: list) -> Agent:
@@ -20,20 +39,40 @@ def agent_of(case: dict, client: AsyncOpenAI, looked: list) -> Agent:
         looked.append(at)
         return f"{at} is calm"
 
-    model = OpenAIChatCompletionsModel(model="scripted", openai_client=client)
+    model = MODELS[case.get("api", "chat")](model="scripted", openai_client=client)
     other = Agent(name="Editor", instructions="You edit.", model=model)
     handoffs = [other] if case.get("handoff") else []
     settings = ModelSettings(include_usage=True)
+    if case.get("history") == "sealed":
+        settings.store, settings.response_include = False, ["reasoning.encrypted_content"]
     return Agent(
-        name="Reader", instructions="You read.", model=model, tools=[look], handoffs=handoffs, model_settings=settings
+        name="Reader",
+        instructions="You read.",
+        model=model,
+        tools=[look],
+        handoffs=handoffs,
+        model_settings=settings,
+        output_type=Report if case.get("typed") else None,
     )
 
 
 async def run(case: dict, agent: Agent) -> RunResultBase:
-    turns = case.get("turns", 6)
+    """``history``: of the second question, if there is one: its items (as they are, or sealed), or the response before it."""
+    result = await ask(case, agent, QUESTION)
+    if case.get("history") == "response":
+        return await ask(case, agent, "Again?", previous_response_id=result.last_response_id)
+    if "history" in case:
+        return await ask(case, agent, [*result.to_input_list(), {"role": "user", "content": "Again?"}])
+    return result
+
+
+async def ask(case: dict, agent: Agent, given: str | list, **more: str | bool | None) -> RunResultBase:
+    more = {"max_turns": case.get("turns", 6), **more}
+    if case.get("history") == "response":
+        more["auto_previous_response_id"] = True
     if not case.get("stream"):
-        return await Runner.run(agent, "Hello?", max_turns=turns)
-    result = Runner.run_streamed(agent, "Hello?", max_turns=turns)
+        return await Runner.run(agent, given, **more)
+    result = Runner.run_streamed(agent, given, **more)
     async for _ in result.stream_events():
         pass
     return result
@@ -47,8 +86,9 @@ async def played(case: dict) -> dict:
     except Exception as error:  # noqa: BLE001 - Whatever it raises is what the test wants to know.
         return {"error": type(error).__name__, "words": str(error)[:300], "looked": looked}
     usage = result.context_wrapper.usage
+    said = result.final_output
     return {
-        "text": result.final_output,
+        "text": said.model_dump() if isinstance(said, Report) else said,
         "looked": looked,
         "agent": result.last_agent.name,
         "tokens": [usage.input_tokens, usage.output_tokens],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,14 +72,15 @@ class Proxy:
         self._loop.close()
 
 
-def configuration(endpoint: ScriptedEndpoint) -> dict[str, Any]:
-    """The proxy's own configuration: one model for each protocol behind it, and no attempt but the one that is asked for."""
+def configuration(endpoint: ScriptedEndpoint, more: Mapping[str, Any]) -> dict[str, Any]:
+    """The proxy's own configuration: one model for each protocol behind it and ``more``, and no attempt but the one that is asked for."""
     models = []
     for name, (model, base, _) in BEHIND.items():
         given = {"model": model, "api_base": f"http://{endpoint.authority}{base}", "api_key": "sk-behind"}
         if name == "azure":
             given["api_version"] = "2024-10-21"
         models.append({"model_name": name, "litellm_params": given})
+    models += [{"model_name": name, "litellm_params": given} for name, given in more.items()]
     return {
         "model_list": models,
         "litellm_settings": {
@@ -95,14 +96,14 @@ def configuration(endpoint: ScriptedEndpoint) -> dict[str, Any]:
 
 
 @contextmanager
-def proxy(folder: Path) -> Iterator[Proxy]:
-    """A proxy in a process of its own. It takes about ten seconds to start."""
+def proxy(folder: Path, more: Mapping[str, Any] | None = None) -> Iterator[Proxy]:
+    """A proxy in a process of its own. It takes about ten seconds to start. ``more``: its models beside the usual ones, by name."""
     port = free_port()
     outside = ScriptedEndpoint([refusal(403, "nothing is fetched here")])
     found = Proxy(f"127.0.0.1:{port}", outside)
     with outside, found.endpoint:
         config = folder / "litellm.json"  # Each JSON is YAML.
-        config.write_text(json.dumps(configuration(found.endpoint)))
+        config.write_text(json.dumps(configuration(found.endpoint, more or {})))
         command = [script("litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
         away = f"http://{outside.authority}"
         environ = {
