@@ -76,7 +76,7 @@ def test_every_kind_of_token_has_its_words():
 
 def test_an_answers_page_says_which_tokens_it_took_and_what_is_not_believed(browser, run_id):
     page = tight(browser.get(f"/runs/{run_id}/events/7").content.decode())
-    for said in ("3,125 in, 500 out", "900", "from the cache", "audio out", "count not believed", DOUBT):
+    for said in ("3,125 in, 500 out", "900", "from the cache", "audio out", "charge in doubt", DOUBT):
         assert said in page
     assert "to the cache" not in page
 
@@ -85,12 +85,12 @@ def test_a_refused_answers_page_says_that_it_is_charged_as_it_was_billed(browser
     page = tight(browser.get(f"/runs/{run_id}/events/5").content.decode())
     assert "4,100 tokens, as the endpoint billed it" in page
     assert "reasoning" in page
-    assert "count not believed" not in page
+    assert "charge in doubt" not in page
 
 
 def test_the_timeline_the_command_and_the_api_say_what_is_not_believed(browser, run_id):
     assert DOUBT in tight(browser.get(f"/runs/{run_id}").content.decode())
-    assert f"Tokens, event 7: {DOUBT}" in command("explain", run_id).out
+    assert f"Charge, event 7: {DOUBT}" in command("explain", run_id).out
     assert command("explain", run_id, "--json").last["usage_problems"][0]["says"] == DOUBT
     told = browser.get(f"/api/v1/runs/{run_id}/explain").json()
     assert [(one["seq"], one["says"]) for one in told["usage_problems"]] == [(7, DOUBT)]
