@@ -145,6 +145,12 @@ def test_each_takeover_says_how_many_answers_keep_their_reasoning_to_themselves(
     script = by_model(small=answers, other=[thinks("", call(q="w")), DOWN], third=summary())
     world = ran(spec, {**script, "look": [gives(f"result {n}") for n in range(9)]}, prices=PRICES)
     assert [(one.model, one.left_out) for one in world.of(ev.ModelChanged)] == [("other", 2), ("third", 3)]
+    script = by_model(small=DOWN, other=[thinks("", call(q="x")), DOWN, summary()], third=[asks(call(q="y")), DOWN])
+    spec = fabric(
+        OTHER, THIRD, fallbacks=("other", "third"), table=cell("provider_failure", ("fallback_model", 3), "surface")
+    )
+    back = ran(spec, {**script, "look": [gives(f"result {n}") for n in range(9)]}, prices=PRICES)
+    assert [(one.model, one.left_out) for one in back.of(ev.ModelChanged)] == [("other", 0), ("third", 1), ("other", 0)]
 
 
 @pytest.mark.parametrize("cause", NEVER)
