@@ -172,6 +172,7 @@ ROUTES: Mapping[str, Policy] = {
     "api-run": Policy.API,
     "api-run-cancel": Policy.API,
     "api-run-explain": Policy.API,
+    "api-run-cost": Policy.API,
     "api-run-terminate": Policy.API,
     "api-run-pause": Policy.API,
     "api-run-resume": Policy.API,

@@ -17,6 +17,7 @@ from ninja.parser import Parser
 from console.api import (
     breakers,
     change_requests,
+    costs,
     drafts,
     drill_reports,
     drills,
@@ -73,6 +74,7 @@ ROUTERS = (
     memories.router,
     runs.router,
     explained.router,
+    costs.router,
     events.router,
     exports.router,
     reviews.router,

@@ -62,6 +62,7 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-run-fork", "POST"): Scope.RUN,
     ("api-run-events", "GET"): Scope.READ,
     ("api-run-explain", "GET"): Scope.READ,
+    ("api-run-cost", "GET"): Scope.READ,
     ("api-run-export", "POST"): Scope.READ,
     ("api-escalations", "GET"): Scope.READ,
     ("api-escalation", "GET"): Scope.READ,

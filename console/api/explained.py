@@ -109,7 +109,7 @@ class DecisionExplainedOut(Told):
 
 
 class UsageProblemOut(Told):
-    """An answer whose count of tokens is not believed."""
+    """An answer whose charge is in doubt: its count of tokens is not believed, or the price of its service tier is not known."""
 
     seq: int = Field(description="The event.", examples=[12])
     at: Instant = Field(description="When it came.")
@@ -127,7 +127,7 @@ class RunExplainedOut(Told):
     derives: bool = Field(description="Whether every decision follows from the journal.")
     decisions: list[DecisionExplainedOut] = Field(description="In order; empty: nothing failed and nothing tripped.")
     usage_problems: list[UsageProblemOut] = Field(
-        description="Answers whose count of tokens is not believed, the first 20."
+        description="Answers whose charge is in doubt, the first 20: the count of tokens is not believed, or the price of the service tier is not known."
     )
 
 

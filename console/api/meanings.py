@@ -94,6 +94,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("deleteMemory", 409): "Another version stands there by now.",
     ("listRuns", 200): "A page of runs.",
     ("getRun", 200): "The run.",
+    ("getRunCost", 200): "Its cost.",
     ("explainRun", 200): "Its decisions.",
     ("explainRun", 409): "Its journal cannot be read.",
     ("listRunEvents", 200): "A page of events; empty when there is nothing after the cursor yet.",

@@ -175,7 +175,7 @@ def model_answered(seen: Seen) -> list[Section]:
         Pair("ended", FINISHES.get(fact.get("finish", "")), tone="warn"),
         Pair("answered by", fact.get("model") or None, "code"),
         *token_parts(seen),
-        Pair("count not believed", fact.get("usage_problem") or None, tone="warn"),
+        Pair("charge in doubt", fact.get("usage_problem") or None, tone="warn"),
         Pair("cost", fact["cost_usd_micros"], "usd", _of_reserved(seen)),
         Pair("cleaned", "characters that cannot be stored were replaced" if fact["sanitized"] else None),
     )
@@ -252,7 +252,7 @@ def attempt_failed(seen: Seen) -> list[Section]:
         Pair("Retry-After", None if fact["retry_after_s"] is None else int(fact["retry_after_s"] * 1e6), "us"),
         Pair("charged", fact["charged_usd_micros"], "usd", charged_words(fact)),
         *token_parts(seen),
-        Pair("count not believed", fact.get("usage_problem") or None, tone="warn"),
+        Pair("charge in doubt", fact.get("usage_problem") or None, tone="warn"),
         *answers(seen),
     )
     return [facts, *content(seen.record, "What came back", "raw")]

@@ -65,6 +65,12 @@ def model_changed(seen: Seen) -> list[Section]:
         Pair("approved by", fact["actor"] or None, tone="human"),
         Pair("needed", ", ".join(words(one) for one in fact["needs"]) or None),
         Pair("costs", _dearer(fact["more_usd_micros"]) if fact["command_id"] else None, "text", "at worst, this call"),
+        Pair(
+            "reasoning left out",
+            fact.get("left_out") or None,
+            "count",
+            "earlier answers, whose model alone understands it",
+        ),
         Pair("call", fact["command_id"] or None, "code"),
         Pair("step", fact["step_id"], "code"),
     )

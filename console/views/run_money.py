@@ -16,6 +16,7 @@ from fabric.core.spec import FabricSpec
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy
 from fabric.selectors.story_parts import Tally
+from fabric.selectors.token_kinds import part_words
 from fabric.selectors.words import words
 
 US = 1_000_000
@@ -168,6 +169,11 @@ class Share:
     cost: int | None
     percent: int
     """Of what the run has cost."""
+
+    @property
+    def parts(self) -> str:
+        """Its tokens of kinds that have prices of their own."""
+        return part_words(self.tally)
 
     @property
     def told(self) -> str:

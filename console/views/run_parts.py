@@ -22,7 +22,9 @@ from console.views.talk_words import talk
 from console.views.timeline import grid_id, timeline
 from console.views.topology import topology
 from console.views.turns_picture import turns
+from fabric import wiring
 from fabric.core.actor import Actor
+from fabric.core.cost import Price
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, hop_limit, state_of
 from fabric.core.teams import spec_within
@@ -37,6 +39,7 @@ from fabric.selectors.run_settings import Setting, settings_of
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.runs import RunView, outcome_seq, run_outcome
 from fabric.selectors.standing import queue_place
+from fabric.selectors.token_kinds import kind_shares
 from fabric.selectors.words import words
 from simulator.drills.kept import drill_of
 
@@ -224,7 +227,15 @@ def cost_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str
         ("By agent", "Agent", "Calls", by_agent(story)),
         ("By model", "Model", "Model calls", by_model(story, page.spec)),
     ]
-    return {"page": page, "tables": tables}
+    return {"page": page, "tables": tables, "kinds": kind_shares(story, _prices(run))}
+
+
+def _prices(run: RunView) -> Mapping[str, Price]:
+    """Of the run's revision; none where it cannot be loaded."""
+    try:
+        return wiring.compiled(run.revision_id).prices
+    except (LookupError, ValueError):
+        return {}
 
 
 def io_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Asking:
             owned = self.owned.get(run_id)
             if owned is None or owned.wake_at != at:
                 continue
-            if self._late.holds(at, run_id, now):
+            if self._late.holds(at, owned.driver.run, now):
                 self._inbox_wanted = True
             else:
                 owned.wake_at = None

@@ -59,11 +59,10 @@ class Breakers:
         self._guards, self._now = guards, now
         self._met: dict[Key, tuple[Met, ...]] = {}
         self._counting: dict[Key, tuple[Counting, ...]] = {}
-        self._started = False
 
     def stop(self) -> None:
         """Tells what was counted. For whoever ended the loop before."""
-        if self._guards is not None and self._started:
+        if self._guards is not None:
             self._guards.stop()
 
     async def passes(self, calling: Calling, command: CallModel | CallTool) -> CallFailed | None:
@@ -74,9 +73,7 @@ class Breakers:
         shared = shared_for(mine.fabric_id, mine.session_key, compiled, run, command)
         if guards is None or not (gates or shared):
             return None
-        if not self._started:
-            self._started = True
-            guards.start()
+        guards.start()
         key = (run.id, command.command_id, command.attempt)
         permit_s = max(LEAST_PERMIT_S, (command.deadline_at - self._now()) / US)
         past = await _through(guards, taken(gates, shared), holder_of(*key), permit_s)

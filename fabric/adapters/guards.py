@@ -56,10 +56,13 @@ class Guards:
         self._unsaid: deque[Callable[[], None]] = deque()
         self._flush_at = 0.0
         self._thread = TurnThread("fabric-guards", self.turn)
+        self._started = False
 
     def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
+        """Starts the thread, once."""
+        if not self._started:
+            self._started = True
+            self._thread.start()
 
     def stop(self) -> None:
         """Ends the thread, carries out what was asked for and what follows from that, and tells what was counted. For whoever ended the loop before."""
@@ -153,6 +156,17 @@ class Guards:
             self._answer(lambda: answered(done))
 
         self._forget((seen.scope, seen.kind))  # Whoever looks from now on sees it changed.
+        self._leave(ask)
+
+    def merge(self, scope: str, kind: str, merged: Callable[[str], str]) -> None:
+        """Changes a row's state to what ``merged`` makes of it, whatever others change meanwhile; it is called on the guards' thread, until that is done."""
+
+        def ask() -> None:
+            (row,) = self._store.guards([(scope, kind)])
+            state = merged(row.state)
+            if state != row.state and not self._store.change(scope, kind, generation=row.generation, state=state):
+                self._leave(ask)
+
         self._leave(ask)
 
     def left(self, scope: str, answered: Callable[[int | None], None]) -> None:

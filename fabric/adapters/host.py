@@ -224,6 +224,8 @@ class RunHost(Asking, LettingGo):
         self.counters.faults += found.fault
         if self._stopping or found.question.incarnation != self.lease.name:
             return
+        for scope, state in found.billed.items():
+            self.shared.surprises.learn(scope, state)
         for claimed in found.claims:
             self.counters.claimed += 1
             self._orphans.claimed(claimed.run_id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from fabric.adapters.breakers import Breakers
@@ -24,7 +25,7 @@ from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, GuardSto
 from fabric.runtime.happenings import Denied, Granted
 from fabric.runtime.ports import Batch, Claimed, Clock, StoreUnavailable, Written
 from fabric.runtime.shares import cap_of
-from fabric.runtime.surprises import Surprises
+from fabric.runtime.surprises import KIND, Merge, Surprises
 
 Told = Callable[[Granted | Denied], None]
 NOT_WRITTEN = frozenset({Written.INPUT_GONE, Written.FAMILY_FULL, Written.GRANT_GONE})
@@ -62,7 +63,7 @@ class Shared:
         self._post, self._clock, self._desk = post, clock, desk
         self._tokens = None if desk is None else RetryTokens(desk)
         self.book = GrantBook(desk or NoDesk(), now)
-        self.surprises = Surprises()
+        self.surprises = Surprises(None if guards is None else partial(_merge, guards))
         self.breakers = Breakers(guards, clock.now)
         self._asks = False
 
@@ -165,6 +166,11 @@ def desk_of(
 ) -> GrantDesk | None:
     """Who asks these stores; None without them."""
     return None if grants is None or buckets is None else GrantDesk(grants, buckets, incarnation, post)
+
+
+def _merge(guards: Guards, scope: str, merged: Merge) -> None:
+    guards.start()
+    guards.merge(scope, KIND, merged)
 
 
 class NoDesk:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 
-from fabric.runtime.waking import is_late
+from fabric.core.run import Run
+from fabric.runtime.waking import wants_look
 
 SPARE = 256
 """Timers that may lie about, four a run besides, before those that nobody waits for are thrown out."""
@@ -41,16 +42,17 @@ class Timers:
 
 
 class LateTimers:
-    """Timers of a host that stood still: each waits for a look at the inbox that begins after it fired, since somebody may have answered in time."""
+    """Timers of a host that stood still, and those with which a question expires: each waits for a look at the inbox that begins after it fired, for an answer may have come in time."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self._since: dict[tuple[int, str], int] = {}
         self._looked: set[tuple[int, str]] = set()
 
-    def holds(self, at: int, run_id: str, now: int) -> bool:
-        """Whether a timer that was set to ``at`` and fires ``now`` waits: a look is to be asked for, and ``heard`` to follow (microseconds)."""
-        if not is_late(at, now) or (at, run_id) in self._looked:
+    def holds(self, at: int, run: Run, now: int) -> bool:
+        """Whether a timer of the run that was set to ``at`` and fires ``now`` waits: a look is to be asked for, and ``heard`` to follow (microseconds)."""
+        run_id = run.id
+        if not wants_look(at, now, run) or (at, run_id) in self._looked:
             return False
         self._since.setdefault((at, run_id), now)
         return True

@@ -5,6 +5,7 @@ A command follows from its ``CallIssued`` fact and the run alone, so that a retr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fabric.core import children, guard, mutations, prompt
@@ -42,6 +43,16 @@ def deadline_at(work: Work, stage: Stage, timeout: float) -> int:
 def model_of(work: Work, step: Step) -> str:
     """The model that answers a step: its agent's own, or the one that was put in its place."""
     return step.model or work.compiled.spec.agent(step.agent).model
+
+
+def reasoning_left_out(work: Work, step: Step, model: str) -> int:
+    """How many answers of the step have reasoning that ``model`` is not sent: only the one that gave it understands it."""
+    values = (work.ctx.contents.values.get(turn.answer_ref, {}) for turn in step.history)
+    return sum(one.get("from", model) != model and _has_own(one) for one in values)
+
+
+def _has_own(answer: Mapping[str, Any]) -> bool:
+    return "own" in answer or any("own" in call for call in answer.get("calls", ()))
 
 
 def model_proposal(

@@ -98,6 +98,12 @@ def change(work: Work, failure: Failure) -> None:
     weighed = _weighed(work, step, *_proposals(work, step, failure, name))
     work.emit(
         ev.ModelChanged(
-            step_id=step.id, agent=step.agent, before=own, model=name, reason=Reaction.CHEAPER_MODEL, weighed=weighed
+            step_id=step.id,
+            agent=step.agent,
+            before=own,
+            model=name,
+            reason=Reaction.CHEAPER_MODEL,
+            weighed=weighed,
+            left_out=calls.reasoning_left_out(work, step, name),
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from fabric.core.token_parts import NO_PARTS, TokenParts
@@ -37,6 +38,13 @@ class Price:
     def free(self) -> bool:
         """Whether no token costs anything."""
         return not any(getattr(self, one.name) for one in fields(self))
+
+    def costs_by_kind(self, kinds: Mapping[str, int]) -> dict[str, int]:
+        """Micro-dollars of so many tokens of each kind (``token_parts.KINDS``), rounded up."""
+        parts = zip(fields(TokenParts), self._parts(NO_PARTS), strict=True)
+        prices = {part.name: each for part, (_, each, _) in parts}
+        prices |= {"input": self.input_usd_micros_per_mtok, "output": self.output_usd_micros_per_mtok}
+        return {kind: -(-tokens * prices[kind] // TOKENS_PER_PRICE) for kind, tokens in kinds.items()}
 
     def part_costs(self, parts: TokenParts) -> dict[str, int]:
         """Micro-dollars of each part that has tokens, by its name, rounded up."""

@@ -109,7 +109,7 @@ NEVER = Billed()
 
 
 class Lately(Protocol):
-    """What a process saw a fabric's models bill above their reservations, of late (``runtime/surprises.py``)."""
+    """What a process knows that a fabric's models billed above their reservations, of late (``runtime/surprises.py``)."""
 
     def dearest(self, model: str, now: int) -> Billed:
         """The dearest such call. ``now``: microseconds since the epoch."""

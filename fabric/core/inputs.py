@@ -197,7 +197,7 @@ class ModelReplied:
     """Parts of the answer that only its provider understands, such as reasoning; they go back to the same model. None: it gave none."""
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
-    """Why the endpoint's count of tokens is not believed, and what is charged instead. Empty: it is believed."""
+    """Why the endpoint's count of tokens is not believed or its service tier has no known price, and what is charged. Empty: neither."""
     kind: Literal["model_replied"] = "model_replied"
     version: Literal[1] = 1
 

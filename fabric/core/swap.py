@@ -76,6 +76,7 @@ def change(work: Work, failure: Failure, trip: Trip, given: Found) -> None:
             more_usd_micros=more_usd_micros(work, step, failure, chosen.model),
             passed_over=tuple(ev.PassedModel(model=one.model, reason=one.reason) for one in chosen.passed_over),
             weighed=given.weighed,
+            left_out=calls.reasoning_left_out(work, step, chosen.model),
         )
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fabric.core.frozen import value
 
 
@@ -19,3 +21,14 @@ class TokenParts:
 
 
 NO_PARTS = TokenParts()
+
+KINDS = ("input", "cached", "cache_written", "audio_in", "output", "reasoning", "audio_out")
+"""All kinds that tokens are told apart by: what is left of each side, and its parts."""
+
+
+def by_kind(input_tokens: int, output_tokens: int, parts: TokenParts) -> Mapping[str, int]:
+    """A call's tokens by kind, those that it has; they add up to its input and its output."""
+    of_input, of_output = parts.cached + parts.cache_written + parts.audio_in, parts.reasoning + parts.audio_out
+    found = {kind: getattr(parts, kind, 0) for kind in KINDS}
+    found |= {"input": input_tokens - of_input, "output": output_tokens - of_output}
+    return {kind: tokens for kind, tokens in found.items() if tokens > 0}

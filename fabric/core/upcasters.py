@@ -83,6 +83,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("model_answered", 2): same,
     ("call_streamed", 1): same,
     ("attempt_failed", 5): same,
+    ("model_changed", 3): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -167,7 +168,7 @@ SINCE: Mapping[str, int] = {
     "turn_overdue": 9,
     "person_said": 9,
     "alert_raised": 9,
-    "model_changed": 9,
+    "model_changed": 11,
     "node_retry_scheduled": 4,
     "cap_raised": 3,
     "budget_raised": 4,

@@ -14,7 +14,9 @@ from fabric.runtime.origin import EXCERPT_CHARS
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.run_inputs import DocumentView, documents_of
+from fabric.selectors.run_story import run_story
 from fabric.selectors.runs import EventView, RunView, run_outcome
+from fabric.selectors.token_kinds import part_words
 from fabric.selectors.words import clock, dollars
 
 JSON = Any
@@ -42,6 +44,7 @@ def summary(actor: Actor, run: RunView) -> dict[str, JSON]:
         "reason": run.reason,
         "cost_usd_micros": run.cost_usd_micros,
         "tokens": run.tokens,
+        "tokens_by_kind": dict(run_story(actor, run.id).total.kinds),
         "events": run.last_seq,
     }
 
@@ -87,6 +90,8 @@ def _for_people(command: FabricCommand, actor: Actor, run: RunView) -> None:
     how = f"{run.state}, truncated" if run.truncated else f"{run.state}"
     how = f"{how} after recovery" if run.recovered and run.state is RunState.COMPLETED else how
     reason = f": {run.reason}" if run.reason else ""
-    spent = f"{dollars(run.cost_usd_micros)}, {run.tokens:,} tokens, {run.last_seq} events"
+    parts = part_words(run_story(actor, run.id).total)
+    of_them = f" ({parts})" if parts else ""
+    spent = f"{dollars(run.cost_usd_micros)}, {run.tokens:,} tokens{of_them}, {run.last_seq} events"
     command.stdout.write(f"Run {run.id} {how}{reason} ({spent})")
     command.stdout.flush()

@@ -61,7 +61,7 @@ from fabric.runtime.shares import entries_of, shares_of
 from fabric.runtime.snapshots import Cadence, live_refs, snapshot_of, unsent_refs
 from fabric.runtime.surprises import Surprises
 from fabric.runtime.undecided import Todo, Undecided
-from fabric.runtime.waking import is_late, moves, next_wake
+from fabric.runtime.waking import expires, is_late, moves, next_wake
 
 
 class RunDriver:
@@ -138,7 +138,8 @@ class RunDriver:
             return self._damaged(Damage("input", 0, f"the run cannot start: {todo[0][0].reason}"), claimed)
         owner = OwnerChanged(input_id=f"fence:{claimed.fence}", fence=claimed.fence, incarnation=happening.incarnation)
         todo.insert(0, (owner, ""))
-        if not self._arrivals.format and not is_late(claimed.at, now) and self._overdue(now):
+        unseen = is_late(claimed.at, now) or expires(self.run, now, seen_at=claimed.at)
+        if not self._arrivals.format and not unseen and self._overdue(now):
             todo.append((TimeReached(), ""))
         self._family_full = happening.family_full
         return self._decided(todo, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fabric.core import engine
 from fabric.core.policy import FlowPolicy
+from fabric.core.questions import NEVER_LATE
 from fabric.core.run import Run
 
 LATE_US = 1_000_000
@@ -33,3 +34,14 @@ def is_late(at: int, now: int) -> bool:
     Else a question would expire over an answer that came in time.
     """
     return now - at > LATE_US
+
+
+def expires(run: Run, now: int, *, seen_at: int = -1) -> bool:
+    """Whether a question's time is over ``now`` that was not over at ``seen_at``, when the run's inputs were looked at last (-1: nobody says when)."""
+    asked = (one.fact for one in run.questions.values())
+    return any(fact.item not in NEVER_LATE and seen_at < fact.due_at <= now for fact in asked)
+
+
+def wants_look(at: int, now: int, run: Run) -> bool:
+    """Whether the run's inputs are to be looked at before what is due at ``at`` happens: it happens late, or a question expires with it."""
+    return is_late(at, now) or expires(run, now)

@@ -7,6 +7,7 @@ of headers alone, never of contents. Instants are microseconds since the epoch, 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 
 from fabric.core.actor import Actor
 from fabric.core.envelope import Event, UnknownEvent, from_row
@@ -17,7 +18,7 @@ from fabric.models import Event as EventRow
 from fabric.models import Run as RunRow
 from fabric.selectors.errors import Refused
 from fabric.selectors.story_facts import TELL
-from fabric.selectors.story_parts import Bar, BarEnd, Lane, Said, Span, StageSpan, Tally, Tripped
+from fabric.selectors.story_parts import UNTOLD, Bar, BarEnd, Lane, Said, Span, StageSpan, Tally, Tripped
 from fabric.selectors.story_trips import Fired
 
 US = 1_000_000
@@ -129,15 +130,18 @@ class RunStory:
 
     # -- for the facts -----------------------------------------------------------------------------------------------------
 
-    def _charge(self, step_id: str, bar: Bar | None, tokens: int, cost: int, *, model: str) -> None:
-        self.total.add(tokens, cost)
+    def _charge(
+        self, step_id: str, bar: Bar | None, tokens: int, cost: int, *, model: str, kinds: Mapping[str, int]
+    ) -> None:
+        kinds = kinds if sum(kinds.values()) == tokens else UNTOLD
+        self.total.add(tokens, cost, kinds)
         lane = self.lanes.get(step_id)
         if lane is not None:
-            lane.tally.add(tokens, cost)
-            self.by_stage.setdefault(lane.stage, Tally()).add(tokens, cost)
-            self.by_agent.setdefault(lane.agent, Tally()).add(tokens, cost)
+            lane.tally.add(tokens, cost, kinds)
+            self.by_stage.setdefault(lane.stage, Tally()).add(tokens, cost, kinds)
+            self.by_agent.setdefault(lane.agent, Tally()).add(tokens, cost, kinds)
         if model:
-            self.by_model.setdefault(model, Tally()).add(tokens, cost)
+            self.by_model.setdefault(model, Tally()).add(tokens, cost, kinds)
         if bar is not None:
             bar.tokens, bar.cost_usd_micros = tokens, cost
         if cost:
@@ -158,14 +162,21 @@ class RunStory:
                     kept.append(point)
             self.points = [*kept, self.points[-1]]
 
-    def close(self, command_id: str, became: BarEnd, tokens: int = 0, cost: int = 0) -> None:
+    def close(
+        self,
+        command_id: str,
+        became: BarEnd,
+        tokens: int = 0,
+        cost: int = 0,
+        kinds: Mapping[str, int] = UNTOLD,
+    ) -> None:
         """Ends an attempt, with what it came to."""
         bar = self.open_bars.pop(command_id, None)
         step_id = self.where.get(command_id, "")
         if bar is not None:
             bar.end, bar.became = self.at, became
         model = bar.target if bar is not None and bar.call == "model" else ""
-        self._charge(step_id, bar, tokens, cost, model=model)
+        self._charge(step_id, bar, tokens, cost, model=model, kinds=kinds)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

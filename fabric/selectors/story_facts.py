@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.core.command_ids import epoch_of
 from fabric.core.envelope import Event
 from fabric.core.flow import Stage
+from fabric.core.token_parts import by_kind
 from fabric.selectors.story_parts import Bar, BarEnd, Lane, Said, Span, StageSpan, Tally, Tripped
 from fabric.selectors.story_trips import Fired, margin_name
 
@@ -205,7 +206,8 @@ def _child_answered(story: RunStory, event: Event, fact: Any) -> None:
 @_on("model_answered")
 def _model_answered(story: RunStory, event: Event, fact: Any) -> None:
     became: BarEnd = "failed" if fact.verdict == "rejected" else "done"
-    story.close(fact.command_id, became, fact.input_tokens + fact.output_tokens, fact.cost_usd_micros)
+    kinds = by_kind(fact.input_tokens, fact.output_tokens, fact.parts)
+    story.close(fact.command_id, became, fact.input_tokens + fact.output_tokens, fact.cost_usd_micros, kinds)
     if fact.verdict == "output":
         _done(story, fact.step_id)
     story.where.pop(fact.command_id, None)
@@ -244,8 +246,15 @@ def _done(story: RunStory, step_id: str) -> None:
         lane.end, lane.state, lane.answered = story.at, "done", True
 
 
-@_on("attempt_failed", "attempt_interrupted")
+@_on("attempt_failed")
 def _attempt_failed(story: RunStory, event: Event, fact: Any) -> None:
+    kinds = by_kind(fact.input_tokens, fact.output_tokens, fact.parts)
+    story.failed_attempts += 1
+    story.close(fact.command_id, "failed", fact.charged_tokens, fact.charged_usd_micros, kinds)
+
+
+@_on("attempt_interrupted")
+def _attempt_interrupted(story: RunStory, event: Event, fact: Any) -> None:
     story.failed_attempts += 1
     story.close(fact.command_id, "failed", fact.charged_tokens, fact.charged_usd_micros)
 

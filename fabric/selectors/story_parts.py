@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
+UNTOLD: Mapping[str, int] = MappingProxyType({})
 BarEnd = Literal["open", "done", "failed", "let_go"]
 
 
@@ -80,16 +84,24 @@ class Tally:
     """Child runs that were spawned; their calls are in their own journals."""
     tokens: int = 0
     cost_usd_micros: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Its tokens by kind (``token_parts.KINDS``), as far as the journal tells them apart."""
+
+    @property
+    def untold(self) -> int:
+        """Tokens whose kind is not known: of attempts that are charged their reservation, and of child runs."""
+        return self.tokens - self.kinds.total()
 
     @property
     def any(self) -> bool:
         """Whether there was anything that can cost."""
         return bool(self.calls or self.children)
 
-    def add(self, tokens: int, cost: int) -> None:
+    def add(self, tokens: int, cost: int, kinds: Mapping[str, int] = UNTOLD) -> None:
         """Adds what one attempt or child run came to."""
         self.tokens += tokens
         self.cost_usd_micros += cost
+        self.kinds.update(kinds)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.adapters.gate_evaluators import gate_problems
-from fabric.adapters.providers.prices import price_of
+from fabric.adapters.providers.prices import PRICED_AS, price_of
 from fabric.adapters.tools import registry
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import NOTHING, Permits
@@ -95,8 +95,13 @@ def _prices(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for n, model in enumerate(spec.models):
         if where.price(model) is None:
             named = model.model or (where.default_model if model.provider == "openai" else "") or model.name
-            sentence = f"no price is known for {named!r}, and a model without one is refused; give price"
-            yield Problem(f"models.{n}.price", f"{sentence}, in dollars per million tokens (0 where it costs nothing)")
+            given = model.options.get(PRICED_AS)
+            told = f"{named!r}, priced as {given!r}" if given else repr(named)
+            sentence = f"no price is known for {told}, and a model without one is refused; give price"
+            behind = "" if given else ", or name the model behind it in options.priced_as"
+            yield Problem(
+                f"models.{n}.price", f"{sentence}, in dollars per million tokens (0 where it costs nothing){behind}"
+            )
 
 
 def _cap(spec: FabricSpec, where: Installation) -> Iterator[Problem]:

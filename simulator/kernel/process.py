@@ -40,7 +40,7 @@ from fabric.runtime.happenings import (
 from fabric.runtime.loading import Damage, from_journal, needs_journal, slim
 from fabric.runtime.ports import Batch, Claimed, StoreUnavailable, Written
 from fabric.runtime.quarantine import verdict
-from fabric.runtime.waking import is_late
+from fabric.runtime.waking import wants_look
 from simulator.kernel import damage_checks
 from simulator.kernel.acting import SWEEP_S, Acting
 from simulator.kernel.breakers import VirtualBreakers
@@ -276,7 +276,7 @@ class Process(Acting):
         self._returns.append(Sent(owned, away, given_back=True))
 
     def _due(self, owned: Owned, at: int) -> None:
-        if owned.wake_at == at and is_late(at, self._now_us()):
+        if owned.wake_at == at and wants_look(at, self._now_us(), owned.driver.run):
             self.world.sometimes["woke_late"] += 1
             self._now(self.look)
         self._now(self._wake, owned, at)

@@ -17,6 +17,7 @@ from typing import ClassVar
 from fabric.adapters.providers.errors import Asked, Names, came_in_part, classify, failed
 from fabric.adapters.providers.fitting import fit
 from fabric.adapters.providers.keys import KeyRing, KeysUnreadable, StoredKey, origin_text
+from fabric.adapters.providers.prices import PRICED_AS
 from fabric.adapters.providers.protocols.contract import Answer, Protocol
 from fabric.adapters.providers.settling import meter, settle
 from fabric.adapters.providers.signing import NotSignedIn, SignedIn, SignIn
@@ -65,7 +66,7 @@ class HttpModel(ABC):
     PROTOCOL: ClassVar[Protocol]
     NAMES: ClassVar[Names]
     OPTIONS: ClassVar[frozenset[str]]
-    """``ModelSpec.options`` that the adapter knows."""
+    """``ModelSpec.options`` that the adapter knows, beside ``prices.PRICED_AS``."""
 
     def __init__(
         self,
@@ -256,7 +257,7 @@ class HttpModel(ABC):
         if not model:
             instead = f", or {self.NAMES.model}" if self.NAMES.model else ""
             return f"model {spec.name!r} has no model id; set its `model`{instead}"
-        if unknown := sorted(set(spec.options) - self.OPTIONS):
+        if unknown := sorted(set(spec.options) - self.OPTIONS - {PRICED_AS}):
             return f"model {spec.name!r} has options that this provider does not know: {', '.join(unknown)}"
         if not spec.base_url and origin(url) is None:
             return f"{self.NAMES.url} {url[:200]!r} is no URL; write one like {self.NAMES.example}"

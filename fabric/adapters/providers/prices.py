@@ -18,8 +18,14 @@ from fabric.core.cost import Price
 from fabric.core.spec import ModelSpec
 
 _verified = re.compile(r"verified (?:on|from) (20[0-9]{2}-[0-9]{2}-[0-9]{2})")
-LISTED_TIERS = frozenset({"default", "standard", "standard_only", "on_demand", "flex", "batch"})
+LISTED_TIERS = frozenset({"default", "standard", "standard_only", "on_demand", "on_demand_flex", "flex", "batch"})
 """Values of the option ``service_tier`` that cost at most what the list says: flex and batch cost half. Others, such as priority, need the fabric's price."""
+PAID_AHEAD = frozenset({"scale", "reserved", "provisioned_throughput"})
+"""Tiers that an answer may name whose tokens were paid for beforehand: the listed price is more than they cost."""
+UNSAID = frozenset({"", "auto"})
+"""An answer that names these does not say which tier it was made in."""
+PRICED_AS = "priced_as"
+"""The option that names the model whose listed price counts, where the model's own id is a deployment's or a gateway's name."""
 NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -43,7 +49,7 @@ def price_of(
     """
     if spec.price is not None:
         return spec.price.price()
-    if spec.options.get("service_tier", "default") not in LISTED_TIERS:
+    if not _is_listed(str(spec.options.get("service_tier", "default"))):
         return None
     found = listed(spec, default_model=default_model, default_url=default_url, urls=urls)
     return found.price if found else None
@@ -52,21 +58,39 @@ def price_of(
 def listed(
     spec: ModelSpec, *, default_model: str = "", default_url: str = "", urls: Mapping[str, str] = NOWHERE
 ) -> Listed | None:
-    """What the offline list says of a model, whatever its own price; None: it does not know it. Arguments as of ``price_of``."""
+    """What the offline list says of a model, whatever its own price; None: it does not know it. Arguments as of ``price_of``.
+
+    With the option ``priced_as`` it is what the list says of that model, at the model's address or, where the list does not know that, of its provider.
+    """
     # The operator's model and endpoint are those of the ``openai`` provider.
     own = spec.provider == "openai"
     model, url = (
         spec.model or (default_model if own else ""),
         spec.base_url or (default_url if own else urls.get(spec.provider, "")),
     )
-    if not model:
-        return None
-    usage, now = Usage(input_tokens=1), datetime.now(UTC)
+    named = spec.options.get(PRICED_AS)
+    if isinstance(named, str) and named:
+        return (_looked_up(named, spec.provider, url) if url else None) or _looked_up(named, spec.provider, "")
+    return _looked_up(model, spec.provider, url) if model else None
+
+
+def tier_problem(spec: ModelSpec, tier: str) -> str:
+    """Why an answer's price is in doubt: its service tier is neither listed nor the one that the fabric asks for at a price of its own. Empty: it is not."""
+    named, wanted = tier.casefold(), str(spec.options.get("service_tier", "")).casefold()
+    if named in UNSAID or named in PAID_AHEAD or _is_listed(named) or (spec.price is not None and named == wanted):
+        return ""
+    return f"the endpoint answered in its service tier {tier!r}, whose price is not known: the model's own price is charged"
+
+
+def _is_listed(tier: str) -> bool:
+    return tier.casefold() in LISTED_TIERS
+
+
+def _looked_up(model: str, provider: str, url: str) -> Listed | None:
+    """A model of an address, or without one of a provider."""
+    where = {"provider_api_url": url} if url else {"provider_id": provider}
     try:
-        if url:
-            found = calc_price(usage, model, provider_api_url=url, genai_request_timestamp=now)
-        else:
-            found = calc_price(usage, model, provider_id=spec.provider, genai_request_timestamp=now)
+        found = calc_price(Usage(input_tokens=1), model, genai_request_timestamp=datetime.now(UTC), **where)
     except LookupError:
         return None
     return Listed(_dearest(found.model_price), found.model.context_window)

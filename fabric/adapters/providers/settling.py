@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from fabric.adapters.providers.fitting import compact
+from fabric.adapters.providers.prices import tier_problem
 from fabric.adapters.providers.protocols.contract import Answer, SaidCall
+from fabric.core.frozen import replace
 from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.metering import Metered, metered
 from fabric.core.text import clean, clean_text, parse_json_object
@@ -62,12 +64,14 @@ def meter(request: ModelRequest, answer: Answer) -> Metered:
     prompt = sum(len(message.text.encode("utf-8", "replace")) for message in request.messages)
     if answer.own is not None:
         spoken += len(compact(answer.own).encode("utf-8", "replace"))
-    return metered(
+    charged = metered(
         reported=answer.usage,
         prompt_bytes=prompt,
         answer_bytes=spoken,
         max_output_tokens=request.max_output_tokens,
     )
+    doubts = (charged.problem, tier_problem(request.model, _name(answer.tier)))
+    return replace(charged, problem="; ".join(one for one in doubts if one))
 
 
 def _arguments_text(arguments: JSON) -> str:

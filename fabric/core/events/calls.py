@@ -128,7 +128,7 @@ class ModelAnswered:
     """The model that answered, as its endpoint names it."""
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
-    """Why the endpoint's count of tokens is not believed, and what is charged instead. Empty: it is believed."""
+    """Why the endpoint's count of tokens is not believed or its service tier has no known price, and what is charged. Empty: neither."""
     kind: ClassVar[str] = "model_answered"
     version: ClassVar[int] = 3
 

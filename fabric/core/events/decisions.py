@@ -95,8 +95,10 @@ class ModelChanged:
     """Who approved it; empty: the decision table."""
     weighed: Weighed | None = None
     """What the choice was made on; None: a person put the model in place."""
+    left_out: int = 0
+    """Earlier answers of the step whose reasoning is not sent to it, since only the model that gave it understands it."""
     kind: ClassVar[str] = "model_changed"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)

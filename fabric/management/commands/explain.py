@@ -48,7 +48,7 @@ class Command(FabricCommand):
             for line in self._lines(found.decisions):
                 self.stdout.write(line)
             for one in found.usage_problems:
-                self.stdout.write(f"Tokens, event {one.seq}: {one.says}")
+                self.stdout.write(f"Charge, event {one.seq}: {one.says}")
             for item in open_items:
                 self.stdout.write("\n".join(question(item)))
         if run.erased:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fabric.core.budget_caps import amount_words, cap_words
 from fabric.selectors.display.row import Display, Fact
-from fabric.selectors.words import cut, dollars, duration, step_words, words
+from fabric.selectors.words import count, cut, dollars, duration, step_words, words
 
 JSON = Any
 
@@ -37,7 +37,14 @@ def _alert_raised(fact: Fact) -> str:
 def _model_changed(fact: Fact) -> str:
     why = f"{words(fact['reason'])}, {words(fact['cause'])}" if fact["cause"] else words(fact["reason"])
     by = f", approved by {fact['actor']}" if fact["actor"] else ""
-    return f"{cut(fact['model'])} answers for {cut(fact['agent'])} in place of {cut(fact['before'])} ({why}{by})"
+    return f"{cut(fact['model'])} answers for {cut(fact['agent'])} in place of {cut(fact['before'])} ({why}{by}){_left_out(fact)}"
+
+
+def _left_out(fact: Fact) -> str:
+    answers = fact.get("left_out", 0)
+    if not answers:
+        return ""
+    return f"; the reasoning of {count(answers, 'earlier answer')} is left out, since only the model that gave it understands it"
 
 
 _WAITS = {

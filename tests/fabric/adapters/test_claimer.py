@@ -7,7 +7,12 @@ import pytest
 
 from fabric.adapters.claimer import Claimer, Question
 from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.owned import Revision
 from fabric.runtime.ports import CLAIM_ROWS
+from fabric.runtime.surprises import KIND, scope_of
+from simulator.bench.flow5 import SPEC
+from simulator.kernel.memory_guards import MemoryGuards
+from tests.fabric.adapters.host_scenes import compile_
 from tests.fabric.adapters.writer_scenes import WAIT_S, Gate, owned
 
 
@@ -16,7 +21,7 @@ def ask():
     """A store whose runs are free, and what is found by asking it."""
     store = Gate()
     found = SimpleQueue()
-    ports = SimpleNamespace(store=store, clock=SYSTEM_CLOCK, revision=lambda revision_id: None)
+    ports = SimpleNamespace(store=store, guards=None, clock=SYSTEM_CLOCK, revision=lambda revision_id: None)
     claimer = Claimer(ports, ["default"], found.put)
     claimer.start()
 
@@ -49,3 +54,27 @@ def test_a_full_claim_is_asked_for_again_and_one_with_room_is_not(ask):
     store, asked = ask
     freed(store, 1, 1, 1)
     assert [(len(found.claims), found.more) for found in (asked(2), asked(2))] == [(2, True), (1, False)]
+
+
+def test_claims_come_with_what_their_models_billed_of_late_and_it_is_asked_once_a_second_and_revision():
+    store, found, guards, asked = Gate(), SimpleQueue(), MemoryGuards(SYSTEM_CLOCK), []
+    revision = Revision(compile_(SPEC), {})
+
+    class Counted:
+        def guards(self, keys):
+            asked.append(keys)
+            return guards.guards(keys)
+
+    ports = SimpleNamespace(store=store, guards=Counted(), clock=SYSTEM_CLOCK, revision=lambda revision_id: revision)
+    claimer = Claimer(ports, ["default"], found.put)
+    claimer.start()
+    freed(store, 1, 1)
+    claimer.ask(Question("host-1", 1, inbox=False))
+    first = found.get(timeout=WAIT_S)
+    scope = scope_of(first.claims[0].fabric_id, revision.compiled.revision)
+    assert (first.billed, asked) == ({}, [[(scope, KIND)]])
+    assert guards.change(scope, KIND, generation=0, state="{}")
+    claimer.ask(Question("host-1", 1, inbox=False))
+    assert found.get(timeout=WAIT_S).billed == {}
+    claimer.stop()
+    assert len(asked) == 1

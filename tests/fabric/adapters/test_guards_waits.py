@@ -1,4 +1,4 @@
-"""What endpoints told one process to wait: an instant that stays where it is, however late the others hear of it."""
+"""What endpoints told one process to wait: an instant that stays where it is, however late the others hear of it. And rows that processes write together."""
 
 import pytest
 
@@ -79,3 +79,25 @@ def test_what_was_told_in_a_generation_that_is_over_counts_and_what_came_clean_i
     assert left_s(process.guards.row(*KEY)) == 30
     process.guards.count(told(0, reset=True))
     assert left_s(process.guards.row(*KEY)) == 30
+
+
+def test_a_row_is_merged_with_what_others_changed_meanwhile(process):
+    other = Process(process.clock, process.store)
+    states = []
+
+    def mine(state):
+        states.append(state)
+        if len(states) == 1:
+            other.guards.merge(*KEY, lambda seen: f"{seen}b")
+            other.turn()
+        return f"{state}a"
+
+    process.store.failures = [StoreUnavailable("away")]
+    process.guards.merge(*KEY, mine)
+    assert process.turn() == AWAY_S
+    process.turn()
+    assert states == ["", "b"]
+    assert process.seen().state == "ba"
+    process.guards.merge(*KEY, lambda state: state)
+    process.turn()
+    assert process.seen().generation == 2

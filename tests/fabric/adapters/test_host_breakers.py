@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from fabric.core.breaker.table import Happened, Standing, after, decoded, encoded
+from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed
 from fabric.core.taxonomy import Cause, Tier
 from simulator.bench.flow5 import SPEC
@@ -265,3 +266,31 @@ def test_a_stand_in_that_another_host_knows_to_be_away_is_not_asked(site):
     assert site.outcome(run) == "completed"
     assert {fact["model"] for fact in site.facts(run, "model_changed")} == {"far"}
     assert {tuple(fact["shut"]) for fact in site.facts(run, "attempt_failed")} == {("near",)}
+
+
+SPIKE = 300_000
+
+
+def spiking(request):
+    return replace(said(request), cost_usd_micros=SPIKE)
+
+
+def reserved(site, run):
+    return [fact["reserved_usd_micros"] for fact in site.facts(run, "call_issued")]
+
+
+def test_what_a_model_billed_above_its_reservation_under_one_host_every_host_reserves_from_then_on(site):
+    first, run = site.host(site.agents(spiking)), site.create()
+    first.offer()
+    site.until_released(run)
+    assert reserved(site, run)[0] < SPIKE
+    first.stop()
+    late = site.create()
+    site.host(site.agents()).offer()
+    site.until_released(late)
+    assert set(reserved(site, late)) == {SPIKE}
+    site.spec = policy(budget={"run_usd_micros": 9_999_999}, retry=RETRY, breakers=[breaker()])
+    other = site.create()
+    site.host(site.agents()).offer()
+    site.until_released(other)
+    assert max(reserved(site, other)) < SPIKE  # Another revision: its models may be others.

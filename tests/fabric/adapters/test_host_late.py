@@ -4,6 +4,7 @@ import pytest
 
 from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.timers import LateTimers, Timers
+from fabric.core.run import Run
 from fabric.runtime.ports import StoreUnavailable
 from fabric.runtime.waking import LATE_US
 from tests.fabric.adapters.host_scenes import Site, Watched, cancel, overloaded_once, policy, settled
@@ -96,11 +97,11 @@ def test_a_late_timer_waits_for_as_long_as_the_inbox_cannot_be_read(site):
 def test_a_look_that_began_before_the_timer_fired_is_not_enough():
     timers = Timers()
     late = LateTimers(timers)
-    assert late.holds(0, "run", 2 * LATE_US)
+    assert late.holds(0, Run("run"), 2 * LATE_US)
     late.heard(2 * LATE_US - 1)
     assert timers.next_at() is None
     late.heard(2 * LATE_US)
     assert list(timers.due(HOUR_US)) == [(0, "run")]
-    assert not late.holds(0, "run", 3 * LATE_US)
+    assert not late.holds(0, Run("run"), 3 * LATE_US)
     late.heard(4 * LATE_US)
-    assert late.holds(0, "run", 4 * LATE_US), "the next one that is late waits for a look of its own"
+    assert late.holds(0, Run("run"), 4 * LATE_US), "the next one that is late waits for a look of its own"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -78,6 +79,32 @@ def test_a_bill_is_forgotten_after_an_hour():
     assert surprises.dearest(key, LATELY_US).usd_micros == 0
     surprises.add(key, budget.billed_above(10, 10, 100, 5), LATELY_US)
     assert surprises.dearest(key, LATELY_US).usd_micros == 100
+
+
+def told_of():
+    """Two processes and the row that they share."""
+    rows = {}
+
+    def tell(scope, merged):
+        rows[scope] = merged(rows.get(scope, ""))
+
+    return rows, Surprises(tell), Surprises(tell)
+
+
+def test_what_one_process_was_billed_another_learns_from_the_row_they_share_and_forgets_by_the_same_hour():
+    rows, mine, theirs = told_of()
+    mine.add(("fabric revision", "small"), budget.billed_above(10, 10, 500, 5), 7)
+    theirs.add(("fabric revision", "large"), budget.billed_above(10, 10, 5, 500), 7)
+    theirs.add(("fabric revision", "small"), budget.billed_above(10, 10, 400, 50), 8)
+    fresh = Surprises()
+    fresh.learn("fabric revision", rows["fabric revision"])
+    assert fresh.dearest(("fabric revision", "small"), 9) == budget.Billed(500, 50, 10, 10)
+    assert fresh.dearest(("fabric revision", "large"), 9) == budget.Billed(0, 500, 0, 10)
+    assert fresh.dearest(("fabric revision", "small"), LATELY_US + 8).usd_micros == 0
+    mine.add(("fabric revision", "small"), budget.billed_above(10, 10, 100, 5), 2 * LATELY_US)
+    assert list(json.loads(rows["fabric revision"])) == ["small"]
+    fresh.learn("fabric revision", rows["fabric revision"])
+    assert fresh.dearest(("fabric revision", "small"), 2 * LATELY_US).usd_micros == 100
 
 
 # -- answers that are refused ------------------------------------------------------------------------------------------

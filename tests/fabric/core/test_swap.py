@@ -9,12 +9,13 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.cost import Price
 from fabric.core.flow import RunState
+from fabric.core.inputs import ToolCall
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime.snapshots import restored, snapshot_of
 from tests.fabric.core.fabrics import tree
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.scripts import HANGS, Script, asks, call, fails, gives, summary
+from tests.fabric.core.scripts import HANGS, Script, asks, call, fails, gives, say, summary
 from tests.fabric.core.test_ladder import cell, skips
 
 JSON = Any
@@ -130,6 +131,26 @@ def test_who_was_asked_before_may_be_asked_by_a_later_call():
     spec = fabric(OTHER, THIRD, fallbacks=("other", "third"), table=table)
     world = ran(spec, {**script, "look": gives()}, prices=PRICES)
     assert asked(world) == ["small", "other", "third", "third", "other"]
+
+
+def thinks(text: str = "", *calls: Any) -> Any:
+    return say(text, *calls, own={"protocol": "chat", "parts": {"reasoning_content": "Hm."}})
+
+
+def test_each_takeover_says_how_many_answers_keep_their_reasoning_to_themselves():
+    table = cell("provider_failure", ("fallback_model", 2), "surface")
+    spec = fabric(OTHER, THIRD, fallbacks=("other", "third"), table=table)
+    signed = ToolCall(call_id="signed", tool="look", args={"q": "y"}, own={"thought_signature": "s"})
+    answers = [thinks("", call(q="x")), asks(signed), asks(call(q="z")), DOWN]
+    script = by_model(small=answers, other=[thinks("", call(q="w")), DOWN], third=summary())
+    world = ran(spec, {**script, "look": [gives(f"result {n}") for n in range(9)]}, prices=PRICES)
+    assert [(one.model, one.left_out) for one in world.of(ev.ModelChanged)] == [("other", 2), ("third", 3)]
+    script = by_model(small=DOWN, other=[thinks("", call(q="x")), DOWN, summary()], third=[asks(call(q="y")), DOWN])
+    spec = fabric(
+        OTHER, THIRD, fallbacks=("other", "third"), table=cell("provider_failure", ("fallback_model", 3), "surface")
+    )
+    back = ran(spec, {**script, "look": [gives(f"result {n}") for n in range(9)]}, prices=PRICES)
+    assert [(one.model, one.left_out) for one in back.of(ev.ModelChanged)] == [("other", 0), ("third", 1), ("other", 0)]
 
 
 @pytest.mark.parametrize("cause", NEVER)

@@ -11,6 +11,7 @@ from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.run_margins import margins_of, spend_rate
 from fabric.selectors.run_story import RunStory
 from tests.fabric.core.harness import ran
+from tests.fabric.core.scripts import call, say
 from tests.fabric.core.spenders import CHEAP, spender
 
 
@@ -43,6 +44,14 @@ def test_the_events_say_it_in_words():
     words = told(ran(*spender(cheaper="thrifty"), tier=Tier.BATCH, prices=CHEAP))
     assert words["alert_raised"].startswith("cost velocity, and the answer is cheaper model: run spends too fast")
     assert words["model_changed"] == "thrifty answers for worker in place of small (cheaper model)"
+    fabric, script = spender(cheaper="thrifty")
+    thought = say(
+        "", call(q="first"), input_tokens=860, own={"protocol": "chat", "parts": {"reasoning_content": "Hm."}}
+    )
+    told_apart = told(ran(fabric, {**script, "worker": [thought, *script["worker"]]}, tier=Tier.BATCH, prices=CHEAP))
+    assert told_apart["model_changed"].endswith(
+        "(cheaper model); the reasoning of 1 earlier answer is left out, since only the model that gave it understands it"
+    )
     capped = ran(*spender(), tier=Tier.HIGH_STAKES).decide(cap_usd_micros=1_000_000).go()
     assert told(capped)["cap_raised"] == "bob raised it from $0.06 to $1.00"
 

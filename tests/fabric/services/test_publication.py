@@ -319,6 +319,18 @@ def test_a_vendor_s_model_behind_a_gateway_wants_a_price():
     assert "no price is known for 'claude-opus-4-8'" in sentence
 
 
+def test_a_deployment_without_a_known_price_is_told_how_its_price_is_found():
+    def sentence(**options):
+        spec = small(models=[model(provider="azure", model="sales-bot", price=None, options=options)])
+        return told(spec)
+
+    ((path, said),) = sentence()
+    assert path == "models.0.price"
+    assert said.endswith("or name the model behind it in options.priced_as")
+    assert "'sales-bot', priced as 'no-such'" in sentence(priced_as="no-such")[0][1]
+    assert sentence(priced_as="gpt-4o") == []
+
+
 def test_what_is_used_nowhere_is_warned_about():
     tree = fabric_read(SMALL).spec.model_dump(mode="json", by_alias=True)
     tree["agents"].append({"name": "idler", "model": "spare", "instructions": "Wait.", "tools": ["calculator"]})

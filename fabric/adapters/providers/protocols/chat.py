@@ -19,6 +19,7 @@ from fabric.adapters.providers.protocols.contract import (
     malformed_event,
     own_fields,
     text_of,
+    tier_of,
 )
 from fabric.core.metering import Reported, whole
 from fabric.runtime.call_ports import ModelRequest, ToolOffer
@@ -97,6 +98,7 @@ class Chat(Protocol):
             model=text_of(value.get("model")),
             usage=reported(value.get("usage")),
             own=own or None,
+            tier=tier_of(value),
         )
 
     def assembly(self) -> Assembly:
@@ -240,7 +242,7 @@ class _Assembly(Assembly):
 
     def take(self, event: dict[str, JSON]) -> None:
         """A chunk; the last may have no choices and the usage."""
-        self._top |= {name: event[name] for name in ("model", "usage") if event.get(name) is not None}
+        self._top |= {name: event[name] for name in ("model", "usage", "service_tier") if event.get(name) is not None}
         choices = event.get("choices")
         if not isinstance(choices, list | None):
             raise malformed_event()

@@ -46,6 +46,14 @@ FINISHES: Mapping[str, Finish] = {
 """Why an answer ended, in small letters. Every other word says that the model was done."""
 
 UNREPORTED = Reported()
+TIER_FIELDS = (
+    ("service_tier",),  # OpenAI, Azure
+    ("usage", "service_tier"),  # Anthropic
+    ("serviceTier", "type"),  # Bedrock
+    ("usageMetadata", "serviceTier"),  # Gemini
+    ("usageMetadata", "trafficType"),  # Vertex
+)
+"""Where a body names the service tier that it was made in."""
 _own_name = re.compile(r"reason|think|thought|signature|encrypt|extra_content|provider_specific", re.IGNORECASE)
 
 
@@ -69,6 +77,8 @@ class Answer:
     model: str = ""
     usage: Reported = UNREPORTED
     own: JSON = None
+    tier: str = ""
+    """The service tier that it was made in, as its provider names it; empty: it does not say."""
 
 
 class Assembly(ABC):
@@ -141,6 +151,17 @@ class Protocol(ABC):
 def finish_of(said: JSON) -> Finish:
     """Why an answer ended, from its provider's word."""
     return FINISHES.get(said.lower(), "stop") if isinstance(said, str) else "stop"
+
+
+def tier_of(value: Mapping[str, JSON]) -> str:
+    """The service tier that a body names; see ``TIER_FIELDS``."""
+    for path in TIER_FIELDS:
+        found: JSON = value
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, str) and found:
+            return found
+    return ""
 
 
 def text_of(value: JSON) -> str:

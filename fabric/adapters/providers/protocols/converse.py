@@ -17,6 +17,7 @@ from fabric.adapters.providers.protocols.contract import (
     id_of,
     malformed_event,
     text_of,
+    tier_of,
 )
 from fabric.adapters.providers.protocols.messages_api import close_schema, in_order
 from fabric.core.metering import Reported, whole
@@ -72,6 +73,7 @@ class Converse(Protocol):
             model=_invoked(value.get("trace")),
             usage=reported(value.get("usage")),
             own=_own(blocks),
+            tier=tier_of(value),
         )
 
     def assembly(self) -> Assembly:

@@ -17,6 +17,7 @@ from fabric.adapters.providers.protocols.contract import (
     id_of,
     malformed_event,
     text_of,
+    tier_of,
 )
 from fabric.core.metering import Reported, whole
 from fabric.runtime.call_ports import ModelRequest
@@ -73,14 +74,15 @@ class GenerateContent(Protocol):
     def read(self, value: dict[str, JSON]) -> Answer:
         """The first candidate."""
         model, usage = text_of(value.get("modelVersion")), reported(value.get("usageMetadata"))
+        tier = tier_of(value)
         first = next(iter(dicts(value.get("candidates"))), None)
         if first is None:
-            return Answer(finish="content_filter", model=model, usage=usage)
+            return Answer(finish="content_filter", model=model, usage=usage, tier=tier)
         parts = _parts(first)
         texts = [text_of(part.get("text")) for part in parts if not part.get("thought")]
         calls = [_call(part) for part in parts if isinstance(part.get("functionCall"), dict)]
         own = _own(parts)
-        return Answer("".join(texts), calls, finish_of(first.get("finishReason")), model, usage, own)
+        return Answer("".join(texts), calls, finish_of(first.get("finishReason")), model, usage, own, tier)
 
     def assembly(self) -> Assembly:
         """Begins to put a stream together."""

@@ -18,6 +18,7 @@ from fabric.adapters.providers.protocols.contract import (
     id_of,
     malformed_event,
     text_of,
+    tier_of,
 )
 from fabric.core.metering import Reported, whole
 from fabric.runtime.call_ports import ModelRequest
@@ -92,6 +93,7 @@ class MessagesApi(Protocol):
             model=text_of(value.get("model")),
             usage=reported(value.get("usage")),
             own=_own(blocks),
+            tier=tier_of(value),
         )
 
     def assembly(self) -> Assembly:

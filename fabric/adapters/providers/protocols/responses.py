@@ -20,6 +20,7 @@ from fabric.adapters.providers.protocols.contract import (
     id_of,
     malformed_event,
     text_of,
+    tier_of,
 )
 from fabric.adapters.providers.protocols.messages_api import in_order
 from fabric.runtime.call_ports import ModelRequest
@@ -94,6 +95,7 @@ class Responses(Protocol):
             model=text_of(value.get("model")),
             usage=reported(value.get("usage")),
             own=_own(items, id_of(value.get("id")) if value.get("store") is True else ""),
+            tier=tier_of(value),
         )
 
     def assembly(self) -> Assembly:

@@ -1,6 +1,6 @@
 import pytest
 
-from fabric.adapters.providers.prices import price_of
+from fabric.adapters.providers.prices import price_of, tier_problem
 from fabric.core.cost import Price
 from fabric.core.spec import ModelSpec
 from fabric.core.spec_price import ModelPrice
@@ -86,3 +86,43 @@ def test_behind_the_operator_s_gateway_nobody_knows_what_they_cost():
 
 def test_without_a_model_of_their_own_they_have_no_price():
     assert price_of(ModelSpec(name="main", provider="anthropic"), default_model="gpt-4o-mini", urls=VENDORS) is None
+
+
+def test_a_deployment_costs_what_the_model_behind_it_costs_where_the_fabric_names_that():
+    named = {"options": {"priced_as": "gpt-4o"}}
+    listed = price_of(ModelSpec(name="main", provider="azure", model="gpt-4o"))
+    assert listed is not None
+    assert price_of(ModelSpec(name="main", provider="azure", model="sales-bot")) is None
+    for url in ("", "https://sales.openai.azure.com", "https://gateway.example.org/v1"):
+        assert price_of(ModelSpec(name="main", provider="azure", model="sales-bot", base_url=url, **named)) == listed
+    assert price_of(ModelSpec(name="main", provider="azure", **named)) == listed
+    unknown = ModelSpec(name="main", provider="azure", model="gpt-4o", options={"priced_as": "no-such-model"})
+    assert price_of(unknown) is None
+
+
+OWN = ModelPrice(input_usd_per_mtok="1", output_usd_per_mtok="2")
+
+
+@pytest.mark.parametrize(
+    ("tier", "wanted", "price", "doubted"),
+    [
+        ("", None, None, False),
+        ("auto", None, None, False),
+        *(
+            (tier, None, None, False)
+            for tier in ("default", "standard", "Flex", "batch", "ON_DEMAND", "ON_DEMAND_FLEX")
+        ),
+        *((tier, None, None, False) for tier in ("scale", "reserved", "PROVISIONED_THROUGHPUT")),
+        ("priority", None, None, True),
+        ("priority", None, OWN, True),
+        ("priority", "auto", OWN, True),
+        ("priority", "priority", OWN, False),
+        ("Turbo", None, None, True),
+    ],
+)
+def test_an_answers_tier_without_a_known_price_is_said(tier, wanted, price, doubted):
+    options = {} if wanted is None else {"service_tier": wanted}
+    said = tier_problem(ModelSpec(name="main", model="gpt-4o", price=price, options=options), tier)
+    assert bool(said) == doubted
+    if doubted:
+        assert said.startswith(f"the endpoint answered in its service tier {tier!r}, whose price is not known")

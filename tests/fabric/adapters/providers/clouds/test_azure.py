@@ -85,3 +85,9 @@ def test_events_of_the_filter_within_a_stream_say_nothing():
     more = {"spec": {"options": {"stream": True}}, "tools": (TOOL,), "streamed": [].append}
     result, _ = AZURE.ask(Step(content_type=STREAM_TYPE, pieces=pieces), **more)
     assert (result.text, [call.args for call in result.calls]) == ("I look.", [{"at": "here"}])
+
+
+def test_the_model_behind_a_deployment_is_the_price_list_s_business_and_is_not_sent():
+    result, (sent,) = AZURE.ask(AZURE.answer("hi"), spec={"options": {"priced_as": "gpt-4o"}})
+    assert result.text == "hi"
+    assert "priced_as" not in str(sent.body)
