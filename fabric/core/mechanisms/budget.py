@@ -227,7 +227,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
             return Trip(NAME, Cause.BUDGET_GATE, Evidence(cap, used + worst, unit, scope, details=details), message)
     worst_usd, shares = proposal.worst_usd_micros, view.shares
     refused = shares.refusal(worst_usd) if shares is not None and worst_usd else None
-    return PASS if refused is None else _not_granted(refused, proposal)
+    return PASS if refused is None else _not_granted(refused, proposal, _surprise(state, proposal, view))
 
 
 def _surprise(state: State, proposal: Proposal, view: View) -> Billed:
@@ -274,12 +274,13 @@ SHARED: Mapping[str, str] = {
 """Shared budgets in words, by the kind of their scope; total by test."""
 
 
-def _not_granted(refused: Refusal, proposal: Proposal) -> Trip:
-    """A shared budget will not give it; where that stood is copied into the evidence, since it moves on."""
+def _not_granted(refused: Refusal, proposal: Proposal, seen: Billed) -> Trip:
+    """A shared budget will not give it; where that stood is copied into the evidence, since it moves on. ``seen``: what its model billed of late."""
     worst = proposal.worst_usd_micros or 0
     kind, used = refused.scope.partition(":")[0], refused.spent + refused.granted
     details: dict[str, Any] = {"worst_case": worst, "target": proposal.target, "budget": refused.scope}
     details |= {"spent": refused.spent, "granted": refused.granted, "asked_at": refused.asked_at}
+    details |= _told(seen, proposal, "usd_micros")
     left = refused.unasked or (
         f"{amount_words(max(0, refused.cap - used), 'usd_micros')} of {amount_words(refused.cap, 'usd_micros')} is left "
         f"(spent {amount_words(refused.spent, 'usd_micros')}, held by workers {amount_words(refused.granted, 'usd_micros')})"

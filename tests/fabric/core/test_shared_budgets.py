@@ -35,7 +35,10 @@ def world(fabric, till, script=None, **changed):
 
 def test_every_scope_has_words_and_whatever_the_ledger_settles_is_settled_in_the_grants():
     assert set(budget.SHARED) == {FABRIC, SESSION, WORKSPACE}
-    begins, free = {"call_issued", "lineage_pinned", "cap_raised", "budget_raised"}, {"tool_answered"}
+    begins, free = (
+        {"call_issued", "lineage_pinned", "cap_raised", "budget_raised"},
+        {"tool_answered", "input_requested"},
+    )
     of_children = {"child_spawned", "child_answered"}  # Each child settles its own calls.
     blindly = {"run_ended"}  # Settles what only a run that was never folded leaves open (``runtime/quarantine.py``).
     assert set(SETTLES) == budget.OBSERVES - begins - free - of_children - blindly
