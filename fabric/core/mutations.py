@@ -154,13 +154,14 @@ def settle(
 
 def late(work: Work, given: ModelReplied | ToolFinished | CallFailed) -> None:
     """A result of a call that nobody waits for any more: as data it is ignored, but it says what became of the mutation."""
-    if isinstance(given, ModelReplied) or by_command(work.run.saga, given.command_id) is None:
+    mutation = by_command(work.run.saga, given.command_id)
+    if isinstance(given, ModelReplied) or mutation is None:
         return
     match outcome_of(given):
         case Outcome.ANSWERED | Outcome.LATE:
             result = {"result": given.result} if isinstance(given, ToolFinished) else None
             settle(work, given.command_id, Outcome.LATE, reason="its result came late", result=result)
-        case Outcome.REJECTED:
+        case Outcome.REJECTED if given.attempt == mutation.attempt:  # It says nothing of a later attempt.
             settle(work, given.command_id, Outcome.REJECTED, reason="it turned out late that it was not done")
 
 
