@@ -112,8 +112,12 @@ def _work(actor: Actor, run: RunView) -> tuple[dict[str, object], tuple[str, ...
     given, notes = run_inputs(actor, run.id), []
     if given.text is None:
         notes.append("the request was erased: another one is asked")
-    kept = list(Attachment.objects.filter(run_id=run.id).order_by("position").values_list("name", "text", "bytes"))
-    documents = [{"name": name, "text": text} for name, text, size in kept if text or not size]
+    kept = list(
+        Attachment.objects.filter(run_id=run.id).order_by("position").values_list("name", "text", "bytes", "origin")
+    )
+    documents = [
+        {"name": name, "text": text, "origin": origin} for name, text, size, origin in kept if text or not size
+    ]
     if len(documents) < len(kept):
         notes.append("the text of its documents was erased: they are left out")
     if sum(len(one["text"].encode()) for one in documents) > BYTES_MAX // 2:

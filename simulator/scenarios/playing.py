@@ -181,7 +181,7 @@ def prepared(spec: FabricSpec, scenario: Scenario, overrides: Mapping[str, Scala
 def work_of(scenario: Scenario) -> Work:
     """What its runs are asked, and on how many workers."""
     given = scenario.workload
-    documents = tuple(Document(one.name, one.text) for one in given.documents) or DOCUMENTS
+    documents = tuple(Document(one.name, one.text, one.origin) for one in given.documents) or DOCUMENTS
     return Work(given.request, documents, PROCESSES)
 
 

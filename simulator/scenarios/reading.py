@@ -185,7 +185,10 @@ def dump(scenario: Scenario) -> str:
     if scenario.contributions:
         blocks.append(["[contributions]", *pairs_written(scenario.contributions)])
     blocks.append(["[workload]", *pairs_written({"request": scenario.workload.request})])
-    blocks += [["[[workload.documents]]", *pairs_written(one.model_dump())] for one in scenario.workload.documents]
+    blocks += [
+        ["[[workload.documents]]", *pairs_written(one.model_dump(exclude_defaults=True))]
+        for one in scenario.workload.documents
+    ]
     if scenario.parameters:
         blocks.append(["[parameters]", *pairs_written(scenario.parameters)])
     blocks += [["[[disturbance]]", *pairs_written({"fault": one.fault, **one.values})] for one in scenario.disturbance]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
 
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.runtime.origin import origin_of
 from simulator.scenarios.catalogue import Fault, Refused, fault_named, parameters_of
 from simulator.scenarios.parameters import Parameters
 from simulator.scenarios.probes import PROBES, Checked, Observed, checked
@@ -35,6 +36,17 @@ class Attached(_Part):
 
     name: Line
     text: str
+    origin: str = ""
+    """The file that a captured run's document was read from, as its run keeps it; empty: it was given as text."""
+
+    @field_validator("origin")
+    @classmethod
+    def _as_kept(cls, value: str) -> str:
+        try:
+            origin_of(value)
+        except (ValueError, TypeError, KeyError):
+            raise ValueError("is no origin as a captured scenario has it; leave it out") from None
+        return value
 
 
 class Workload(_Part):

@@ -63,7 +63,7 @@ def _paged(body: str, notes: str) -> Reading:
     pages = body.split(_BREAK)
     if len(pages) == 1:
         written.add(body.strip())
-        told: tuple[str, ...] = ("its pages are not known, because no page breaks are saved in it",)
+        told: tuple[str, ...] = ("its pages are not known, because where its pages end is not saved in it",)
     else:
         for number, page in enumerate(pages, start=1):
             written.add(f"[page {number}]\n{page.strip()}\n")

@@ -12,6 +12,7 @@ from fabric.core.envelope import verify_chain
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.frozen import replace
 from fabric.core.taxonomy import Tier
+from fabric.runtime.origin import origin_from
 from fabric.runtime.ports import Document, Head, Withdrawn, Written
 from tests.fabric.adapters.journal_worlds import Journal, new_run
 
@@ -36,7 +37,8 @@ def owned(world, *, name="host-1", runs=1, **changed):
 
 
 def test_a_run_is_created_with_its_first_input_and_its_documents(world):
-    documents = (Document("b.md", "second"), Document("a.md", "Grüße, 世界"))
+    origin = origin_from("PDF", b"file", "Grüße, 世界", ("no text on page 4",)).as_json()
+    documents = (Document("b.md", "second"), Document("a.md", "Grüße, 世界", origin))
     run = new_run(tier=Tier.HIGH_STAKES, seed=2**62, documents=documents)
     assert world.store.create(run) == (run.run_id, True)
     world.store.register("host-1", lease_s=LEASE_S)

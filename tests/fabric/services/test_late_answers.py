@@ -73,6 +73,13 @@ def test_every_answer_is_refused_where_it_is_taken(asked, item, verb):
     assert not Inbox.objects.filter(input_id__startswith="decision:").exists()
 
 
+@pytest.mark.parametrize("chars", [0, 7])
+def test_too_short_a_digest_names_nothing_and_is_said_before_the_time_is(asked, item, chars):
+    refusal = refused(escalation_decide, **asked, digest=item.digest[:chars], verb="approve")
+    assert (refusal.code, refusal.field) == ("invalid", "digest")
+    assert "or at least its first 8 characters" in refusal.message
+
+
 def test_several_at_one_go_are_each_refused(store, nudge, actor, item):
     another = replace(item, digest="0" * 32)
     results = escalations_decide(

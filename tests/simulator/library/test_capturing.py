@@ -6,15 +6,18 @@ import pytest
 
 from fabric.core.envelope import Row
 from fabric.core.flow import RunState
+from fabric.core.frozen import replace
 from fabric.core.taxonomy import FailureType
 from fabric.models import Attachment, AuditLine, Event, Run
+from fabric.runtime.origin import origin_from
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_spec
 from fabric.services.fabrics import fabric_publish
 from simulator.drills.observed import journaled
 from simulator.library.capturing import scenario_capture
 from simulator.library.selectors import scenario_get
-from simulator.scenarios.playing import play
+from simulator.scenarios.playing import play, work_of
+from simulator.scenarios.reading import Unreadable, read
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, SPARED, SPARED_STRICT, ran
 from tests.simulator.library.test_scenario_command import scenario
 
@@ -112,6 +115,18 @@ def test_a_run_that_met_nothing_has_nothing_to_repeat(actor, small, stranger):
     with pytest.raises(Refused) as refused:
         scenario_capture(actor=stranger, run_id=run.id)
     assert refused.value.code == "not_found"
+
+
+def test_a_document_keeps_the_file_that_it_was_read_from(actor):
+    fabric = fabric_publish(actor=actor, source=FAILING["doubtful"]).name
+    origin = origin_from("PDF", b"the file", NOTES.text, ("no text on page 4",)).as_json()
+    run = ran(actor, fabric, documents=(replace(NOTES, origin=origin),))
+    found = scenario_capture(actor=actor, run_id=run.id)
+    assert [one.origin for one in found.view.readable().workload.documents] == [origin]
+    assert [one.origin for one in work_of(found.view.readable()).documents] == [origin]
+    torn = found.view.source.replace("sha256", "sha")
+    with pytest.raises(Unreadable, match="is no origin as a captured scenario has it"):
+        read(torn)
 
 
 def test_documents_that_were_erased_are_said(actor):

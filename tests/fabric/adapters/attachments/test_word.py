@@ -15,7 +15,7 @@ def test_paragraphs_and_tables_stand_in_their_order():
     found = read(files.word("Before.", [["Item", "Cost"], ["Rent", "1,200"]], "After."))
     assert found.kind == "Word document"
     assert found.text.split("\n") == ["Before.", "Item | Cost", "Rent | 1,200", "", "After."]
-    assert found.notes == ("its pages are not known, because no page breaks are saved in it",)
+    assert found.notes == ("its pages are not known, because where its pages end is not saved in it",)
 
 
 def test_pages_are_as_word_last_laid_them_out():
