@@ -60,8 +60,8 @@ def waiting(installation: Installation) -> dict[str, Any]:
 
 
 def asking(installation: Installation) -> dict[str, Any]:
-    """A run that waits with its payment: its question, as `run --json` says it."""
-    done = installation.command("run", "paying", "--input", "Pay the invoice.", "--json")
+    """A run that waits with its payment, in the tier in which a person has a day: its question, as `run --json` says it."""
+    done = installation.command("run", "paying", "--tier", "batch", "--input", "Pay the invoice.", "--json")
     assert done.returncode == 3, done.stderr
     (question,) = last(done)["questions"]
     return {**question, "said": done.stderr}

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from fabric.core.spec import ModelSpec
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer
 
-One, Said = TypeVar("One"), TypeVar("Said")
+One = TypeVar("One")
+Said = TypeVar("Said")
 KEY = "sk-test-0123456789abcdefghij"
 TOOL = ToolOffer(
     name="look", description="Looks.", parameters={"type": "object", "properties": {"at": {"type": "string"}}}
