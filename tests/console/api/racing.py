@@ -119,6 +119,7 @@ def unread_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> A
                 nudge=NullNudge(),
                 actor=replace(race.actor, name=f"person-{n}"),
                 escalation_id=question.id,
+                digest=question.digest,
                 verb=("approve", "reject")[n % 2],
                 message="No.",
             )
