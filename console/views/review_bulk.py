@@ -18,6 +18,8 @@ from fabric.core.taxonomy import Tier
 from fabric.selectors.asked_about import AskedAbout, asked_about
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalations_named
+from fabric.selectors.review_lateness import is_over, too_late
+from fabric.selectors.store_time import store_now
 from fabric.services.bulk_decisions import BULK_MAX, VERBS, BulkItem, escalations_decide
 
 
@@ -29,6 +31,14 @@ class Shown:
     about: AskedAbout
     changed: bool
     """Whether it asks about something else than when it was picked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """One of them that takes no answer any more."""
+
+    question: EscalationView
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +57,20 @@ def together(request: HttpRequest) -> HttpResponse:
     picked = _picked(request.POST.getlist("item"))
     digests = {one.escalation_id: one.digest for one in picked}
     items = escalations_named(actor, list(digests))
-    problem = bulk_problem(items)
+    left_out = _left_out(items)
+    closed = {one.question.id for one in left_out}
+    waiting = [item for item in items if item.id not in closed]
+    # What closes while somebody reads takes nothing from the others: each gets its own result.
+    sure = bool(request.POST.get("sure"))
+    problem = bulk_problem(items if sure else waiting, left_out)
     known = {
-        "items": [Shown(item, asked_about(item), item.digest != digests[item.id]) for item in items],
-        "first": items[0] if items else None,
+        "items": [Shown(item, asked_about(item), item.digest != digests[item.id]) for item in waiting],
+        "left_out": left_out,
+        "first": waiting[0] if waiting else None,
         "problem": sentence(problem) if problem else "",
-        "verbs": _verbs(items),
+        "verbs": _verbs(waiting),
     }
-    if problem or not request.POST.get("sure"):
+    if problem or not sure:
         return render(request, "reviews/bulk.html", known, status=422 if problem else 200)
     verb, message = request.POST.get("verb", ""), request.POST.get("message", "").strip()
     wrong = _wrong(items, verb, message)
@@ -81,12 +97,19 @@ def together(request: HttpRequest) -> HttpResponse:
     )
 
 
-def bulk_problem(items: Sequence[EscalationView]) -> str:
+def _left_out(items: Sequence[EscalationView]) -> list[LeftOut]:
+    """Those that are closed, and those whose time is over, each with its reason."""
+    now = store_now()
+    late = [LeftOut(item, sentence(too_late(item))) for item in items if is_over(item, now)]
+    return [LeftOut(item, "It is answered already.") for item in items if not item.open] + late
+
+
+def bulk_problem(items: Sequence[EscalationView], left_out: Sequence[LeftOut] = ()) -> str:
     """Why those questions cannot be answered together, said before anybody writes an answer; empty when they can. The service asks again."""
+    if not items and left_out:
+        return "none of these takes an answer any more: load the list again"
     if not items:
         return "nothing is picked: tick some questions in the list first"
-    if any(not item.open for item in items):
-        return "one of these is answered already: load the list again"
     if any(item.tier == Tier.HIGH_STAKES for item in items):
         return "one of these is high-stakes: each of those is answered by itself"
     if len({(item.fabric_name, item.item, item.stage) for item in items}) > 1:

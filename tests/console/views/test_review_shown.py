@@ -92,6 +92,42 @@ def test_one_whose_time_is_over_takes_no_answer(browser, payments):
     assert not Inbox.objects.filter(run_id=item.run_id, input_id__startswith="decision:").exists()
 
 
+@pytest.mark.parametrize(
+    ("closed", "why", "recorded_why"),
+    [
+        ({"due_at": 1}, "an answer comes too late", "an answer comes too late"),
+        (
+            {"decided_at": 5, "decided_by": "system", "by_system": True, "verb": "reject"},
+            "It is answered already",
+            "was decided by the system",
+        ),
+    ],
+    ids=["its time is over", "it expired"],
+)
+def test_of_several_the_closed_ones_are_named_and_the_others_answered(browser, payments, closed, why, recorded_why):
+    """Before the answer is written, and while somebody writes it."""
+    over, waiting = payments
+    Escalation.objects.filter(id=over.id).update(**closed)
+    page = browser.post(TOGETHER, {"item": picked(*payments)})
+    text = text_of(page)
+    assert (page.status_code, "Answer 1 question alike?" in text, text.count(why)) == (200, True, 1)
+    assert f'value="{picked(over)[0]}"' not in page.content.decode()
+    answer = browser.post(TOGETHER, {"item": picked(*payments), "sure": "1", "verb": "approve"})
+    said = text_of(answer)
+    assert (answer.status_code, said.count("Not recorded"), recorded_why in said) == (200, 1, True)
+    sent = Inbox.objects.filter(input_id__startswith="decision:").values_list("run_id", flat=True)
+    assert list(sent) == [waiting.run_id]
+
+
+def test_where_none_takes_an_answer_any_more_that_is_said(browser, payments):
+    Escalation.objects.update(due_at=1)
+    page = browser.post(TOGETHER, {"item": picked(*payments)})
+    text = text_of(page)
+    assert (page.status_code, text.count("an answer comes too late")) == (422, 2)
+    assert "None of these takes an answer any more: load the list again" in text
+    assert "nothing is picked" in text_of(browser.post(TOGETHER, {})).lower()
+
+
 def test_a_form_without_a_digest_approves_nothing(browser, payments):
     answer = browser.post(f"/reviews/{payments[0].id}/decision", {"page": "review", "verb": "approve"})
     assert (answer.status_code, "give the digest" in text_of(answer)) == (422, True)

@@ -93,6 +93,19 @@ def test_several_at_one_go_are_each_refused(store, nudge, actor, item):
     assert is_late(result.refused, item)
 
 
+def test_at_one_go_those_that_are_in_time_are_taken_and_the_late_ones_are_named(store, nudge, actor, paying):
+    items = [escalations_open(actor, ran(actor, paying, f"Invoice {n}.").id)[0] for n in range(3)]
+    Escalation.objects.filter(id=items[1].id).update(due_at=items[1].opened_at)
+    picked = [BulkItem(one.id, one.digest) for one in items]
+    given = {"store": store, "nudge": nudge, "actor": actor, "items": picked, "verb": "reject", "message": "No."}
+    first, late, last = escalations_decide(**given)
+    assert (first.taken.created, last.taken.created) == (True, True)
+    assert (late.escalation_id, late.taken, late.refused.field) == (items[1].id, None, "due_at")
+    assert is_late(late.refused, items[1])
+    answered = Inbox.objects.filter(input_id__startswith="decision:").values_list("run_id", flat=True)
+    assert set(answered) == {items[0].run_id, items[2].run_id}
+
+
 def test_nobody_takes_it_in_hand(actor, item):
     assert is_late(refused(review_claim, actor=actor, escalation_id=item.id), item)
     assert is_late(refused(review_reassign, actor=actor, escalation_id=item.id, to="owner"), item)
@@ -164,5 +177,8 @@ def test_quarantines_and_tickets_are_never_late(store, nudge, actor, doubtful):
 
 def test_undo_is_not_needed_to_know_that_it_is_over(asked, item):
     assert refused(escalation_undo, **asked).code == "conflict"
-    done = command("decide", item.id, "approve", "--digest", item.digest[:8])
-    assert (done.code, done.out, "an answer comes too late: rejected by the system" in done.err) == (2, "", True)
+    for named in (("--digest", item.digest[:8]), ()):
+        done = command("decide", item.id, "approve", *named)
+        assert (done.code, done.out) == (2, "")
+        (sentence,) = done.err.splitlines()
+        assert "an answer comes too late: rejected by the system" in sentence, "nothing is shown for confirmation"

@@ -112,6 +112,15 @@ def test_at_one_go_what_was_changed_is_left_out_and_listed(store, nudge, actor, 
     assert "asks about something else by now" in results[0].refused.message
 
 
+def test_at_one_go_each_is_named_by_its_digest(store, nudge, actor, paying, item):
+    (another,) = escalations_open(actor, ran(actor, paying, "Another.", documents=()).id)
+    asked = {"store": store, "nudge": nudge, "actor": actor, "verb": "reject", "message": "No."}
+    with pytest.raises(Refused, match="give the digest of each") as caught:
+        escalations_decide(**asked, items=[BulkItem(item.id, ""), BulkItem(another.id, another.digest)])
+    assert (caught.value.code, caught.value.field) == ("invalid", "items")
+    assert not Inbox.objects.filter(input_id__startswith="decision:").exists()
+
+
 def test_every_effect_and_every_verb_has_its_words():
     assert set(EFFECTS) == {str(one) for one in Effect}
     assert set(FOLLOWS) == {verb for verbs in VERBS.values() for verb in verbs} == {*ASKS, *UNCONFIRMED}

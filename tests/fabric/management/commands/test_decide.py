@@ -216,6 +216,29 @@ def test_or_with_what_comes_on_standard_input(actor, call, settings, monkeypatch
     assert sent.decision.edited == {"to": "Ana", "usd": 41}
 
 
+class Typing(io.TextIOWrapper):
+    """What a person types at a terminal, to its end."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["from a file", "at a terminal"])
+def test_an_edit_without_a_digest_shows_both_versions_and_decides_nothing(actor, call, tmp_path, monkeypatch, typed):
+    """Whoever types the payload has ended the input that an answer would come on."""
+    text = '{"to": "Ana", "usd": 41}'
+    payload = "-" if typed else written(tmp_path, text)
+    if typed:
+        monkeypatch.setattr("sys.stdin", Typing(io.BytesIO(text.encode())))
+    done = command("decide", call, "edit", "--payload", payload)
+    assert (done.code, done.out) == (2, "")
+    asked, yours = done.err.split("your version")
+    assert ("usd: 90" in asked, "usd: 41" in yours) == (True, True), done.err
+    assert "nothing is decided: to edit what is shown above, name it with --digest" in yours
+    assert "[y/N]" not in done.err
+    assert answers_sent(escalation_get(actor, call)) == []
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
