@@ -53,9 +53,14 @@ class Card:
         return asked_about(self.question)
 
     @property
-    def late(self) -> bool:
+    def over(self) -> bool:
         """Whether its time is over, as this machine's clock says: an answer is judged by the database's."""
-        return self.waiting is None and is_over(self.question, time.time_ns() // 1_000)
+        return is_over(self.question, time.time_ns() // 1_000)
+
+    @property
+    def late(self) -> bool:
+        """Whether its time is over and no answer is on its way."""
+        return self.waiting is None and self.over
 
     @property
     def said(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +19,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, views_of
 from fabric.selectors.review_asked import asks, lets_pass, may_answer, why_not
 from fabric.selectors.review_claims import ClaimView, claims_of
-from fabric.selectors.review_lateness import in_time
+from fabric.selectors.review_lateness import in_time, is_over, too_late
 from fabric.selectors.store_time import StoreNow
 from fabric.selectors.tickets import ClosureView, closures_of
 from fabric.selectors.time_limit import time_limit
@@ -144,16 +145,21 @@ def queue_rows(actor: Actor, questions: Sequence[EscalationView]) -> tuple[Queue
 def _rows(actor: Actor, questions: Sequence[EscalationView]) -> tuple[QueueRow, ...]:
     claims = claims_of(actor, [one.id for one in questions if one.open or one.ticket])
     closed = closures_of(actor, [one.id for one in questions if one.ticket])
+    now = time.time_ns() // 1_000  # As pages do: an answer is judged by the database's clock.
     return tuple(
         QueueRow(
             question=one,
             claim=claims.get(one.id),
             may=may_answer(one, actor),
-            why_not=why_not(one, actor) if one.open else "",
+            why_not=_why_not(actor, one, now) if one.open else "",
             closure=closed.get(one.id),
         )
         for one in questions
     )
+
+
+def _why_not(actor: Actor, item: EscalationView, now: int) -> str:
+    return too_late(item) if is_over(item, now) else why_not(item, actor)
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------

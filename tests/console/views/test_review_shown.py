@@ -128,6 +128,35 @@ def test_where_none_takes_an_answer_any_more_that_is_said(browser, payments):
     assert "nothing is picked" in text_of(browser.post(TOGETHER, {})).lower()
 
 
+def test_what_is_written_too_late_is_not_lost(browser, payments):
+    item = payments[0]
+    Escalation.objects.filter(id=item.id).update(due_at=item.opened_at)
+    for page in ("", "review"):
+        sent = {"page": page, "verb": "reject", "digest": item.digest, "message": "It was paid before."}
+        answer = browser.post(f"/reviews/{item.id}/decision", sent)
+        assert (answer.status_code, "It was paid before.</pre>" in answer.content.decode()) == (409, True)
+    assert "If you submit this" not in text_of(browser.get(f"/reviews/{item.id}")), "nothing can be submitted"
+
+
+def test_who_takes_an_answer_back_after_the_time_is_warned_and_answers_no_more(browser, actor, payments):
+    item = payments[0]
+    sent = {"verb": "reject", "digest": item.digest, "message": "It was paid before."}
+    assert browser.post(f"/reviews/{item.id}/decision", sent).status_code == 302
+    pages = (f"/reviews/{item.id}", f"/runs/{item.run_id}")
+    warned = "If you take this back, no other answer is taken: rejected by the system"
+    assert [warned in text_of(browser.get(page)) for page in pages] == [False, False]
+    Escalation.objects.filter(id=item.id).update(due_at=item.opened_at)
+    assert [warned in text_of(browser.get(page)) for page in pages] == [True, True]
+    assert browser.post(f"/reviews/{item.id}/undo").status_code == 302
+    for page in pages:
+        content = browser.get(page).content.decode()
+        assert "The time to answer is over since" in content
+        assert f'action="/reviews/{item.id}/decision"' not in content
+        assert "It was paid before.</pre>" in content, "what was written is still there to be read"
+    told = browser.get(f"/api/v1/escalations/{item.id}").json()
+    assert (told["answer"], "an answer comes too late" in told["why_not"]) == (None, True)
+
+
 def test_a_form_without_a_digest_approves_nothing(browser, payments):
     answer = browser.post(f"/reviews/{payments[0].id}/decision", {"page": "review", "verb": "approve"})
     assert (answer.status_code, "give the digest" in text_of(answer)) == (422, True)

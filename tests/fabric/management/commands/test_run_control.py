@@ -6,9 +6,10 @@ import pytest
 
 from fabric.models import Run
 from fabric.selectors.runs import run_get
+from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
 from tests.fabric.management.console import command
-from tests.fabric.services.world import HeardNudge, ran
+from tests.fabric.services.world import TALKING, HeardNudge, ran
 
 
 @pytest.fixture
@@ -53,6 +54,14 @@ def test_a_fork_with_an_edited_plan(tmp_path, actor, small):
     )
     assert (done.code, done.out) == (2, "")
     assert "the edited output of plan does not fit" in done.err
+
+
+def test_a_run_that_has_ended_is_told_nothing(actor):
+    run = ran(actor, fabric_publish(actor=actor, source=TALKING).name)
+    done = command("run", "say", run.id, "--input", "Mind the VAT.")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == [f"run {run.id} has already ended (completed), so it cannot be told anything"]
+    assert run_get(actor, run.id).last_seq == run.last_seq
 
 
 @pytest.mark.parametrize(
