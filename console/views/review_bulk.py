@@ -60,9 +60,7 @@ def together(request: HttpRequest) -> HttpResponse:
     left_out = _left_out(items)
     closed = {one.question.id for one in left_out}
     waiting = [item for item in items if item.id not in closed]
-    # What closes while somebody reads takes nothing from the others: each gets its own result.
-    sure = bool(request.POST.get("sure"))
-    problem = bulk_problem(items if sure else waiting, left_out)
+    problem = bulk_problem(waiting, left_out)
     known = {
         "items": [Shown(item, asked_about(item), item.digest != digests[item.id]) for item in waiting],
         "left_out": left_out,
@@ -70,10 +68,10 @@ def together(request: HttpRequest) -> HttpResponse:
         "problem": sentence(problem) if problem else "",
         "verbs": _verbs(waiting),
     }
-    if problem or not sure:
+    if problem or not request.POST.get("sure"):
         return render(request, "reviews/bulk.html", known, status=422 if problem else 200)
     verb, message = request.POST.get("verb", ""), request.POST.get("message", "").strip()
-    wrong = _wrong(items, verb, message)
+    wrong = _wrong(waiting, verb, message)
     if not wrong:
         ports = {"store": wiring.store(), "nudge": wiring.nudge()}
         try:

@@ -88,7 +88,7 @@ class QueueRow:
     may: bool = False
     """Whether whoever looks may answer, whatever the verb."""
     why_not: str = ""
-    """Why they may not let it pass, one sentence; empty: they may."""
+    """Why they may not let it pass, or that its time is over, one sentence; empty: they may."""
     closure: ClosureView | None = None
     """Of a ticket, when and by whom it was closed."""
 
