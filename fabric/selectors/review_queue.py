@@ -183,14 +183,14 @@ def queue_counts(actor: Actor, wanted: QueueFilter = ANY) -> Mapping[Tab, Count]
 
 
 def reviews_waiting(actor: Actor) -> Count:
-    """How many open questions wait for whoever looks: they may answer them, and nobody else has them in hand."""
+    """How many open questions wait for whoever looks: they may answer them, their time is not over, and nobody else has them in hand."""
     n = reviews_waiting_count(actor, COUNT_MAX + 1)
     return Count(min(n, COUNT_MAX), n > COUNT_MAX)
 
 
 def reviews_waiting_count(actor: Actor, most: int) -> int:
     """The same as a number; at most ``most``. One statement, from the partial index of open questions."""
-    rows = Escalation.objects.filter(OPEN & asks(actor), lets_pass(actor), workspace_id=actor.workspace_id)
+    rows = Escalation.objects.filter(OPEN & asks(actor), lets_pass(actor), in_time(), workspace_id=actor.workspace_id)
     return rows.exclude(_in_hand(but=actor.name)).order_by().values("id")[:most].count()
 
 

@@ -166,7 +166,7 @@ def test_money_in_the_table_has_one_precision_and_the_percent_comes_before_its_b
     table = re.search(r'<table class="table spend">.*?</table>', page, re.DOTALL)[0]
     assert {len(figure.partition(".")[2]) for figure in re.findall(r">\$([\d.,]+)<", table)} == {4}
     assert table.count('title="$0.003381">$0.0034<') == 3
-    assert table.index("0 %<") < table.index('<svg class="bar"')
+    assert table.index("0&nbsp;%<") < table.index('<svg class="bar"')
 
 
 def test_a_failed_run_is_in_the_sentence_and_in_the_list(browser, actor, small, worker):

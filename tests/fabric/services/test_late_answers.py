@@ -14,7 +14,7 @@ from fabric.management.following import Following
 from fabric.models import Escalation, Inbox
 from fabric.selectors.answers import input_id
 from fabric.selectors.escalations import escalation_get, escalations_open
-from fabric.selectors.review_queue import next_for
+from fabric.selectors.review_queue import next_for, reviews_waiting_count
 from fabric.selectors.runs import run_events
 from fabric.selectors.store_time import store_now
 from fabric.services.bulk_decisions import BulkItem, escalations_decide
@@ -111,6 +111,7 @@ def test_nobody_takes_it_in_hand(actor, item):
     assert is_late(refused(review_reassign, actor=actor, escalation_id=item.id, to="owner"), item)
     assert review_claim_next(actor=actor) is None
     assert not next_for(actor).exists()
+    assert reviews_waiting_count(actor, 9) == 0
 
 
 def test_the_run_expires_it_and_pays_nothing(actor, asked, item):
