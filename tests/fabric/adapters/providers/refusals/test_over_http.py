@@ -127,6 +127,7 @@ FORMS = [
     Row(400, {"message": "Too many"}, R, (), {"x-amzn-ErrorType": "ThrottlingException:http://x/"}, says="bedrock-header"),
     Row(500, error('litellm.ContextWindowExceededError: litellm.BadRequestError: x - {"error": {"message": "long"}}', code="500"), Cause.CONTEXT_LENGTH, ("It says: long",), says="litellm"),
     Row(429, error('litellm.RateLimitError: AnthropicException - {"type":"error","error":{"type":"rate_limit_error","message":"Slow"}}', type="None", code="429"), R, ("It says: Slow",), says="litellm-429"),
+    Row(429, error('{"message": "Slow", "__type": "ThrottlingException"}', type="None", code="429"), R, ("It says: Slow",), says="litellm-bedrock"),
     Row(422, {"detail": [{"loc": ["body", "top_p"], "msg": "Extra inputs are not permitted", "type": "extra_forbidden"}]}, Cause.BAD_REQUEST, ("take `top_p` out",), says="fastapi"),
     Row(400, {"error": "registry.ollama.ai/library/gemma:2b does not support tools"}, Cause.BAD_REQUEST, ("`tool_calls: false`",), says="ollama"),
     Row(404, error("No endpoints found that support tool use.", code=404), Cause.BAD_REQUEST, ("`tool_calls: false`",), says="openrouter"),
