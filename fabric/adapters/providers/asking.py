@@ -101,10 +101,11 @@ class HttpModel(ABC):
         token, key = EXCHANGE.set(exchange), KEY.set(asked.key)
         try:
             async with asyncio.timeout((request.deadline_at - self._now()) / 1e6) as limit:
-                answer = await self._answer(request, url, asked, signed, exchange)
+                answer = await self._answer(request, url, asked, signed, exchange, limit)
             return settle(request, answer, protocol=self._protocol(request.model).key, mended=exchange.mended)
         except TimeoutError as error:
-            if not limit.expired():
+            # A refusal is one by its status, also where its body does not end.
+            if not limit.expired() or (exchange.status or 0) >= 300:
                 return classify(error, exchange, asked, self._now() / 1e6)
             return _late(asked, exchange, (self._now() - started) / 1e6)
         except Exception as error:  # noqa: BLE001 - The port's contract: every failure is data, or a run would hang on it.
@@ -120,7 +121,13 @@ class HttpModel(ABC):
             await transport.aclose()
 
     async def _answer(
-        self, request: ModelRequest, url: str, asked: Asked, signed: SignedIn | None, exchange: Exchange
+        self,
+        request: ModelRequest,
+        url: str,
+        asked: Asked,
+        signed: SignedIn | None,
+        exchange: Exchange,
+        limit: asyncio.Timeout,
     ) -> Answer:
         """The answer, at once or as it streams in. Raises Unanswered for a refusal, and what the transport raises."""
         protocol, stream = self._protocol(request.model), wants_stream(request)
@@ -134,7 +141,7 @@ class HttpModel(ABC):
         reply = await self._transport(url).send(address, headers, content, exchange)
         try:
             if reply.streams:
-                return await read_stream(request, protocol, reply, exchange)
+                return await read_stream(request, protocol, reply, exchange, limit.when())
             raw = await reply.body()
         finally:
             await reply.aclose()

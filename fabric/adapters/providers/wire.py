@@ -6,7 +6,7 @@ Each ask makes one request, to the endpoint's own origin, with no credential but
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -61,7 +61,7 @@ class Reply:
         self._exchange.body[:] = fitted
         return fitted
 
-    async def events(self) -> AsyncIterator[dict[str, JSON] | str]:
+    async def events(self) -> AsyncGenerator[dict[str, JSON] | str]:
         """The events of a stream: their JSON objects, or the text of those that are none.
 
         Names, ids and comments say nothing that the data does not. An event may have one line of data or several, and servers forget

@@ -257,6 +257,10 @@ def _has_body(request: httpx2.Request) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
+REFUSAL_S = 2.0
+"""The body of a refusal is waited for so long: its status says enough."""
+
+
 class VettedTransport(httpx2.AsyncBaseTransport):
     """Sends each request to a vetted address and reads the whole answer, up to ``max_bytes``.
 
@@ -314,14 +318,16 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
 
     async def read(self, response: httpx2.Response, exchange: Exchange) -> bytes:
-        """The whole body of an answer. Raises Refused for one that is too large, and httpx2's transport errors below status 400."""
+        """The whole body of an answer, or what came of a refusal's. Raises Refused for one that is too large, and httpx2's transport errors, below status 300."""
+        refused = response.status_code >= 300
         try:
-            async for chunk in response.aiter_raw():
-                exchange.body += chunk
-                if len(exchange.body) > self._max_bytes:
-                    raise TooLarge(f"the answer is larger than {self._max_bytes:,} bytes; the rest is not read")
+            async with asyncio.timeout(REFUSAL_S if refused else None):
+                async for chunk in response.aiter_raw():
+                    exchange.body += chunk
+                    if len(exchange.body) > self._max_bytes:
+                        raise TooLarge(f"the answer is larger than {self._max_bytes:,} bytes; the rest is not read")
         except (httpx2.HTTPError, OSError):
-            if response.status_code < 400:
+            if not refused:
                 raise
             del exchange.body[self._max_bytes :]  # The status says enough; of the body there is what came of it.
         exchange.complete = True

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import httpx2
 
 from fabric.adapters.tools.answers.decoding import text_of
-from fabric.adapters.tools.answers.headers import charset, location, media_type, retry_after_s
+from fabric.adapters.tools.answers.headers import charset, handed_up, location, media_type, retry_after_s
 from fabric.adapters.tools.answers.pages import leads_to_sign_in, page_of, visible
 from fabric.adapters.tools.answers.parsing import NotJson, is_json, is_json_lines, value_of
 from fabric.adapters.tools.answers.results import Answer
@@ -57,6 +57,8 @@ async def exchange(
         async with asyncio.timeout(deadline_s), client:
             response = await client.request(method, url, headers=dict(headers), content=content)
     except TimeoutError:
+        if (seen.status or 0) >= 300:
+            return _answer(seen, _of_refusal(seen), url)
         got = f"{len(seen.body)} bytes had come" if seen.status else "no answer had begun"
         sentence = f"{where} did not finish within {deadline_s:.1f} seconds: {got}"
         raise CallBroken(Cause.TIMEOUT, sentence, outcome=_outcome(seen)) from None
@@ -70,6 +72,11 @@ async def exchange(
     finally:
         EXCHANGE.reset(token)
     return _answer(seen, response, url)
+
+
+def _of_refusal(seen: Exchange) -> httpx2.Response:
+    """A refusal with what came of its body, which was unpacked as it came."""
+    return httpx2.Response(seen.status or 0, headers=handed_up(seen.headers), content=bytes(seen.body))
 
 
 def try_again(response: httpx2.Response, where: str, text: str = "") -> CallBroken | None:

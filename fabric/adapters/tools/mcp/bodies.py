@@ -23,7 +23,7 @@ from fabric.adapters.tools.mcp.messages import (
     same_id,
     written,
 )
-from fabric.adapters.tools.outbound import Exchange, Refused
+from fabric.adapters.tools.outbound import REFUSAL_S, Exchange, Refused
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.web import outcome_of
 from fabric.core.saga import Outcome
@@ -142,6 +142,7 @@ async def read_refusal(
 ) -> httpx2.Response | None:
     """The protocol's own error in an HTTP refusal, as the SDK reads it. None: there is none, and ``asked`` says what it is."""
     status, raw = response.status_code, b""
+    ends = min(ends, asyncio.get_running_loop().time() + REFUSAL_S)
     try:
         raw = await _read(_Bounded(response, where, ends, REFUSAL_BYTES))
     except _Cut:
@@ -162,6 +163,14 @@ async def read_refusal(
         return httpx2.Response(status, headers=headers, content=body, request=request)
     asked.failure = ToolError(f"{where} answered HTTP {status}{_words(raw)}", outcome=outcome_of(status))
     return None
+
+
+def refused_by(asked: Asked, server: str) -> CallBroken | ToolError | None:
+    """What a refusal means that had come, although not whole, when the time was over. None: none had."""
+    if asked.status is None or asked.status < 400:
+        return None
+    said = f"MCP server {server!r} answered HTTP {asked.status}"
+    return asked.failure or ToolError(said, outcome=outcome_of(asked.status))
 
 
 def session_is_gone(status: int, message: Mapping[str, JSON] | None, raw: bytes) -> bool:

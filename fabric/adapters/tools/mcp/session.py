@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from fabric.adapters.evaluators import SchemaProblem, compile_schema
 from fabric.adapters.tools.mcp import http, stdio
 from fabric.adapters.tools.mcp.answers import error_of, resource_of, result_of
-from fabric.adapters.tools.mcp.bodies import Asked
+from fabric.adapters.tools.mcp.bodies import Asked, refused_by
 from fabric.adapters.tools.mcp.eliciting import Answer, FormsClient, Questions, Replies
 from fabric.adapters.tools.mcp.failing import NotStarted, SessionGone
 from fabric.adapters.tools.mcp.listing import list_all, list_tools
@@ -264,6 +264,8 @@ class McpSession:
             if self.server.transport == "stdio":
                 # It may be stuck for good, as its process would stay: calls to come get another.
                 self.retire()
+            if (refused := refused_by(asked, name)) is not None:
+                raise refused from None
             outcome = Outcome.UNKNOWN if sent else Outcome.REJECTED
             noise = self._process.noise if self._process is not None else ""
             sentence = f"MCP server {name!r} did not answer within {timeout_s:.1f} seconds{noise}"
