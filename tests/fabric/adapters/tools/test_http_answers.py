@@ -381,30 +381,6 @@ def test_no_answer_at_all_leaves_open_whether_it_was_done():
     assert act(drop(), effect="mutating").outcome is Outcome.ANSWERED
 
 
-UNENDED = {
-    "reset": {"body": b"m" * 5_000, "mode": "drop"},
-    "silent": {"body": b"m" * 5_000, "mode": "stall"},
-    "trickling": {"body": b" ", "mode": "trickle"},
-    "bad gzip": {"body": b"\x1f\x8bnone", "headers": {"Content-Encoding": "gzip"}},
-}
-
-
-@pytest.mark.parametrize("way", UNENDED)
-@pytest.mark.parametrize("status", [302, 307, 400, 404, 408, 429, 500, 503])
-@pytest.mark.parametrize("effect", ["read_only", "mutating"])
-def test_a_refusal_whose_body_cannot_be_read_is_judged_by_its_status(status, way, effect):
-    """Also where the deadline ends it."""
-    told, given = {"Retry-After": "7", "Location": "/there"}, UNENDED[way]
-    whole = act(Step(status=status, headers=told), effect=effect)
-    step = Step(**{**given, "status": status, "headers": {**told, **given.get("headers", {})}})
-    found = act(step, effect=effect, within_s=0.3 if given.get("mode") in ("stall", "trickle") else 20.0)
-    assert (type(found), found.outcome) == (type(whole), whole.outcome), found
-    if isinstance(whole, CallFailed):
-        assert (found.cause, found.status, found.retry_after_s) == (whole.cause, status, whole.retry_after_s)
-    else:
-        assert f"answered HTTP {status}" in found.error
-
-
 @pytest.mark.parametrize(("status", "cause"), [(429, Cause.RATE_LIMIT), (503, Cause.SERVER_ERROR)])
 def test_a_wait_out_of_range_is_passed_over(status, cause):
     for wait in ("Fri, 31 Dec 99999999999999 23:59:59 GMT", "9" * 4_000, "-5", "soon"):

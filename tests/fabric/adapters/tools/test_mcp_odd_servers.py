@@ -324,23 +324,6 @@ def test_a_refusal_over_http_says_what_it_is(status, page):
     assert (found.outcome, times) == (Outcome.REJECTED, 1)
 
 
-@pytest.mark.parametrize("within_s", [20, 1.8], ids=["then", "at the deadline"])
-@pytest.mark.parametrize("mode", ["stall", "drop"])
-@pytest.mark.parametrize("status", [400, 403, 422, 429, 500, 503])
-def test_a_refusal_over_http_is_judged_by_its_status_although_its_body_does_not_end(status, mode, within_s):
-    told = {"Retry-After": "7"}
-    begun = time.monotonic()
-    whole, _ = asked(lambda received: Step(status=status, headers=told))
-    found, times = asked(
-        lambda received: Step(status=status, body=b"m" * 5_000, mode=mode, headers=told), within_s=within_s
-    )
-    assert (type(found), found.outcome, times) == (type(whole), whole.outcome, 1), found
-    if isinstance(whole, CallFailed):
-        assert (found.cause, found.status, found.retry_after_s) == (whole.cause, status, 7.0)
-    assert f"answered HTTP {status}" in sentence_of(found)
-    assert time.monotonic() - begun < 10
-
-
 @pytest.mark.parametrize(
     ("step", "cause", "said"),
     [
