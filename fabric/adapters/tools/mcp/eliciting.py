@@ -95,8 +95,11 @@ class Questions:
                 self._nameless -= 1
                 self._changed.notify_all()
 
-    async def settled(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]]) -> Answer:
-        """The call's answer, once all that its server asks was answered. Raises InputAsked, ToolError."""
+    async def settled(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]], *, repeatable: bool) -> Answer:
+        """The call's answer, once all that its server asks was answered. Raises InputAsked, ToolError.
+
+        ``repeatable``: it may go out again after a result, since it changes nothing, or the same once only.
+        """
         while True:
             try:
                 async with self._among_others(asked):
@@ -107,6 +110,9 @@ class Questions:
             else:
                 if not asked.crowded:
                     return answer
+                if not repeatable:
+                    sentence = f"MCP server {self._server!r} asked a person for several calls at once, and did not say for which"
+                    raise ToolError(sentence, outcome=Outcome.UNKNOWN)
             asked.crowded = False
 
     @asynccontextmanager

@@ -34,7 +34,7 @@ from fabric.adapters.tools.mcp.starting import not_started
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, SENDING, Gate, call_name
 from fabric.adapters.tools.outcome import CallBroken, InputAsked, ToolError
 from fabric.adapters.tools.permits import Permits
-from fabric.core.saga import Outcome
+from fabric.core.saga import Effect, Outcome
 from fabric.core.spec_mcp import READ_RESOURCE, McpServer
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ToolRequest
@@ -252,7 +252,9 @@ class McpSession:
                 if sending is not None and not sending.allowed():
                     raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
                 sent = True
-                answer = await self._questions.settled(asked, partial(self._send, client, tool, request))
+                repeatable = Effect(request.tool.effect) in (Effect.READ_ONLY, Effect.IDEMPOTENT)
+                send = partial(self._send, client, tool, request)
+                answer = await self._questions.settled(asked, send, repeatable=repeatable)
             return self._read(answer)
         except InputAsked:
             raise
