@@ -88,9 +88,12 @@ def _is_listed(tier: str) -> bool:
 
 def _looked_up(model: str, provider: str, url: str) -> Listed | None:
     """A model of an address, or without one of a provider."""
-    where = {"provider_api_url": url} if url else {"provider_id": provider}
+    usage, now = Usage(input_tokens=1), datetime.now(UTC)
     try:
-        found = calc_price(Usage(input_tokens=1), model, genai_request_timestamp=datetime.now(UTC), **where)
+        if url:
+            found = calc_price(usage, model, provider_api_url=url, genai_request_timestamp=now)
+        else:
+            found = calc_price(usage, model, provider_id=provider, genai_request_timestamp=now)
     except LookupError:
         return None
     return Listed(_dearest(found.model_price), found.model.context_window)
