@@ -23,7 +23,7 @@ FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("Granite, Phi", re.compile(r"<\|tool_call\|>|<function_call>")),
     ("Gemma", re.compile(r"```tool_(?:code|call)")),
 )
-"""Marks that open a call in the templates of models. No answer to a person holds one outside of code."""
+"""Marks that open a call in the templates of models. No answer to a person has one outside code."""
 
 _mark = re.compile("|".join(pattern.pattern for _, pattern in FORMS))
 _code = re.compile(r"```(?!tool_).*?(?:```|\Z)|(?<!`)`[^`\n]+`(?!`)", re.DOTALL)

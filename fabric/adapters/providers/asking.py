@@ -1,7 +1,7 @@
 """Asks a model once, over HTTP: the shape that all providers share.
 
 One transport per endpoint on one event loop, no retry, no redirect, no proxy from the environment, a hard end at the deadline, a cap on the answer's
-size. Where a key may go, what a failure means and what an answer is charged at are decided here, never by a client library.
+size. This module, never a client library, decides where a key may go, what a failure means and what an answer is charged.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class HttpModel(ABC):
         exchange: Exchange,
         limit: asyncio.Timeout,
     ) -> Answer:
-        """The answer, at once or as it streams in. Raises Unanswered for a refusal, and what the transport raises."""
+        """The answer, at once or as it streams in. Raises Unanswered for a refusal, and the transport's own errors."""
         protocol, stream = self._protocol(request.model), wants_stream(request)
         fitted = fit(request.messages, request.model.name, protocol.key)
         body = self._body(
@@ -161,7 +161,7 @@ class HttpModel(ABC):
             value = parsed(bytes(exchange.body).decode("utf-8", "replace"), "")
             answer = protocol.read({**value, protocol.wanted: value.get(protocol.wanted) or []})
             charged = meter(request, answer)
-        except Exception:  # noqa: BLE001 - What cannot be read says nothing, and the failure stands.
+        except Exception:  # noqa: BLE001 - An unreadable answer says nothing, and the failure stands.
             return found
         if answer.usage.output is None and answer.usage.input is None:
             return found
@@ -173,7 +173,7 @@ class HttpModel(ABC):
             usage_problem=charged.problem,
         )
 
-    # -- what each provider does in its own way --
+    # -- each provider's own way --
 
     def _protocol(self, spec: ModelSpec) -> Protocol:
         """The protocol that a model is asked by."""
@@ -192,7 +192,7 @@ class HttpModel(ABC):
         return body
 
     def _refused(self, spec: ModelSpec, model: str, url: str) -> str:
-        """Why a model cannot be asked as its fabric has it; empty: it can."""
+        """Returns why a model cannot be asked as its fabric has it; empty: it can."""
         return ""
 
     # -- what is certain before any request --

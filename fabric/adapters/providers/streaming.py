@@ -112,7 +112,7 @@ def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, told:
 
 
 def _failure(event: dict[str, JSON]) -> JSON:
-    """What has the error of an event that says the answer failed: the event, or the response in it. None: it says no such thing."""
+    """Returns the object with the error, where an event says that the answer failed: the event, or the response in it. None: it does not say so."""
     inner = event.get("response")
     whole = event if event.get("error") or event.get("type") == "error" else inner
     return whole if whole is event or (isinstance(whole, dict) and whole.get("error")) else None

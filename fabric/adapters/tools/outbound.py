@@ -311,7 +311,7 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         return self._unpacked(response)
 
     def _unpacked(self, response: httpx2.Response) -> httpx2.Response:
-        """The answer with its body as it was before it was packed. What is no body, as after 204 and 304, is in no packing."""
+        """The answer with its body as it was before it was packed. An answer without a body, as after 204 and 304, has no packing."""
         packed = encodings(response.headers)
         headers = unpacked(response.headers) if packed else response.headers
         stream = _Body(response, packed, self._max_bytes)
@@ -329,7 +329,7 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         except (httpx2.HTTPError, OSError):
             if not refused:
                 raise
-            del exchange.body[self._max_bytes :]  # The status says enough; of the body there is what came of it.
+            del exchange.body[self._max_bytes :]  # The status says enough; the body is the part that came.
         exchange.complete = True
         return bytes(exchange.body)
 
@@ -340,7 +340,7 @@ class VettedTransport(httpx2.AsyncBaseTransport):
 
 @contextmanager
 def _of_transport() -> Iterator[None]:
-    """Whatever a server sends, what it breaks is one of httpx2's transport errors."""
+    """Turns every error in reading an answer into Refused, or into one of httpx2's transport errors."""
     try:
         yield
     except NotUnpacked as error:
@@ -352,7 +352,7 @@ def _of_transport() -> Iterator[None]:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer, unpacked as it comes. Raises Refused for what cannot be, and httpx2's transport errors, whatever a server sends."""
+    """The body of an answer, unpacked as it comes. Raises Refused where it cannot be unpacked, and only httpx2's transport errors beside that."""
 
     def __init__(self, response: httpx2.Response, packed: Sequence[str], most: int) -> None:
         self._response, self._packed, self._most = response, packed, most

@@ -45,7 +45,7 @@ async def exchange(
     """Sends one request and reads the answer.
 
     Raises ToolError for an address that may not be asked, an answer that is too large or cannot be unpacked, a redirect and a 4xx; CallBroken for what
-    another try may mend (no connection, 408, 425, 429, 5xx) and at the deadline. ``outcome`` of both is what the status says.
+    another try may mend (no connection, 408, 425, 429, 5xx) and at the deadline. ``outcome`` of both follows the status.
     """
     seen = Exchange()
     token = EXCHANGE.set(seen)
@@ -95,7 +95,7 @@ def try_again(response: httpx2.Response, where: str, text: str = "") -> CallBrok
 
 
 def outcome_of(status: int) -> Outcome:
-    """What an HTTP status says about whether the request was done: 2xx yes, 4xx, 307 and 308 no, all others nothing."""
+    """Returns the outcome that an HTTP status shows: 2xx yes, 4xx, 307 and 308 no, all others nothing."""
     if status in (307, 308):
         return Outcome.REJECTED  # The same request is to be sent elsewhere. (RFC 9110, 15.4.8)
     return {2: Outcome.ANSWERED, 4: Outcome.REJECTED}.get(status // 100, Outcome.UNKNOWN)
@@ -107,7 +107,7 @@ def unread(seen: Exchange) -> Outcome:
 
 
 def _outcome(seen: Exchange) -> Outcome:
-    """Whether a request was done whose answer did not come whole: its status says so, but for a stream, which has one before anything is done."""
+    """Returns True where a request was done whose answer did not come whole: its status says so, but for a stream, which has one before anything is done."""
     kind = media_type(seen.headers)
     if seen.status is None or kind == _STREAM_TYPE or is_json_lines(kind):
         return unread(seen)
@@ -153,7 +153,7 @@ def _moved(leads_to: str) -> str:
 
 
 def _excerpt(text: str) -> str:
-    """What a refusal says, in words: of a page what can be seen of it."""
+    """Returns the words of a refusal; of a page, the words that it shows."""
     page = page_of(text)
     said = (visible(text) if page else " ".join(text.split()))[:EXCERPT_CHARS]
     if page is not None:

@@ -95,7 +95,7 @@ class McpSession:
         await asyncio.shield(self._ready)
 
     async def offered(self) -> Offered:
-        """What the server offers now. Raises NotStarted where it cannot say."""
+        """Returns the server's offer as it is now. Raises NotStarted where the server cannot say."""
         client = self._client
         assert client is not None
         token = EXCHANGE.set(asked := Asked(until=asyncio.get_running_loop().time() + self.server.connect_s))
@@ -192,12 +192,12 @@ class McpSession:
             yield streams
 
     async def _hear(self, message: IncomingMessage) -> None:
-        """What the server says by itself. Resources and prompts are kept nowhere, so a change of those changes nothing here."""
+        """Takes in the server's own notices. Resources and prompts are kept nowhere, so a change of those changes nothing here."""
         if isinstance(message, ToolListChangedNotification):
             self._changed = True
 
     async def _watch(self, client: Client) -> None:
-        """Servers of 2026 and later say what changes to those alone that subscribe to it; for all others this ends at once."""
+        """Subscribes to changes: servers of 2026 and later announce them to subscribers alone. For other servers this ends at once."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
             return
@@ -210,7 +210,7 @@ class McpSession:
                 pass
             except (MCPError, ListenNotSupportedError):
                 return
-            self._changed = True  # What was said since is lost.
+            self._changed = True  # Notices since then are lost.
             await asyncio.sleep(LISTEN_AGAIN_S)
 
     # -- on the loop, by whoever calls --
@@ -301,7 +301,7 @@ class McpSession:
         return result_of(answer, name, most)
 
     def _reads(self, tool: str) -> bool:
-        """Whether it is no tool of the server's, but the reading of a resource."""
+        """Returns True where it is no tool of the server's, but the reading of a resource."""
         return tool == READ_RESOURCE and tool not in self._offered
 
     async def _fits(self, client: Client, tool: str, request: ToolRequest) -> None:
