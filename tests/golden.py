@@ -40,7 +40,9 @@ PATIENCE = 1_000
 EACH = 3
 """Runs that hold a kind, at least."""
 BROUGHT = {
-    "attempt_failed": ("shut", "partial"),
+    "attempt_failed": ("shut", "partial", "input_tokens"),
+    "model_answered": ("finish", "parts", "usage_problem"),
+    "model_changed": ("left_out",),
     "call_edited": ("proposed_tool",),
     "child_answered": ("released", "keys_spent"),
     "child_spawned": ("keys", "handed_down"),

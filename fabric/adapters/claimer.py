@@ -58,7 +58,7 @@ class Found:
     fault: bool = False
     """True: looking failed for a reason that nobody thought of."""
     billed: Mapping[str, str] = field(default_factory=dict)
-    """What models of the claimed runs' revisions billed above their reservations: states of guard rows by scope (``runtime/surprises.py``)."""
+    """Bills above reservations of the models in the claimed runs' revisions: states of guard rows by scope (``runtime/surprises.py``)."""
     heard: bool = False
     """Whether the store answered what inputs there are for the runs that are owned already."""
 

@@ -102,7 +102,7 @@ def checked(documents: Sequence[Document]) -> tuple[Document, ...]:
 
 
 def _too_much(sizes: Sequence[int]) -> list[AttachmentRefused]:
-    """What is wrong with so many files of such sizes, in bytes."""
+    """Returns what is wrong with the number and the sizes, in bytes, of the files."""
     if len(sizes) > FILES_MAX:
         message = f"{len(sizes)} files are attached; at most {FILES_MAX} files are taken; attach fewer"
         return [AttachmentRefused(message, too_large=True, place=FILES_MAX)]

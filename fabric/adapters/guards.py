@@ -159,7 +159,7 @@ class Guards:
         self._leave(ask)
 
     def merge(self, scope: str, kind: str, merged: Callable[[str], str]) -> None:
-        """Changes a row's state to what ``merged`` makes of it, whatever others change meanwhile; it is called on the guards' thread, until that is done."""
+        """Changes a row's state to the result of ``merged``, also against other changes meanwhile. The guards' thread calls it until that is done."""
 
         def ask() -> None:
             (row,) = self._store.guards([(scope, kind)])

@@ -50,7 +50,7 @@ class LateTimers:
         self._looked: set[tuple[int, str]] = set()
 
     def holds(self, at: int, run: Run, now: int) -> bool:
-        """Whether a timer of the run that was set to ``at`` and fires ``now`` waits: a look is to be asked for, and ``heard`` to follow (microseconds)."""
+        """Returns True where a timer of the run that was set to ``at`` and fires ``now`` waits: a look is to be asked for, and ``heard`` to follow (microseconds)."""
         run_id = run.id
         if not wants_look(at, now, run) or (at, run_id) in self._looked:
             return False

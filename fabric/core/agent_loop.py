@@ -132,7 +132,7 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
 def _content(
     issued: ev.CallIssued, reply: ModelReplied, found: Said, proposals: Sequence[Proposed], verdict: str
 ) -> dict[str, JSON]:
-    """What is journaled of an answer."""
+    """Returns what is journaled of an answer."""
     content: dict[str, JSON] = {} if found.output is None else {"output": found.output}
     if verdict != "output":
         content["text"] = found.text

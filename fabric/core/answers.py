@@ -42,7 +42,7 @@ class Said:
     text: str = ""
     """Its words, without what the model thought."""
     thinking: str = ""
-    """What the model thought, where that leaked into its words."""
+    """The model's thinking, where it leaked into its words."""
 
 
 def said(work: Work, step: Step, reply: ModelReplied, *, final: bool) -> Said:
@@ -58,7 +58,7 @@ def _read(work: Work, step: Step, reply: ModelReplied, *, final: bool, thought: 
     if reply.finish == "content_filter":
         return Said(native, None, ("the provider's content filter withheld the answer",))
     if reply.finish == "length":
-        # A part of an answer may parse and mean something else than the whole: nothing of it is used.
+        # A part of an answer may parse and mean something else than the whole, so nothing of it is used.
         return Said((), None, (_cut(reply),))
     if not text:
         return Said(native, None, (ONLY_THINKING if thought else EMPTY,))
@@ -74,7 +74,7 @@ def _read(work: Work, step: Step, reply: ModelReplied, *, final: bool, thought: 
 
 
 def _cut(reply: ModelReplied) -> str:
-    """What to say of an answer that ended at the token limit."""
+    """Returns the correction of an answer that ended at the token limit."""
     calls = len(reply.calls)
     if not calls:
         return f"the answer was cut at {reply.output_tokens:,} tokens, the most it may have, so nothing of it is used; give a shorter one, whole"
@@ -83,7 +83,7 @@ def _cut(reply: ModelReplied) -> str:
 
 
 def _written(work: Work, agent: AgentSpec, text: str) -> str:
-    """What to say of an answer that writes a tool call as text; empty: it does not."""
+    """Returns the correction of an answer that writes a tool call as text; empty: it writes none."""
     tool = written_call(text, work.compiled.spec.tools_of(agent))
     if tool is None:
         return ""

@@ -35,7 +35,7 @@ class Why:
     unsure: str = ""
     """Why nobody can say what the rule says; empty: it asks."""
     requested: Requested | None = None
-    """What the server of the tool asks; None: it asks nothing."""
+    """The question of the tool's server; None: it asks nothing."""
 
 
 def why(work: Work, step: Step, one: Proposed, index: int) -> Why | None:

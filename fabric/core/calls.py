@@ -46,7 +46,7 @@ def model_of(work: Work, step: Step) -> str:
 
 
 def reasoning_left_out(work: Work, step: Step, model: str) -> int:
-    """How many answers of the step have reasoning that ``model`` is not sent: only the one that gave it understands it."""
+    """Counts the answers of the step whose reasoning is not sent to ``model``: only the model that gave it understands it."""
     values = (work.ctx.contents.values.get(turn.answer_ref, {}) for turn in step.history)
     return sum(one.get("from", model) != model and _has_own(one) for one in values)
 
@@ -193,7 +193,7 @@ def offset(step: Step) -> int:
 
 
 def requested_of(step: Step, command_id: str) -> Requested | None:
-    """What the server of a call asked a person; None: nothing."""
+    """Returns the question that the server of a call asked a person; None: it asked nothing."""
     return next((one for one in step.requested if one.command_id == command_id), None)
 
 
@@ -207,7 +207,7 @@ def key_of_tool(work: Work, step: Step, call: ev.ProposedCall) -> str:
 
 
 def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: int, key: str) -> None:
-    """Issues a tool call that the guard has let pass; once more where its server asked a person in the middle of it."""
+    """Issues a tool call that the guard has let pass, and issues it again after its server asked a person."""
     command_id = command_id_of(step, turn, index)
     before = requested_of(step, command_id)
     issued = ev.CallIssued(

@@ -1,4 +1,4 @@
-"""What one attempt of a model call is charged: as its endpoint billed it where that is known, else as it was reserved."""
+"""Charges one attempt of a model call: as its endpoint billed it where that is known, else as it was reserved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING = Charge(0, 0)
 def charge(price: Price | None, reserved: Charge, given: ModelReplied | CallFailed) -> Charge:
     """Charges an attempt. ``reserved``: its worst case; ``price`` None: the model has none, so that only the reservation is known.
 
-    An answer that was refused is charged as it was billed. Where only one side of its tokens is known, the other may be anything: it is charged at
+    A refused answer is charged as it was billed. Where only one side of its tokens is known, the other may be anything: it is charged at
     least its reservation, unless nothing was billed.
     """
     tokens = given.input_tokens + given.output_tokens

@@ -67,7 +67,7 @@ class CallTool:
     idempotency_key: str
     deadline_at: int
     answers: tuple[str, ...] = ()
-    """References of what a person answered the tool's server with."""
+    """References of a person's answers to the tool's server."""
     kind: ClassVar[str] = "call_tool"
     version: ClassVar[int] = 1
 

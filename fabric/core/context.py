@@ -159,7 +159,7 @@ class Context:
     person: Person | None = None
     """Of an answer: who gives it, and what they hold at this moment; None: nobody knows."""
     sent_at: int | None = None
-    """Of an answer: when it was sent, by the store's clock, microseconds since the epoch, UTC; None: it is sent now."""
+    """The time when an answer was sent, by the store's clock, in microseconds since the epoch, UTC. None: it is sent now."""
 
     def draw(self, purpose: str, key: str) -> float:
         """A number in [0, 1), the same wherever it is drawn."""

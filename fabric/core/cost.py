@@ -14,7 +14,7 @@ CACHE_WRITE_FACTOR = 2
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs. ``input_usd_micros_per_mtok`` is micro-dollars for a million input tokens.
+    """The prices of a model. ``input_usd_micros_per_mtok`` is micro-dollars for a million input tokens.
 
     A kind of token without a price (None) costs what its side costs, and a cache write ``CACHE_WRITE_FACTOR`` times the input.
     """
@@ -36,7 +36,7 @@ class Price:
 
     @property
     def free(self) -> bool:
-        """Whether no token costs anything."""
+        """Returns True where no token costs anything."""
         return not any(getattr(self, one.name) for one in fields(self))
 
     def costs_by_kind(self, kinds: Mapping[str, int]) -> dict[str, int]:

@@ -81,7 +81,7 @@ def refers(one: Proposed) -> bool:
 
 
 def record_of(step: Step, name: str) -> CallRecord | None:
-    """The latest call that an id stands for, ours or its endpoint's; of an answer that is coming in too."""
+    """The latest call that an id stands for, whether the id is ours or the endpoint's. An answer that is coming in counts too."""
     coming = next((one.record for one in step.begun if not one.broken and name in names_of(one.record)), None)
     if coming is not None:
         return coming

@@ -20,18 +20,18 @@ TEXT_CHARS_MAX = 4_000
 
 @value(kw_only=True)
 class InputRequest:
-    """What the server of a tool asks a person in the middle of a call (Model Context Protocol, "Elicitation")."""
+    """A question that the server of a tool asks a person in the middle of a call (Model Context Protocol, "Elicitation")."""
 
     server: str
     message: str
     schema: Mapping[str, JSON]
     """The form."""
     said: str = ""
-    """What the server answered when it was told that there is no answer yet; empty: nothing."""
+    """The server's reply to the word that there is no answer yet; empty: none."""
 
 
 def schema_problem(schema: JSON) -> str:
-    """The reason why a schema is no such form, with its path; empty: it is one."""
+    """The reason why a schema is no such form, with the path of the fault; empty: it is one."""
     if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
         return "the form has no `properties`"
     fields: Mapping[str, JSON] = schema["properties"]
@@ -54,7 +54,7 @@ def initial(schema: Mapping[str, JSON]) -> dict[str, JSON]:
 
 
 def misfits(schema: Mapping[str, JSON], answer: JSON) -> list[str]:
-    """What is wrong with an answer, a sentence each with its field; empty: it fits."""
+    """Returns what is wrong with an answer, a sentence each with its field; empty: it fits."""
     if not isinstance(answer, dict):
         return ["a JSON object with the form's fields is wanted"]
     fields: Mapping[str, Mapping[str, JSON]] = schema["properties"]
@@ -68,7 +68,7 @@ def misfits(schema: Mapping[str, JSON], answer: JSON) -> list[str]:
 
 
 def described(schema: Mapping[str, JSON]) -> dict[str, str]:
-    """What each field takes, in words."""
+    """Returns what each field takes, in words."""
     required = schema.get("required", [])
     return {name: _described(field, needed=name in required) for name, field in schema["properties"].items()}
 
@@ -90,7 +90,7 @@ def _kind(field: Mapping[str, JSON]) -> str:
 
 
 def _choices(field: Mapping[str, JSON]) -> list[JSON]:
-    """The values that may be chosen; empty: it is no choice."""
+    """The values that may be chosen; empty: the field is no choice."""
     titled = field.get("oneOf") or field.get("anyOf")
     if isinstance(titled, list):
         return [one["const"] for one in titled if isinstance(one, Mapping) and "const" in one]
@@ -187,7 +187,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, JSON], JSON], str]] = {
     "integer": _integer,
     "boolean": _boolean,
 }
-"""By the kind of a field: what is wrong with a value of it."""
+"""By the kind of a field: the check that returns what is wrong with a value."""
 WORDS: Mapping[str, str] = {
     "choice": "one of",
     "array": "a list of",
@@ -196,7 +196,7 @@ WORDS: Mapping[str, str] = {
     "integer": "a whole number",
     "boolean": "true or false",
 }
-"""By the kind of a field: what it takes. Total over ``KINDS``, by test."""
+"""By the kind of a field: the words for the values that it takes. Total over ``KINDS``, by test."""
 BOUNDS = (
     ("minimum", "at least"),
     ("maximum", "at most"),
@@ -205,6 +205,6 @@ BOUNDS = (
     ("minItems", "choices at least"),
     ("maxItems", "choices at most"),
 )
-"""The bounds of a field, and what they are called."""
+"""The bounds of a field, and the words for them."""
 FORMATS: Mapping[str, Callable[[str], str]] = {"email": _email, "uri": _uri, "date": _date, "date-time": _date_time}
-"""By the format of a text: what is wrong with it. A format that is not here is not checked."""
+"""By the format of a text: the check that returns what is wrong with it. Other formats are not checked."""

@@ -88,7 +88,7 @@ class Held(Protocol):
 
 @value()
 class Billed:
-    """What a call was billed above its reservation: micro-dollars and tokens of both."""
+    """A bill above its call's reservation: micro-dollars and tokens of both."""
 
     usd_micros: int = 0
     tokens: int = 0
@@ -96,7 +96,7 @@ class Billed:
     reserved_tokens: int = 0
 
     def with_dearer(self, other: Billed) -> Billed:
-        """The dearer of two in each unit, with the reservation that each was billed above."""
+        """The dearer of two bills in each unit, with the reservation that each exceeded."""
         usd = other if other.usd_micros > self.usd_micros else self
         tokens = other if other.tokens > self.tokens else self
         if usd is tokens:
@@ -105,11 +105,11 @@ class Billed:
 
 
 NEVER = Billed()
-"""Of a model that kept to its reservations."""
+"""The value of a model that kept to its reservations."""
 
 
 class Lately(Protocol):
-    """What a process knows that a fabric's models billed above their reservations, of late (``runtime/surprises.py``)."""
+    """The recent bills above reservations that a process knows of a fabric's models (``runtime/surprises.py``)."""
 
     def dearest(self, model: str, now: int) -> Billed:
         """The dearest such call. ``now``: microseconds since the epoch."""
@@ -117,7 +117,7 @@ class Lately(Protocol):
 
 
 class NothingSeen:
-    """Of a process that has seen nothing."""
+    """The value of a process that has seen no such bill."""
 
     def dearest(self, model: str, now: int) -> Billed:
         """See ``Lately``."""
@@ -146,7 +146,7 @@ class Shares:
     answers: dict[Want | TokenWant, Refusal | Given] = field(default_factory=dict)
     """What was answered about the input that is decided about."""
     lately: Lately = field(default_factory=NothingSeen)
-    """What models billed above their reservations in runs of before."""
+    """The bills of models above their reservations in earlier runs."""
 
     def refusal(self, usd_micros: int) -> Refusal | None:
         """The first scope's that will not give so much; None: all of it is there. Lacking where that is not known."""

@@ -197,7 +197,7 @@ class ModelReplied:
     """Parts of the answer that only its provider understands, such as reasoning; they go back to the same model. None: it gave none."""
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
-    """Why the endpoint's count of tokens is not believed or its service tier has no known price, and what is charged. Empty: neither."""
+    """The reason to doubt the endpoint's count of tokens or the price of its service tier, and what is charged instead. Empty: no doubt."""
     kind: Literal["model_replied"] = "model_replied"
     version: Literal[1] = 1
 
@@ -218,7 +218,7 @@ class ToolFinished:
     returned: Handoff | Finish | None = None
     """What its result means to the conversation that it was called in; None: nothing."""
     requested: InputRequest | None = None
-    """What its server asks a person before the call is done; None: nothing. ``error`` says so too, for a call that waits for no person."""
+    """The question that its server asks a person before it does the call; None: it asks nothing. ``error`` says so too, for a call that waits for no person."""
     kind: Literal["tool_finished"] = "tool_finished"
     version: Literal[1] = 1
 
@@ -252,7 +252,7 @@ class CallFailed:
     output_tokens: int = 0
     parts: TokenParts = NO_PARTS
     cost_usd_micros: int | None = None
-    """What the endpoint says that it billed; None: it is computed from the tokens and the fabric's price."""
+    """The cost that the endpoint reports; None: the engine computes it from the tokens and the fabric's price."""
     usage_problem: str = ""
     """As of ``ModelReplied``."""
     kind: Literal["call_failed"] = "call_failed"

@@ -19,7 +19,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("◁think▷", "◁/think▷"),
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
 )
-"""How models open and close their thinking."""
+"""The marks with which models open and close their thinking."""
 
 _code = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 """Code and quoted text, in which a mark is a word like any other."""
@@ -69,6 +69,6 @@ def _inside(spans: list[tuple[int, int]], at: int) -> bool:
 
 
 def _stands_apart(text: str, start: int, end: int) -> bool:
-    """Whether a mark ends its line or its text, begins a line, or stands between a sentence or an object and what follows."""
+    """Returns True where a mark ends its line or its text, begins a line, or stands between a sentence or an object and what follows."""
     before, after = text[:start].rstrip(" \t"), text[end:].lstrip(" \t")
     return not after or after[0] in "\r\n{[" or not before or before[-1] in "\r\n}"

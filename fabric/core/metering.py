@@ -1,4 +1,4 @@
-"""How many tokens one model call is charged, from what its endpoint reports and the bytes that were exchanged.
+"""Counts the tokens that one model call is charged, from its endpoint's report and the bytes that were exchanged.
 
 What is reported is believed where it can be true. Every doubt is settled against us, so that no call is booked below its bill.
 """
@@ -12,9 +12,9 @@ from fabric.core.frozen import value
 from fabric.core.token_parts import NO_PARTS, TokenParts
 
 TOKENS_MAX = 1_000_000_000
-"""More tokens than any context has room for: a count above it is not believed."""
+"""More tokens than any context has room for; a count above it is not believed."""
 BYTES_PER_TOKEN = 4
-"""Of plain text, about."""
+"""The average of plain text, about."""
 FAR_TOO_FEW = 10
 """A count below this part of ``bytes / BYTES_PER_TOKEN`` is not believed."""
 FLOOR_BYTES = 8
@@ -35,22 +35,22 @@ class Reported:
     audio_in: int | None = None
     audio_out: int | None = None
     cached_inside: bool | None = None
-    """Whether ``input`` includes ``cached`` and ``cache_written``: OpenAI's does, Anthropic's does not. None: it is found out from the counts."""
+    """True: ``input`` includes ``cached`` and ``cache_written``, as OpenAI's does and Anthropic's does not. None: the counts show it."""
     reasoning_inside: bool | None = None
-    """Whether ``output`` includes ``reasoning``: OpenAI's does, Google's does not. None: it is found out from the counts."""
+    """True: ``output`` includes ``reasoning``, as OpenAI's does and Google's does not. None: the counts show it."""
 
 
 @value(kw_only=True)
 class Metered:
-    """What one call is charged."""
+    """The tokens that one call is charged."""
 
     input_tokens: int
-    """All of them, whatever their price."""
+    """All tokens, whatever their price."""
     output_tokens: int
     parts: TokenParts = NO_PARTS
     """Never more than the input and the output that they are part of."""
     problem: str = ""
-    """Which count is not believed, and what is charged instead. Empty: all are believed."""
+    """The counts that are not believed, and what is charged instead. Empty: all are believed."""
 
 
 def whole(given: Any) -> int | None:
@@ -85,7 +85,7 @@ def metered(*, reported: Reported, prompt_bytes: int, answer_bytes: int, max_out
     charged_in = _charged(tokens_in, reported.input, "input", prompt_bytes, worst_input_tokens(prompt_bytes), problems)
     at_most = max(min(answer_bytes, max_output_tokens), _floor(answer_bytes))
     charged_out = _charged(tokens_out, reported.output, "output", answer_bytes, at_most, problems)
-    # What a cache gave is cheaper: it counts only inside of an input that is believed.
+    # Tokens from a cache are cheaper, so they count only inside an input that is believed.
     discount = cached if charged_in == tokens_in else 0
     charged_in, charged_out = max(charged_in, written), max(charged_out, reasoning)
     return Metered(
@@ -105,7 +105,7 @@ def _part(count: int | None) -> int:
 
 
 def _with_cache(reported: Reported, cache: int) -> tuple[int | None, str]:
-    """The whole input with what was read from the cache and written to it, and a sentence where that was to be found out."""
+    """The whole input with the tokens read from the cache and written to it, and a sentence where the counts had to show them."""
     tokens = _possible(reported.input)
     if tokens is None or not cache:
         return tokens, ""
@@ -127,14 +127,14 @@ def _with_reasoning(reported: Reported, reasoning: int) -> tuple[int | None, boo
 
 
 def _beyond(reported: Reported, counted: int, reasoning: int) -> tuple[int, int]:
-    """What the total has beyond input and output: reasoning first where it may lie outside, the rest is input."""
+    """Returns what the total has beyond input and output: reasoning first where it may lie outside, the rest is input."""
     more = max(0, _part(reported.total) - counted)
     thought = min(more, reasoning)
     return more - thought, thought
 
 
 def _charged(tokens: int | None, said: int | None, side: str, size: int, worst: int, problems: list[str]) -> int:
-    """What one side is charged; adds a sentence where its count, ``said``, is not believed."""
+    """Returns what one side is charged; adds a sentence where its count, ``said``, is not believed."""
     if not tokens:
         if worst or said:
             words = "no" if not said else f"{said:,}" if abs(said) < 10**18 else "an absurd number of"

@@ -95,7 +95,7 @@ class Map:
 
     @property
     def pages(self) -> int:
-        """How many pages are marked."""
+        """Returns how many pages are marked."""
         return sum(mark.page is not None for mark in self.marks)
 
     @property
@@ -105,7 +105,7 @@ class Map:
 
     @property
     def rows(self) -> int:
-        """How many rows are marked."""
+        """Returns how many rows are marked."""
         return sum(mark.row is not None for mark in self.marks)
 
     def at(self, start: int) -> Place | None:

@@ -108,7 +108,7 @@ def _numbered(given: Sequence[tuple[ToolCall, str]], taken: frozenset[str], turn
 
 
 def is_ours(call_id: str) -> bool:
-    """Whether an id is one that the engine gave to a call, as far as its form says."""
+    """Returns True where an id is one that the engine gave to a call, as far as its form says."""
     return _ours.fullmatch(call_id) is not None
 
 

@@ -239,7 +239,7 @@ def refused(work: Work, decision: DecisionMade) -> str:
 
 
 def is_late(item: str, due_at: int, sent_at: int) -> bool:
-    """Whether an answer comes too late. In time is what is sent before the question is due, whenever the run takes it.
+    """Returns True where an answer comes too late. In time is what is sent before the question is due, whenever the run takes it.
 
     ``due_at``, ``sent_at``: microseconds since the epoch, UTC. Nothing happens at the due time of what is ``NEVER_LATE``.
     """

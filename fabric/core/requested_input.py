@@ -1,4 +1,6 @@
-"""What the server of a tool asks a person in the middle of a call: a review shows it, and the call goes out once more with the answer under its old key.
+"""Puts the question of a tool's server to a person in the middle of a call.
+
+A review shows the question, and the call goes out once more with the answer under its old key.
 
 Source: Model Context Protocol 2025-11-25, "Elicitation"; 2026-07-28, "Multi round-trip requests". Sampling, roots and the URL mode are refused.
 """
@@ -19,11 +21,11 @@ from fabric.core.work import Work
 
 JSON = Any
 QUESTIONS_MAX = 3
-"""Questions that one call may ask; what asks more often fails."""
+"""Questions that one call may ask; a call that asks more often fails."""
 MESSAGE_SHOWN = 200
-"""Characters of the server's message that stand in the reason; the whole stands beside it."""
+"""Characters of the server's message that the reason quotes; the whole message stands beside it."""
 EDIT_OF = "answer"
-"""What a person edits, as the question's content names it."""
+"""The name, in the question's content, of the part that a person edits."""
 
 
 def question_digest(message: str, schema: Mapping[str, JSON]) -> str:
@@ -71,7 +73,7 @@ def open_request(step: Step, command_id: str) -> Requested | None:
 
 
 def reason(work: Work, requested: Requested, tool: str) -> str:
-    """Why a person is asked, as one sentence."""
+    """Returns why a person is asked, as one sentence."""
     asked = work.ctx.contents.read(requested.question_ref)
     message = asked["message"]
     short = message if len(message) <= MESSAGE_SHOWN else f"{message[:MESSAGE_SHOWN]}..."
@@ -79,7 +81,7 @@ def reason(work: Work, requested: Requested, tool: str) -> str:
 
 
 def offered(work: Work, requested: Requested, one: Proposed) -> dict[str, JSON]:
-    """What a person is shown of the question, and what each answer does."""
+    """Returns what a person is shown of the question, and what each answer does."""
     asked = work.ctx.contents.read(requested.question_ref)
     given = forms.initial(asked["schema"])
     tool, server = one.tool, asked["server"]
@@ -101,12 +103,12 @@ def offered(work: Work, requested: Requested, one: Proposed) -> dict[str, JSON]:
 
 
 def is_about(shown: Mapping[str, JSON]) -> bool:
-    """Whether a question to a person is about what a server asks."""
+    """Returns True where a question to a person is about what a server asks."""
     return "asks" in shown
 
 
 def problem(shown: Mapping[str, JSON], given: DecisionMade) -> str:
-    """Why an answer cannot be given to the server; empty when it can."""
+    """Returns why an answer cannot be given to the server; empty when it can."""
     if given.verb not in ("approve", "edit"):
         return ""
     wrong = forms.misfits(shown["edit_schema"], given.edited if given.verb == "edit" else shown["payload"])

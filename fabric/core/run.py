@@ -83,7 +83,7 @@ class Seat:
 
 @value()
 class Requested:
-    """What the server of a tool asked a person in the middle of one call of a step."""
+    """The questions that a tool's server asked a person in the middle of one call of a step."""
 
     command_id: str
     attempt: int
@@ -93,14 +93,14 @@ class Requested:
     asked: str
     """Digest of the last question."""
     number: int
-    """How many questions there were."""
+    """The number of questions so far."""
     question_ref: str
     answers: tuple[str, ...] = ()
     """References of the answers, oldest first."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the last question waits for its answer."""
+        """Returns True where the last question waits for its answer."""
         return len(self.answers) < self.number
 
 

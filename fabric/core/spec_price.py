@@ -1,4 +1,4 @@
-"""What a fabric says that a model costs."""
+"""The price that a fabric states for a model."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class TokenParts:
 NO_PARTS = TokenParts()
 
 KINDS = ("input", "cached", "cache_written", "audio_in", "output", "reasoning", "audio_out")
-"""All kinds that tokens are told apart by: what is left of each side, and its parts."""
+"""All kinds of tokens: the parts of each side, and what is left of the side."""
 
 
 def by_kind(input_tokens: int, output_tokens: int, parts: TokenParts) -> Mapping[str, int]:

@@ -44,19 +44,20 @@ def parties(fact: Any) -> tuple[str, str]:
             return ENGINE, f"tool/{fact.tool}"
         case "compensation_answered":
             return f"tool/{fact.tool}", ENGINE
-        case "compensation_by_hand":
-            return f"human/{fact.actor}", ENGINE
         case "run_started":
             return f"caller/{fact.requested_by}", ENGINE
         case "escalation_opened" | "alert_raised":
             return ENGINE, f"human/{getattr(fact, 'required_role', '')}"
-        case "escalation_decided" | "cap_raised" | "budget_raised":
-            return f"human/{fact.actor}", ENGINE
-        case "cancel_accepted" | "terminate_accepted" | "run_paused" | "run_resumed" | "person_said":
-            return f"human/{fact.actor}", ENGINE
         case "run_ended":
             return ENGINE, "caller/"
-    return ENGINE, ENGINE
+    return (f"human/{fact.actor}", ENGINE) if fact.kind in BY_PEOPLE else (ENGINE, ENGINE)
 
 
 ENGINE = "flow/engine"
+BY_PEOPLE = frozenset(
+    {
+        *("escalation_decided", "cap_raised", "budget_raised", "compensation_by_hand"),
+        *("cancel_accepted", "terminate_accepted", "run_paused", "run_resumed", "person_said"),
+    }
+)
+"""Kinds of what a person does to a run."""

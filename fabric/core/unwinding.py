@@ -178,7 +178,7 @@ def _withheld(work: Work, current: Errand, found: list[str]) -> None:
 def answered(work: Work, current: Errand, given: ModelReplied | ToolFinished | CallFailed) -> None:
     """Journals what became of one attempt to undo."""
     if isinstance(given, ToolFinished) and (not given.error or given.outcome is Outcome.ANSWERED):
-        # What was done and answered what cannot be read is not done again.
+        # A call that was done is not done again, even if its answer cannot be read.
         fact = ev.CompensationAnswered(
             command_id=given.command_id,
             attempt=given.attempt,

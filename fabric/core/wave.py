@@ -135,12 +135,12 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         problem = f"nobody knows whether {one.tool} was executed before, and it is never sent again"
         refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
         return (), ()
-    # What a server said of a call that it asks about is shown to the person who answers.
+    # The person who answers sees what the server said of the call that it asks about.
     doubtful = in_doubt and not asking and not step.approved and requested is None
     attempt = 1 if requested is None else requested.attempt + 1
     proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, attempt, in_doubt=doubtful, args=one.args)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
-    if proposal.attempt > 1:  # It was judged as a call of its answer when it first went out.
+    if proposal.attempt > 1:  # The engine judged it with the other calls of its answer when it first went out.
         trips = [trip for trip in trips if trip.mechanism != "loop_detector"]
     trips += conversation_tools.judged(work, step, one)
     if trips:

@@ -23,8 +23,9 @@ FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("Granite, Phi", re.compile(r"<\|tool_call\|>|<function_call>")),
     ("Gemma", re.compile(r"```tool_(?:code|call)")),
 )
-"""Marks that open a call in the templates of models. No answer to a person holds one outside of code."""
+"""Marks that open a call in the templates of models. No answer to a person has one outside code."""
 
+_mark = re.compile("|".join(pattern.pattern for _, pattern in FORMS))
 _code = re.compile(r"```(?!tool_).*?(?:```|\Z)|(?<!`)`[^`\n]+`(?!`)", re.DOTALL)
 _fenced = re.compile(r"```[ \t]*(?:json)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _python = re.compile(r"(?:print\()?(?:[a-z_]+\.)?([A-Za-z_][\w-]*)\((?:[^()]|\([^()]*\))*\)\)?")
@@ -40,7 +41,7 @@ def written_call(text: str, tools: Collection[str]) -> str | None:
     ``tools``: those that the agent is offered. An object counts for one of them alone, as the whole answer or in code at its end; an
     expression likewise, as the whole answer.
     """
-    if any(pattern.search(_without_code(text)) for _, pattern in FORMS):
+    if _mark.search(text) and _mark.search(_without_code(text)):
         found = _name.search(text)
         return next((one for one in found.groups() if one), "") if found else ""
     whole = text.strip()

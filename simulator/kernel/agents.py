@@ -12,18 +12,16 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from fabric.core.forms import InputRequest
 from fabric.core.gates import HTTP_TEST
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
-from fabric.core.saga import Outcome
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.spec_topology import TopologySpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
-from simulator.kernel import people
 from simulator.kernel.conversing import asked_of_conversation, conversing
 from simulator.kernel.faults import Rates
+from simulator.kernel.odd_replies import asking, with_own_parts
 from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
 from simulator.kernel.schema_values import value
 from simulator.kernel.scripted_verdicts import choices_in
@@ -109,6 +107,8 @@ class Agents:
             finish="content_filter" if finish else "stop",
             model=request.model.name,
         )
+        if self._strikes("own_parts"):
+            result = with_own_parts(result)
         billed = self._strikes("timeout_billed")
         if self._strikes("straggler"):
             delay_s *= 10
@@ -292,7 +292,7 @@ class Agents:
             kept = self.remembering.run(request, self._strikes)
             return Reply(delay_s, kept.result, silent=kept.silent)
         if request.tool.name not in (CANCEL, FIND, PROBE) and self._strikes("server_asks"):
-            return Reply(delay_s, _asking(request))
+            return Reply(delay_s, asking(request))
         if request.tool.name in TOOLS:
             served = self.service.run(request)
             return Reply(delay_s, served.result, silent=served.silent)
@@ -319,14 +319,6 @@ class Agents:
         if no:
             return {"result": None, "error": "https://tests.example answered HTTP 404"}
         return {"result": {"status": 200, "content_type": "text/plain", "text": request.args["url"]}}
-
-
-def _asking(request: ToolRequest) -> ToolFinished:
-    """What a server answers that asks a person first: another question with each attempt."""
-    asked = InputRequest(server="world", message=f"Sure? ({request.attempt})", schema=people.FORM)
-    ids: dict[str, Any] = {"command_id": request.command_id, "attempt": request.attempt}
-    outcome = Outcome.REJECTED if request.idempotency_key < "8" else Outcome.UNKNOWN
-    return ToolFinished(**ids, result=None, error="it asks a person", outcome=outcome, requested=asked)
 
 
 WORDS = ("red", "green", "blue", "black", "white", "grey", "pink", "brown")

@@ -66,6 +66,9 @@ FAULTS: Mapping[str, Fault] = {
     "dear_answer": Fault(
         "answer", "an answer that costs far more than was reserved, while its cap has room for it", 0.3
     ),
+    "own_parts": Fault(
+        "answer", "an answer with parts of its provider's own, kinds of tokens, and a count that is not believed", 0.3
+    ),
     # Tools.
     "tool_error": Fault("tool", "the tool answers with an error", 0.3),
     "tool_timeout": Fault("tool", "the tool does not return before the call's deadline", 0.2),
@@ -132,7 +135,7 @@ LATER = (
     "dropped_stream",
 )
 """Faults that are drawn by themselves, so that the seeds without them stay as they were."""
-SELDOM = ("dear_answer", "refused_answer", "server_asks")
+SELDOM = ("dear_answer", "refused_answer", "server_asks", "own_parts")
 """Faults of few seeds, drawn behind all others, so that nearly every seed stays as it was."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""

@@ -160,6 +160,8 @@ GIVEN = {"name": "Ana", "check": True, "email": "ana@example.org", "birthdate": 
 async def answered(port: Any, server: Any) -> tuple[Any, Any]:
     """The question of a call, and the call with its answer: the form's defaults and what a person adds."""
     found = await call(port, server, ASKS)
+    assert isinstance(found, ToolFinished)
+    assert found.requested is not None
     question = found.requested
     answer = forms.initial(question.schema) | GIVEN
     assert forms.misfits(question.schema, answer) == []

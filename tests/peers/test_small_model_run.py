@@ -51,7 +51,7 @@ def shown() -> str:
 
 def fabric(stream: bool) -> str:
     """A worker with a tool, and a critic whose answer is held to a schema by the server's grammar."""
-    model = {"name": "small", "provider": "openai", "model": "small"}
+    model: dict[str, Any] = {"name": "small", "provider": "openai", "model": "small"}
     model |= {"price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0}}
     model |= {"options": {"temperature": 0, "seed": 1, "parallel_tool_calls": True, "stream": stream}}
     worker = {"name": "worker", "model": "small", "answers": "text", "tools": ["calculator"], "max_output_tokens": 120}

@@ -33,13 +33,13 @@ def main() -> None:
         resource.setrlimit(limit, (most, most))
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    logging.disable()  # What a library says of a file is no news of this process.
+    logging.disable()  # A library's remarks about a file are no news of this process.
     print(json.dumps(answer(sys.stdin.buffer.read())), file=out, flush=True)
     os._exit(0)  # Taking a large document apart takes as long as reading it.
 
 
 def answer(data: bytes) -> dict[str, Any]:
-    """What was read, or why nothing was."""
+    """Returns the reading, or the reason why nothing was read."""
     try:
         reading = read(data)
     except Unreadable as refused:

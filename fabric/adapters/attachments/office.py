@@ -39,7 +39,7 @@ OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (b"opendocument.presentation", "an OpenDocument presentation", "export it as PDF and attach that"),
     (b"epub+zip", "an e-book", "save it as PDF or text and attach that"),
 )
-"""What else is kept in zip archives, by a word of its content types or its mimetype."""
+"""Other kinds of file that are zip archives, by a word of their content types or their mimetype."""
 
 OLE: tuple[tuple[str, str, str], ...] = (
     ("EncryptedPackage", "an Office file with a password", "save it without the password and attach that"),
@@ -55,7 +55,7 @@ _ROOT = re.compile(rb"<[A-Za-z_]")
 
 
 def of_compound(data: bytes) -> Unreadable:
-    """What a compound file is, as the reason why it is not taken."""
+    """Returns the kind of a compound file, as the reason why it is not taken."""
     for stream, kind, advice in OLE:
         if stream.encode("utf-16-le") in data:
             return Unreadable(f"is {kind}; {advice}")
@@ -104,7 +104,7 @@ def _no_definitions(archive: ZipFile, part: ZipInfo) -> None:
 
 
 def _head(stream: IO[bytes]) -> bytes:
-    """What stands before the first element, in one byte a character. Unreadable where there is too much of it."""
+    """Returns the text before the first element, in one byte a character. Unreadable where there is too much of it."""
     head = stream.read(HEAD_BYTES).replace(b"\0", b"")
     if not _ROOT.search(head) and stream.read(1):
         raise Unreadable("holds XML that no Office program writes; save it again and attach that")

@@ -14,7 +14,7 @@ from fabric.core.places import with_no_marks
 KIND = "PDF"
 PAGES_MAX = 1_000
 NO_LETTERS_SHARE = 0.3
-"""With a greater share of characters that are none, a PDF does not say which letters it shows."""
+"""A PDF whose share of unusable characters is greater does not say which letters it shows."""
 _NO_LETTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffd\ue000-\uf8ff]|/g(?:lyph|id)?\d+|\(cid:\d+\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
@@ -32,7 +32,7 @@ def read_pdf(data: bytes) -> Reading:
 
 
 def _read(reader: PdfReader) -> Reading:
-    # An empty user password opens for everybody: such a file only says what may be printed or changed.
+    # An empty user password opens the file: it only limits what may be printed or changed.
     if reader.is_encrypted and not reader.decrypt(""):
         raise Unreadable("is a PDF with a password; save it without the password and attach that")
     pages = len(reader.pages)

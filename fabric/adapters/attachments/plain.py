@@ -1,4 +1,4 @@
-"""Files that are text: their encoding, and what begins like text and is none."""
+"""Files that are text: their encoding, and the beginnings of files that are none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED: Mapping[bytes, tuple[str, str]] = {
     b"SQLite format 3": ("a database", "export the table that matters as CSV and attach that"),
     b"{\\rtf": ("an RTF document", "save it as DOCX or PDF and attach that"),
 }
-"""How files begin that are not read, what they are, and what to do."""
+"""The beginnings of files that are not read, the kind of each, and the advice."""
 
 BOMS: tuple[tuple[bytes, str, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig", ""),

@@ -19,7 +19,7 @@ FILE_S = 30.0
 REQUEST_S = 50.0
 """Seconds that all files of one request may take: a proxy in front waits 60."""
 AT_ONCE = 2
-"""Children of one process; a file waits for a free one as long as it might itself take."""
+"""Children of one process; a file waits for a free one as long as its own reading may take."""
 ZIP = b"PK\x03\x04"
 COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 HEAD_BYTES = 1_024
@@ -35,7 +35,7 @@ class Busy(Unreadable):
 
 
 def read_file(name: str, data: bytes, until: float) -> Reading:
-    """What stands in a file. Its content says what it is; its name only whether a text is a table.
+    """Returns the reading of a file. The content shows its kind; the name only shows a text to be a table.
 
     ``until``: a time of ``time.monotonic``. Unreadable for what is not taken; Busy when no child became free in time.
     """
@@ -80,7 +80,7 @@ def _said(out: bytes, code: int) -> Reading:
     try:
         said = json.loads(out)
     except ValueError:
-        # Killed by the kernel, or a library that ended its process: which one is no help to whoever attached it.
+        # The kernel killed it, or a library ended its process: which of them does not help the person who attached the file.
         raise Unreadable(f"ended the program that reads it (exit code {code}); save it anew or {SHORTER}") from None
     if "refused" in said:
         raise Unreadable(said["refused"], too_large=said["too_large"])

@@ -1,4 +1,4 @@
-"""What a reader of files gives back, and how it refuses one."""
+"""The result of reading a file, and the refusal of one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of a file."""
+    """The reading of a file."""
 
     kind: str
-    """As it is said to people: ``PDF``, ``Word document``."""
+    """Its name for people: ``PDF``, ``Word document``."""
     text: str
     notes: tuple[str, ...] = ()
-    """What whoever attached it should know, a clause each: ``pages 2 and 5 have no text``."""
+    """Notes for the person who attached it, a clause each: ``pages 2 and 5 have no text``."""
 
 
 class Written:

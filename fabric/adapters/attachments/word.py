@@ -93,7 +93,7 @@ def _rows(table: Any) -> Iterator[list[str]]:
 
 
 def _text(paragraph: Any) -> str:
-    """What stands in a paragraph: insertions and links are of it, deletions are not."""
+    """Returns the text of a paragraph, with insertions and links, without deletions."""
     parts: list[str] = []
     todo = list(reversed(paragraph))
     while todo:

@@ -1,7 +1,7 @@
 """Asks a model once, over HTTP: the shape that all providers share.
 
 One transport per endpoint on one event loop, no retry, no redirect, no proxy from the environment, a hard end at the deadline, a cap on the answer's
-size. Where a key may go, what a failure means and what an answer is charged at are decided here, never by a client library.
+size. This module, never a client library, decides where a key may go, what a failure means and what an answer is charged.
 """
 
 from __future__ import annotations
@@ -101,10 +101,11 @@ class HttpModel(ABC):
         token, key = EXCHANGE.set(exchange), KEY.set(asked.key)
         try:
             async with asyncio.timeout((request.deadline_at - self._now()) / 1e6) as limit:
-                answer = await self._answer(request, url, asked, signed, exchange)
+                answer = await self._answer(request, url, asked, signed, exchange, limit)
             return settle(request, answer, protocol=self._protocol(request.model).key, mended=exchange.mended)
         except TimeoutError as error:
-            if not limit.expired():
+            # A refusal is one by its status, also where its body does not end.
+            if not limit.expired() or (exchange.status or 0) >= 300:
                 return classify(error, exchange, asked, self._now() / 1e6)
             return _late(asked, exchange, (self._now() - started) / 1e6)
         except Exception as error:  # noqa: BLE001 - The port's contract: every failure is data, or a run would hang on it.
@@ -120,9 +121,15 @@ class HttpModel(ABC):
             await transport.aclose()
 
     async def _answer(
-        self, request: ModelRequest, url: str, asked: Asked, signed: SignedIn | None, exchange: Exchange
+        self,
+        request: ModelRequest,
+        url: str,
+        asked: Asked,
+        signed: SignedIn | None,
+        exchange: Exchange,
+        limit: asyncio.Timeout,
     ) -> Answer:
-        """The answer, at once or as it streams in. Raises Unanswered for a refusal, and what the transport raises."""
+        """The answer, at once or as it streams in. Raises Unanswered for a refusal, and the transport's own errors."""
         protocol, stream = self._protocol(request.model), wants_stream(request)
         fitted = fit(request.messages, request.model.name, protocol.key)
         body = self._body(
@@ -134,7 +141,7 @@ class HttpModel(ABC):
         reply = await self._transport(url).send(address, headers, content, exchange)
         try:
             if reply.streams:
-                return await read_stream(request, protocol, reply, exchange)
+                return await read_stream(request, protocol, reply, exchange, limit.when())
             raw = await reply.body()
         finally:
             await reply.aclose()
@@ -154,7 +161,7 @@ class HttpModel(ABC):
             value = parsed(bytes(exchange.body).decode("utf-8", "replace"), "")
             answer = protocol.read({**value, protocol.wanted: value.get(protocol.wanted) or []})
             charged = meter(request, answer)
-        except Exception:  # noqa: BLE001 - What cannot be read says nothing, and the failure stands.
+        except Exception:  # noqa: BLE001 - An unreadable answer says nothing, and the failure stands.
             return found
         if answer.usage.output is None and answer.usage.input is None:
             return found
@@ -166,7 +173,7 @@ class HttpModel(ABC):
             usage_problem=charged.problem,
         )
 
-    # -- what each provider does in its own way --
+    # -- each provider's own way --
 
     def _protocol(self, spec: ModelSpec) -> Protocol:
         """The protocol that a model is asked by."""
@@ -185,7 +192,7 @@ class HttpModel(ABC):
         return body
 
     def _refused(self, spec: ModelSpec, model: str, url: str) -> str:
-        """Why a model cannot be asked as its fabric has it; empty: it can."""
+        """Returns why a model cannot be asked as its fabric has it; empty: it can."""
         return ""
 
     # -- what is certain before any request --

@@ -1,6 +1,6 @@
 """A call that an endpoint refused, or that broke, as a ``CallFailed``: its cause, one sentence for a person, and the endpoint's own text.
 
-What a refusal means stands in ``refusals``. The raw text is kept, cleaned and without the key.
+The meaning of a refusal stands in ``refusals``. The raw text is kept, cleaned and without the key.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Asked:
     stored: bool = False
     """Whether the key is one that the workspace stored for this host."""
     signed: str = ""
-    """What signed the request, where no key did; empty: nothing."""
+    """The source that signed the request, where no key did; empty: none."""
 
 
 def failed(
@@ -190,7 +190,7 @@ def _classified(error: BaseException, exchange: Exchange, asked: Asked, now: flo
 def _refused(
     status: int, said: Mapping[str, str], exchange: Exchange, asked: Asked, raw: str, now: float
 ) -> CallFailed:
-    """What an endpoint's refusal means. ``status``: HTTP's, or the one that an error inside a 200 stands for."""
+    """Returns the meaning of an endpoint's refusal. ``status``: HTTP's, or the one that an error inside a 200 stands for."""
     back = back_of(exchange.headers, said, now)
     cause = cause_of(status, said, None if back is None else back.in_s)
     advice = advice_on(said, tuple(codes_of(said))) if cause in _ADVISED else ""
@@ -225,7 +225,7 @@ def _reported(status: int | None, said: Mapping[str, str]) -> int | None:
 
 
 def _when(back: Back | None, cause: Cause, now: float) -> str:
-    """When it may be asked again, as the end of a sentence; empty: nobody says."""
+    """The time at which it may be asked again, as the end of a sentence; empty: not known."""
     if back is None or back.in_s <= 0:
         return ""
     if cause is Cause.RATE_LIMIT and back.in_s < 60:
@@ -249,7 +249,7 @@ def _sentence(template: str, status: int, said: Mapping[str, str], asked: Asked,
         back=back,
     )
     told = page_title(exchange.body) if page else message
-    # Without the key first: half of one that a cut leaves is not known any more.
+    # The key goes first: after a cut, half a key can no longer be recognised.
     said_so = " ".join(fit(told, asked.key, RAW_CHARS).split())[:SAID_CHARS]
     return f"{sentence}. It says: {said_so}" if said_so else sentence
 

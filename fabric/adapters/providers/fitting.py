@@ -44,7 +44,7 @@ class SentCall:
 
 @dataclass(slots=True)
 class SentResult:
-    """What a call came to."""
+    """The result of a call."""
 
     id: str
     tool: str
@@ -109,13 +109,13 @@ def short_id(call_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _For:
-    """Whom a conversation is for."""
+    """The model and the protocol that a conversation is for."""
 
     model: str
     protocol: str
 
     def own_of(self, message: ChatMessage, own: JSON) -> JSON:
-        """What the provider marked as its own in a message; None where another model, or another protocol, is asked."""
+        """Returns what the provider marked as its own in a message; None where another model, or another protocol, is asked."""
         if own is None or message.model not in ("", self.model) or own.get("protocol") != self.protocol:
             return None
         return own["parts"]
@@ -178,7 +178,7 @@ def _answer_all(turns: list[Turn], ids: dict[str, tuple[str, str]]) -> None:
 
 
 def _sent_args(call: ToolCall) -> dict[str, JSON]:
-    # Endpoints refuse a history whose arguments do not parse, so what was no object goes back as the text it was.
+    # Endpoints refuse a history whose arguments do not parse, so a non-object goes back as the text it was.
     return call.args if isinstance(call.args, dict) else {"invalid_json": call.raw_args[:2_000]}
 
 

@@ -43,9 +43,9 @@ def price_of(
 ) -> Price | None:
     """The price, or None: unknown, so that its calls are refused.
 
-    ``default_model`` and ``default_url`` are FABRIC_MODEL and FABRIC_MODEL_URL, for a model that names neither; ``urls`` are the operator's
-    addresses of the other providers. A model behind an address that the list does not know has no price, whatever its name: somebody else's
-    "gpt-4o" costs what somebody else asks. Nor has one whose service tier may cost more than the list says (``LISTED_TIERS``).
+    ``default_model`` and ``default_url`` are FABRIC_MODEL and FABRIC_MODEL_URL, for a model that names neither;
+    ``urls`` are the operator's addresses of the other providers. A model behind an address that the list does not know has no price:
+    "gpt-4o" may cost more there. Nor has one whose service tier may cost more than the list says (``LISTED_TIERS``).
     """
     if spec.price is not None:
         return spec.price.price()
@@ -58,7 +58,7 @@ def price_of(
 def listed(
     spec: ModelSpec, *, default_model: str = "", default_url: str = "", urls: Mapping[str, str] = NOWHERE
 ) -> Listed | None:
-    """What the offline list says of a model, whatever its own price; None: it does not know it. Arguments as of ``price_of``.
+    """Returns what the offline list says of a model, whatever its own price; None: it does not know it. Arguments as of ``price_of``.
 
     With the option ``priced_as`` it is what the list says of that model, at the model's address or, where the list does not know that, of its provider.
     """
@@ -75,7 +75,7 @@ def listed(
 
 
 def tier_problem(spec: ModelSpec, tier: str) -> str:
-    """Why an answer's price is in doubt: its service tier is neither listed nor the one that the fabric asks for at a price of its own. Empty: it is not."""
+    """Returns why an answer's price is in doubt: its service tier is neither listed nor the one that the fabric asks for at a price of its own. Empty: it is not."""
     named, wanted = tier.casefold(), str(spec.options.get("service_tier", "")).casefold()
     if named in UNSAID or named in PAID_AHEAD or _is_listed(named) or (spec.price is not None and named == wanted):
         return ""
@@ -88,9 +88,12 @@ def _is_listed(tier: str) -> bool:
 
 def _looked_up(model: str, provider: str, url: str) -> Listed | None:
     """A model of an address, or without one of a provider."""
-    where = {"provider_api_url": url} if url else {"provider_id": provider}
+    usage, now = Usage(input_tokens=1), datetime.now(UTC)
     try:
-        found = calc_price(Usage(input_tokens=1), model, genai_request_timestamp=datetime.now(UTC), **where)
+        if url:
+            found = calc_price(usage, model, provider_api_url=url, genai_request_timestamp=now)
+        else:
+            found = calc_price(usage, model, provider_id=provider, genai_request_timestamp=now)
     except LookupError:
         return None
     return Listed(_dearest(found.model_price), found.model.context_window)

@@ -48,7 +48,7 @@ def settle_call(request: ModelRequest, said: SaidCall, protocol: str) -> tuple[T
     text, dirty = clean_text(_arguments_text(said.arguments))
     args, _ = parse_json_object(text, strict=True) if text.strip() else ({}, "")
     tool = _name(said.tool)
-    # What was escaped shows only once it is read: a NUL, a lone surrogate, a number beyond 64 bits.
+    # Escaped characters show only once they are read: a NUL, a lone surrogate, a number beyond 64 bits.
     changed = dirty or (args is not None and bool(text.strip()) and args != json.loads(text))
     if args:
         args = _without_nulls(request, tool, args)
@@ -58,7 +58,7 @@ def settle_call(request: ModelRequest, said: SaidCall, protocol: str) -> tuple[T
 
 
 def meter(request: ModelRequest, answer: Answer) -> Metered:
-    """What the answer is charged."""
+    """Returns the charge of the answer."""
     spoken = len(answer.text.encode("utf-8", "replace"))
     spoken += sum(len(_arguments_text(call.arguments)) for call in answer.calls)
     prompt = sum(len(message.text.encode("utf-8", "replace")) for message in request.messages)
@@ -108,7 +108,7 @@ def _without_nulls(request: ModelRequest, tool: str, args: dict[str, JSON]) -> d
 
 
 def _takes_null(schema: JSON) -> bool:
-    """Whether a property's schema may take null; True where that is not plain to see."""
+    """Returns True where a property's schema may take null; True where that is not plain to see."""
     if not isinstance(schema, dict):
         return True
     kinds = schema.get("type")
@@ -121,7 +121,7 @@ def _takes_null(schema: JSON) -> bool:
 
 
 def _own(own: JSON, protocol: str) -> tuple[JSON, bool]:
-    """What only its provider understands, fit to be kept, with the protocol that it is of; None where it is too large or cannot be kept."""
+    """Returns the provider's own parts, fit to be kept, with their protocol; None where they are too large or cannot be kept."""
     if own is None:
         return None, False
     try:

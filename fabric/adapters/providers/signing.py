@@ -1,4 +1,4 @@
-"""Signing in with the operator's own credentials of a cloud, where no key is set: what a sign-in is, and how several calls share one."""
+"""Signs in with the operator's own credentials of a cloud where no key is set. Several calls share one sign-in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAID_CHARS = 300
 
 
 class NotSignedIn(Exception):
-    """Nobody could sign in; the message is a sentence for a person. ``passes``: it may work a moment later."""
+    """The sign-in failed; the message is a sentence for a person. ``passes``: it may work a moment later."""
 
     def __init__(self, message: str, *, passes: bool = False) -> None:
         super().__init__(message)
@@ -26,18 +26,18 @@ class SignedIn:
     """A sign-in that holds now."""
 
     source: str
-    """Whose credentials signed, for sentences."""
+    """The owner of the credentials that signed, for sentences."""
     headers: Callable[[str, bytes], Mapping[str, str]]
     """The headers of one request, by its URL and its body. It does no I/O."""
     secret: str = field(default="", repr=False)
-    """What must not be shown; empty: nothing that stays valid goes out."""
+    """The secret that must not be shown; empty: nothing goes out that stays valid."""
 
 
 class SignIn(ABC):
     """Signs in with credentials that a cloud's own library finds. Used on one event loop at a time."""
 
     source: ClassVar[str]
-    """Whose credentials sign, for sentences."""
+    """The owner of the credentials that sign, for sentences."""
 
     def __init__(self) -> None:
         self._signing: asyncio.Task[SignedIn] | None = None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
+
+import httpx2
 
 from fabric.adapters.providers.errors import Malformed
 from fabric.adapters.providers.fitting import compact
@@ -19,6 +23,11 @@ OPTION = "stream"
 stream the calls of an answer, or cut their arguments wrongly, or leave the usage out.
 """
 
+LAST_S = 2.0
+"""Behind an answer that is over so long is waited for its usage, for the word that it is over, and for the end of the stream."""
+CLOSE_S = 0.02
+"""So long before the deadline an answer that is over is taken as it is."""
+
 
 def wants_stream(request: ModelRequest) -> bool:
     """Whether an answer is asked for as a stream: calls may be in it, and somebody begins them as they come."""
@@ -26,15 +35,17 @@ def wants_stream(request: ModelRequest) -> bool:
     return offers and request.streamed is not None and request.model.options.get(OPTION) is True
 
 
-async def read_stream(request: ModelRequest, protocol: Protocol, reply: Reply, exchange: Exchange) -> Answer:
-    """The whole answer of a stream.
+async def read_stream(
+    request: ModelRequest, protocol: Protocol, reply: Reply, exchange: Exchange, deadline: float | None
+) -> Answer:
+    """The whole answer of a stream. ``deadline``: by the loop's clock.
 
     Each call is reported as soon as the next part begins, so that nothing more of it can come; the last one comes with the answer. Raises
     Malformed, BrokenOff and what ``Reply.events`` raises.
     """
     assembly = protocol.assembly()
     try:
-        await _take_all(request, protocol, assembly, reply, exchange)
+        await _take_all(request, protocol, assembly, reply, exchange, deadline)
     except BaseException:
         exchange.said = _said(protocol, assembly)
         raise
@@ -43,10 +54,22 @@ async def read_stream(request: ModelRequest, protocol: Protocol, reply: Reply, e
 
 
 async def _take_all(
-    request: ModelRequest, protocol: Protocol, assembly: Assembly, reply: Reply, exchange: Exchange
+    request: ModelRequest,
+    protocol: Protocol,
+    assembly: Assembly,
+    reply: Reply,
+    exchange: Exchange,
+    deadline: float | None,
 ) -> None:
-    told, done = 0, False
-    async for event in reply.events():
+    told, done, ends = 0, False, None
+    events = reply.events()
+    while True:
+        if ends is None and (assembly.over or done):
+            last = asyncio.get_running_loop().time() + LAST_S
+            ends = last if deadline is None else min(last, deadline - CLOSE_S)
+        event = await anext(events, None) if ends is None else await _last(events, ends)
+        if event is None:
+            break
         if event == DONE:
             done = protocol.done_line
             continue
@@ -65,6 +88,15 @@ async def _take_all(
         raise BrokenOff("the stream ended before its answer was over")
 
 
+async def _last(events: AsyncGenerator[dict[str, JSON] | str], ends: float) -> dict[str, JSON] | str | None:
+    """What still comes behind an answer that is over. None: nothing, however the stream ends, or does not."""
+    try:
+        async with asyncio.timeout_at(ends):
+            return await anext(events, None)
+    except (TimeoutError, OSError, httpx2.TransportError):
+        return None
+
+
 def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, told: int) -> int:
     """Reports the calls that have become whole; gives back how many have been."""
     whole = assembly.begun() if assembly.after_calls else assembly.begun() - 1
@@ -80,7 +112,7 @@ def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, told:
 
 
 def _failure(event: dict[str, JSON]) -> JSON:
-    """What has the error of an event that says the answer failed: the event, or the response in it. None: it says no such thing."""
+    """Returns the object with the error, where an event says that the answer failed: the event, or the response in it. None: it does not say so."""
     inner = event.get("response")
     whole = event if event.get("error") or event.get("type") == "error" else inner
     return whole if whole is event or (isinstance(whole, dict) and whole.get("error")) else None

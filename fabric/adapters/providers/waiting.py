@@ -1,6 +1,6 @@
-"""How long an endpoint says to wait, and when what is used up is back: from headers, from fields of its error, and from its words.
+"""Reads the wait that an endpoint asks for, and when a used-up quota is back: from headers, error fields and words.
 
-Whatever is out of range or means nothing is passed over. Nothing here raises.
+Values out of range or without meaning are passed over. Nothing here raises.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _epoch = re.compile(r"(?:\||reset[^\d.]{0,20})(\d{10}|\d{13})(?!\d)", re.IGNOREC
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """When what was refused is back."""
+    """The time when the refused service is back."""
 
     in_s: float
     """Seconds from now."""
@@ -75,7 +75,7 @@ def wait_s(headers: httpx2.Headers, said: Mapping[str, str], now: float, *, limi
 
 
 def back_of(headers: httpx2.Headers, said: Mapping[str, str], now: float) -> Back | None:
-    """When what is used up is back: by the error's own words, by the limits of which nothing remains, else by Retry-After. None: nobody says."""
+    """The time when a used-up quota is back: by the error's own words, by limits with nothing left, else by Retry-After. None: not known."""
     if (in_words := back_in_words(said, now)) is not None:
         return in_words
     for told in (duration_s(said.get("retry_delay", "")), _used_up_s(headers, now)):

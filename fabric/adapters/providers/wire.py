@@ -1,12 +1,12 @@
 """The one way in which a request to a model's endpoint leaves and its answer comes in.
 
-Each ask makes one request, to the endpoint's own origin, with no credential but the key that is meant for it. What comes back is UTF-8, without that key.
+Each ask makes one request, to the endpoint's own origin, with no credential but the key that is meant for it. The answer comes back as UTF-8, without that key.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -42,14 +42,14 @@ class Unanswered(Exception):
 
 
 class Reply:
-    """What comes back for one request: a body at once, or the events of a stream as they come."""
+    """The reply to one request: a body at once, or the events of a stream as they come."""
 
     def __init__(self, response: httpx2.Response, exchange: Exchange, read: Read) -> None:
         self._response, self._exchange, self._read = response, exchange, read
 
     @property
     def streams(self) -> bool:
-        """Whether it is a stream of events."""
+        """Returns True where it is a stream of events."""
         kind = self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
         return self._exchange.status == 200 and kind == STREAM_TYPE
 
@@ -61,7 +61,7 @@ class Reply:
         self._exchange.body[:] = fitted
         return fitted
 
-    async def events(self) -> AsyncIterator[dict[str, JSON] | str]:
+    async def events(self) -> AsyncGenerator[dict[str, JSON] | str]:
         """The events of a stream: their JSON objects, or the text of those that are none.
 
         Names, ids and comments say nothing that the data does not. An event may have one line of data or several, and servers forget
@@ -128,7 +128,7 @@ def encoded(body: JSON) -> bytes:
 
 
 def headers_of(request: ModelRequest) -> dict[str, str]:
-    """What a request says of itself, beside what its protocol wants."""
+    """Returns the headers of a request, beside those that its protocol wants."""
     headers = {
         "Accept": "application/json, text/event-stream",
         "User-Agent": "fabric-flow",

@@ -136,7 +136,7 @@ def _place_start(name: str, of: Map, place: str) -> int:
 
 
 def _where(name: str, of: Map, start: int) -> dict[str, JSON]:
-    """How what stands at a character is cited, and what the columns of its table are called; nothing for a text without places."""
+    """Returns the citation of the place at a character, and the header of its table; nothing for a text without places."""
     place, header = of.at(start), of.header(start)
     return ({"cite": f"{name}, {place}"} if place else {}) | ({"header": header} if header else {})
 

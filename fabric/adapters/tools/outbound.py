@@ -257,6 +257,10 @@ def _has_body(request: httpx2.Request) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
+REFUSAL_S = 2.0
+"""The body of a refusal is waited for so long: its status says enough."""
+
+
 class VettedTransport(httpx2.AsyncBaseTransport):
     """Sends each request to a vetted address and reads the whole answer, up to ``max_bytes``.
 
@@ -307,23 +311,25 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         return self._unpacked(response)
 
     def _unpacked(self, response: httpx2.Response) -> httpx2.Response:
-        """The answer with its body as it was before it was packed. What is no body, as after 204 and 304, is in no packing."""
+        """The answer with its body as it was before it was packed. An answer without a body, as after 204 and 304, has no packing."""
         packed = encodings(response.headers)
         headers = unpacked(response.headers) if packed else response.headers
         stream = _Body(response, packed, self._max_bytes)
         return httpx2.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
 
     async def read(self, response: httpx2.Response, exchange: Exchange) -> bytes:
-        """The whole body of an answer. Raises Refused for one that is too large, and httpx2's transport errors below status 400."""
+        """The whole body of an answer, or what came of a refusal's. Raises Refused for one that is too large, and httpx2's transport errors, below status 300."""
+        refused = response.status_code >= 300
         try:
-            async for chunk in response.aiter_raw():
-                exchange.body += chunk
-                if len(exchange.body) > self._max_bytes:
-                    raise TooLarge(f"the answer is larger than {self._max_bytes:,} bytes; the rest is not read")
+            async with asyncio.timeout(REFUSAL_S if refused else None):
+                async for chunk in response.aiter_raw():
+                    exchange.body += chunk
+                    if len(exchange.body) > self._max_bytes:
+                        raise TooLarge(f"the answer is larger than {self._max_bytes:,} bytes; the rest is not read")
         except (httpx2.HTTPError, OSError):
-            if response.status_code < 400:
+            if not refused:
                 raise
-            del exchange.body[self._max_bytes :]  # The status says enough; of the body there is what came of it.
+            del exchange.body[self._max_bytes :]  # The status says enough; the body is the part that came.
         exchange.complete = True
         return bytes(exchange.body)
 
@@ -334,7 +340,7 @@ class VettedTransport(httpx2.AsyncBaseTransport):
 
 @contextmanager
 def _of_transport() -> Iterator[None]:
-    """Whatever a server sends, what it breaks is one of httpx2's transport errors."""
+    """Turns every error in reading an answer into Refused, or into one of httpx2's transport errors."""
     try:
         yield
     except NotUnpacked as error:
@@ -346,7 +352,7 @@ def _of_transport() -> Iterator[None]:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer, unpacked as it comes. Raises Refused for what cannot be, and httpx2's transport errors, whatever a server sends."""
+    """The body of an answer, unpacked as it comes. Raises Refused where it cannot be unpacked, and only httpx2's transport errors beside that."""
 
     def __init__(self, response: httpx2.Response, packed: Sequence[str], most: int) -> None:
         self._response, self._packed, self._most = response, packed, most

@@ -9,7 +9,7 @@ from fabric.core.text import clean_text
 
 
 class ToolError(Exception):
-    """The tool's own error, told to the model. The message is one sentence: what is wrong, what to do. ``outcome``: whether it was done all the same.
+    """The tool's own error, which the model reads. The message is one sentence: what is wrong, what to do. ``outcome``: whether it was done all the same.
 
     ``code``: the tool's own name for it, an error code or an exit code. Errors with one code are one failure, whatever they say.
     ``requested``: what the tool's server asks a person before the call is done.

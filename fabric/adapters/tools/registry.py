@@ -35,7 +35,7 @@ JSON = Any
 RESULT_BYTES_MAX = 1_000_000
 ERROR_CHARS = 1_000
 DONE = "; it was done all the same, so do not call it again for the same thing"
-"""What a model has to know of a call that changed the world and whose answer is an error."""
+"""The words to a model about a call that changed the world and whose answer is an error."""
 _FROM_OUTSIDE = ("http", "mcp", "callable")
 ANY_OBJECT: Mapping[str, JSON] = {"type": "object"}
 
@@ -289,7 +289,7 @@ def _finished(
 
 
 def _broken(request: ToolRequest, broken: CallBroken) -> ToolFinished | CallFailed:
-    """A failed call; where it was done all the same, an error that is told: another try would do it again."""
+    """A failed call. Where it was done all the same, the model reads the error, since another try would do it again."""
     if broken.outcome is Outcome.ANSWERED and request.tool.effect in MUTATES:
         return _finished(request, None, broken.message, outcome=broken.outcome)
     return _failed(request, broken)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import httpx2
 
 from fabric.adapters.tools.answers.decoding import text_of
-from fabric.adapters.tools.answers.headers import charset, location, media_type, retry_after_s
+from fabric.adapters.tools.answers.headers import charset, handed_up, location, media_type, retry_after_s
 from fabric.adapters.tools.answers.pages import leads_to_sign_in, page_of, visible
 from fabric.adapters.tools.answers.parsing import NotJson, is_json, is_json_lines, value_of
 from fabric.adapters.tools.answers.results import Answer
@@ -45,7 +45,7 @@ async def exchange(
     """Sends one request and reads the answer.
 
     Raises ToolError for an address that may not be asked, an answer that is too large or cannot be unpacked, a redirect and a 4xx; CallBroken for what
-    another try may mend (no connection, 408, 425, 429, 5xx) and at the deadline. ``outcome`` of both is what the status says.
+    another try may mend (no connection, 408, 425, 429, 5xx) and at the deadline. ``outcome`` of both follows the status.
     """
     seen = Exchange()
     token = EXCHANGE.set(seen)
@@ -57,6 +57,8 @@ async def exchange(
         async with asyncio.timeout(deadline_s), client:
             response = await client.request(method, url, headers=dict(headers), content=content)
     except TimeoutError:
+        if (seen.status or 0) >= 300:
+            return _answer(seen, _of_refusal(seen), url)
         got = f"{len(seen.body)} bytes had come" if seen.status else "no answer had begun"
         sentence = f"{where} did not finish within {deadline_s:.1f} seconds: {got}"
         raise CallBroken(Cause.TIMEOUT, sentence, outcome=_outcome(seen)) from None
@@ -70,6 +72,11 @@ async def exchange(
     finally:
         EXCHANGE.reset(token)
     return _answer(seen, response, url)
+
+
+def _of_refusal(seen: Exchange) -> httpx2.Response:
+    """A refusal with what came of its body, which was unpacked as it came."""
+    return httpx2.Response(seen.status or 0, headers=handed_up(seen.headers), content=bytes(seen.body))
 
 
 def try_again(response: httpx2.Response, where: str, text: str = "") -> CallBroken | None:
@@ -88,7 +95,7 @@ def try_again(response: httpx2.Response, where: str, text: str = "") -> CallBrok
 
 
 def outcome_of(status: int) -> Outcome:
-    """What an HTTP status says about whether the request was done: 2xx yes, 4xx, 307 and 308 no, all others nothing."""
+    """Returns the outcome that an HTTP status shows: 2xx yes, 4xx, 307 and 308 no, all others nothing."""
     if status in (307, 308):
         return Outcome.REJECTED  # The same request is to be sent elsewhere. (RFC 9110, 15.4.8)
     return {2: Outcome.ANSWERED, 4: Outcome.REJECTED}.get(status // 100, Outcome.UNKNOWN)
@@ -100,7 +107,7 @@ def unread(seen: Exchange) -> Outcome:
 
 
 def _outcome(seen: Exchange) -> Outcome:
-    """Whether a request was done whose answer did not come whole: its status says so, but for a stream, which has one before anything is done."""
+    """Returns True where a request was done whose answer did not come whole: its status says so, but for a stream, which has one before anything is done."""
     kind = media_type(seen.headers)
     if seen.status is None or kind == _STREAM_TYPE or is_json_lines(kind):
         return unread(seen)
@@ -146,7 +153,7 @@ def _moved(leads_to: str) -> str:
 
 
 def _excerpt(text: str) -> str:
-    """What a refusal says, in words: of a page what can be seen of it."""
+    """Returns the words of a refusal; of a page, the words that it shows."""
     page = page_of(text)
     said = (visible(text) if page else " ".join(text.split()))[:EXCERPT_CHARS]
     if page is not None:

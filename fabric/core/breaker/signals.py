@@ -17,7 +17,10 @@ NEUTRAL: Neutral = "neutral"
 Clean = Literal["clean"]
 CLEAN: Clean = "clean"
 LEAST_TOLD_US = US
-"""A wait that was told counts as a second at least: it must still be running when the breaker opens, and a probe a moment later finds nothing new."""
+"""A wait that the endpoint names counts as a second at least.
+
+It must still be running when the breaker opens, and a probe a moment later finds nothing new.
+"""
 RETRY_AT = "retry_at"
 """What the latest Retry-After is called among the counts of a row: an instant, before which no probe goes out."""
 
@@ -148,7 +151,7 @@ def told_us(retry_after_s: float | None) -> int:
 
 
 def told_cooldown_us(policy: Breaker, wait_us: int) -> int:
-    """Microseconds of the cooldown that follows a told wait of ``wait_us``, which is more than 0."""
+    """Microseconds of the cooldown after an endpoint named a wait of ``wait_us``, which is more than 0."""
     return max(wait_us, min(LEAST_TOLD_US, math.ceil(policy.cooldown_s * US)))
 
 

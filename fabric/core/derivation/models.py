@@ -263,7 +263,7 @@ def _does_not_fit(case: Case, name: str) -> bool:
 
 
 def _over(case: Case, name: str, told: Mapping[str, int] = NOTHING_TOLD) -> Any:
-    """``told``: by unit, what the model billed in other runs, as a refusal says."""
+    """``told``: by unit, the model's bill in other runs, as a refusal states it."""
     tokens = case.weighed.input_tokens + case.weighed.output_tokens
     budget, purse = case.spec.policy.budget, case.asked.ledger.purse
     usd, tokens = (
@@ -280,7 +280,7 @@ def _too_dear(case: Case, name: str, trip: ev.TripRecord) -> bool:
     computed = {USD: case.cost(name), TOKENS: case.weighed.input_tokens + case.weighed.output_tokens}[seen.unit]
     if computed is None:
         return False
-    # What other runs were billed stands in no journal but in the refusal: it has to speak against the call by its own numbers.
+    # Only the refusal records the bills of other runs, so its own numbers must rule out the call.
     billed = details.get("billed")
     told = {seen.unit: billed} if isinstance(billed, int) else NOTHING_TOLD
     worst = max(computed, case.asked.ledger.purse.surprises[name, seen.unit], told.get(seen.unit, 0))

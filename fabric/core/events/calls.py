@@ -123,12 +123,12 @@ class ModelAnswered:
     handled: tuple[str, ...] = ()
     """Calls that came back with an error before the answer was whole, where others of its calls ask about that error."""
     finish: Literal["stop", "length", "content_filter"] = "stop"
-    """Why the model stopped: it was done, its answer was cut at the token limit, or its provider withheld it."""
+    """The reason why the model stopped: it was done, the token limit cut its answer, or its provider withheld it."""
     model: str = ""
     """The model that answered, as its endpoint names it."""
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
-    """Why the endpoint's count of tokens is not believed or its service tier has no known price, and what is charged. Empty: neither."""
+    """The reason to doubt the endpoint's count of tokens or the price of its service tier, and what is charged instead. Empty: no doubt."""
     kind: ClassVar[str] = "model_answered"
     version: ClassVar[int] = 3
 
@@ -258,7 +258,7 @@ class CallResponded:
 
 @value(kw_only=True)
 class InputRequested:
-    """The server of a tool asks a person in the middle of a call, which is not done before that. Content: ``{"server", "message", "schema", "said"}``."""
+    """The server of a tool asks a person in the middle of a call, and does the call only after the answer. Content: ``{"server", "message", "schema", "said"}``."""
 
     command_id: str
     attempt: int
@@ -269,7 +269,7 @@ class InputRequested:
     asked: str
     """Digest of message and form: the same question gets the same answer."""
     number: int
-    """Which question of the call it is, from 1."""
+    """The number of the question within its call, from 1."""
     kind: ClassVar[str] = "input_requested"
     version: ClassVar[int] = 1
 

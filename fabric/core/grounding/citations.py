@@ -9,7 +9,7 @@ from fabric.core.places import cited
 
 
 def problem(citation: str, names: Sequence[str], sources: Sources | None) -> str:
-    """What is wrong with a citation, in a sentence; empty: nothing. Without ``sources`` no place is looked for: the texts were not read."""
+    """Returns what is wrong with a citation, in a sentence; empty: nothing. Without ``sources`` no place is looked for: the texts were not read."""
     if cited(citation, names) is None:
         return f"citations: no document is named {citation!r}"
     own = None if sources is None else sources.cited(citation)

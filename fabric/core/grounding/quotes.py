@@ -94,7 +94,7 @@ def looked(text: str, sources: Sources) -> list[Looked]:
 
 
 def stands_at(passage: str, own: Cited) -> bool:
-    """Whether a passage stands in the cited place; it may begin on the page before or end on the one behind, not stand there alone."""
+    """Returns True where a passage stands in the cited place. It may begin on the page before or end on the page behind, but not stand there alone."""
     span = None if own.place is None else Map(own.text).span(own.place)
     if span is None:
         return own.place is None and stands_in(passage, normalised(without_marks(own.text)))

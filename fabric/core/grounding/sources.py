@@ -29,7 +29,7 @@ class Cited:
     place: Place | None = None
 
     def missing(self) -> bool:
-        """Whether the document has no such place."""
+        """Returns True where the document has no such place."""
         return self.place is not None and Map(self.text).span(self.place) is None
 
 

@@ -61,7 +61,7 @@ def _broken_off(given: ModelReplied, differs: str) -> CallFailed:
 
 
 def _bill(given: ModelReplied) -> dict[str, Any]:
-    """What an answer cost that is refused: the same as if it were not."""
+    """Returns the cost of a refused answer: the same as if it were not refused."""
     names = ("input_tokens", "output_tokens", "parts", "cost_usd_micros", "usage_problem")
     return {name: getattr(given, name) for name in names}
 

@@ -151,7 +151,7 @@ def _surprised(known: Mapping[str, Billed], held: Reservation, cost: int, tokens
 
 
 def billed_above(reserved_usd: int, reserved_tokens: int, usd: int, tokens: int) -> Billed:
-    """What a call was billed above its reservation, in the units in which it was; ``NEVER``: in none."""
+    """Returns the bill of a call above its reservation, in each unit that exceeded it; ``NEVER``: in none."""
     if usd <= reserved_usd and tokens <= reserved_tokens:
         return NEVER
     money = (usd, reserved_usd) if usd > reserved_usd else (0, 0)
@@ -160,7 +160,7 @@ def billed_above(reserved_usd: int, reserved_tokens: int, usd: int, tokens: int)
 
 
 def dearest(state: State, model: str, shares: Shares | None, now: int) -> Billed:
-    """The dearest call of a model that was billed above its reservation, in this run and of late; a call of it is reserved at no less."""
+    """The dearest bill of a model above a reservation, in this run and of late. Each further call of the model is reserved at no less."""
     here = state.surprises.get(model, NEVER) if state.surprises else NEVER
     return here if shares is None else here.with_dearer(shares.lately.dearest(model, now))
 
@@ -231,7 +231,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
 
 
 def _surprise(state: State, proposal: Proposal, view: View) -> Billed:
-    """What the next call's model billed above a reservation; of a tool call, which is free, what any model did."""
+    """Returns the bill above a reservation of the next call's model; of a tool call, which is free, that of any model."""
     if proposal.kind == "model":
         return dearest(state, proposal.target, view.shares, view.now)
     return max(state.surprises.values(), key=lambda one: (one.usd_micros, one.tokens), default=NEVER)
@@ -248,7 +248,7 @@ def _told(seen: Billed, proposal: Proposal, unit: str) -> dict[str, int]:
 
 
 def _message(state: State, scope: str, cap: int, used: int, unit: str, worst: int, seen: Billed) -> str:
-    """Why a call does not fit a cap: what is gone, what it may take, and whether the endpoint bills more than was reserved."""
+    """Returns why a call does not fit a cap: the amount spent, the amount that it may take, and a bill above a reservation."""
     billed, reserved = (
         (seen.tokens, seen.reserved_tokens) if unit == "tokens" else (seen.usd_micros, seen.reserved_usd_micros)
     )
@@ -275,7 +275,7 @@ SHARED: Mapping[str, str] = {
 
 
 def _not_granted(refused: Refusal, proposal: Proposal, seen: Billed) -> Trip:
-    """A shared budget will not give it; where that stood is copied into the evidence, since it moves on. ``seen``: what its model billed of late."""
+    """Refuses a call that a shared budget does not grant. The evidence copies the budget's state, since that moves on. ``seen``: its model's bills of late."""
     worst = proposal.worst_usd_micros or 0
     kind, used = refused.scope.partition(":")[0], refused.spent + refused.granted
     details: dict[str, Any] = {"worst_case": worst, "target": proposal.target, "budget": refused.scope}

@@ -57,7 +57,7 @@ def test_all_runs_in_all_processes_retry_at_most_twenty_times_and_a_tenth_of_the
 
 
 def test_a_run_that_meets_no_failure_asks_no_bucket(site):
-    """Not a statement more than before a step: what first attempts earn stays in memory until somebody retries.
+    """No statement of a budget, and of the guards only the claims' look at what models billed above their reservations, one a second at most.
 
     Without circuit breakers: the one that a fabric has unless it says otherwise is looked up beside the calls, in the same store.
     """
@@ -67,4 +67,5 @@ def test_a_run_that_meets_no_failure_asks_no_bucket(site):
     host.offer()
     site.until_released(*runs)
     assert {site.outcome(run) for run in runs} == {"completed"}
-    assert getattr(site.shared[0], "statements", 0) == getattr(site.shared[1], "statements", 0) == 0
+    assert getattr(site.shared[0], "statements", 0) == 0
+    assert getattr(site.shared[1], "statements", 0) <= len(runs)

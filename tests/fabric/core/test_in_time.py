@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fabric.adapters.timers import LateTimers, Timers
@@ -20,7 +22,7 @@ from tests.fabric.core.test_agreeing import CELL, EYES, asked, ignored
 SECOND = 1_000_000
 
 
-def sends(world: World, sent_at: int, *, actor: str = "bea", verb: str = "approve") -> World:
+def sends(world: World, sent_at: int, *, actor: str = "bea", verb: Any = "approve") -> World:
     """An answer stands in the inbox, sent at that instant."""
     fact = world.question.fact
     given = DecisionMade(
@@ -28,7 +30,7 @@ def sends(world: World, sent_at: int, *, actor: str = "bea", verb: str = "approv
         escalation_id=fact.escalation_id,
         verb=verb,
         actor=actor,
-        digest=fact.digest,  # type: ignore[arg-type]
+        digest=fact.digest,
     )
     item = InboxItem("run-1", given.input_id, INBOX.dump_json(given), sent_at=sent_at)
     world.inbox.append(stood(item, world.people))

@@ -57,7 +57,7 @@ def hotel(
     world = World(travel(**fields), script, tier=tier)
     desk.world = world
     world.start()
-    world.sent = sent
+    world.sent = sent  # type: ignore[attr-defined]
     return go(world, desk)
 
 

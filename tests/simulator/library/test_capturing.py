@@ -17,7 +17,8 @@ from simulator.drills.observed import journaled
 from simulator.library.capturing import scenario_capture
 from simulator.library.selectors import scenario_get
 from simulator.scenarios.playing import play, work_of
-from simulator.scenarios.reading import Unreadable, read
+from simulator.scenarios.problems import Unreadable
+from simulator.scenarios.reading import read
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, SPARED, SPARED_STRICT, ran
 from tests.simulator.library.test_scenario_command import scenario
 

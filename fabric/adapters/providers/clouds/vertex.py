@@ -111,7 +111,7 @@ class GoogleSignIn(SignIn):
 
 
 def _location(spec: ModelSpec, url: str) -> str:
-    """The location that is asked; empty: nobody names one."""
+    """The location that is asked; empty: none is named."""
     if named := spec.options.get("location"):
         return str(named)
     host = host_of(url)

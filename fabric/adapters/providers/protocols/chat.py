@@ -71,7 +71,7 @@ class Chat(Protocol):
         return body | dict(options.get("extra_body") or {})
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
-        """Whether there is a choice with something in it."""
+        """Returns True where there is a choice with something in it."""
         first = _first(value)
         return bool(first) and any(isinstance(first.get(name), dict | str) for name in ("message", "delta", "text"))
 
@@ -321,7 +321,7 @@ class _Assembly(Assembly):
 
 
 def _is_another(call: dict[str, JSON], call_id: str, name: str) -> bool:
-    """Whether a piece begins another call than the one at its place: some servers put every call at place 0."""
+    """Returns True where a piece begins another call than the one at its place: some servers put every call at place 0."""
     if call_id and call["id"] and call_id != call["id"]:
         return True
     if call_id or not name or not call["function"]["arguments"]:

@@ -1,6 +1,6 @@
-"""What a protocol is: how a request becomes a body, and how a body or the events of a stream become an answer.
+"""Defines a protocol: it turns a request into a body, and a body or the events of a stream into an answer.
 
-The body is read here, from raw JSON, before anybody judges its form: whatever has one meaning is read, fields that nobody uses are not looked at.
+The body is read here from raw JSON, before its form is judged. Everything with one meaning is read; unused fields are not looked at.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FINISHES: Mapping[str, Finish] = {
     "language": "content_filter",
     "sensitive": "content_filter",
 }
-"""Why an answer ended, in small letters. Every other word says that the model was done."""
+"""The reasons why an answer ended, in small letters. Every other word says that the model was done."""
 
 UNREPORTED = Reported()
 TIER_FIELDS = (
@@ -87,7 +87,7 @@ class Assembly(ABC):
     over: bool = False
     """The answer is over."""
     output: bool = False
-    """Something of the answer has come."""
+    """A part of the answer has come."""
 
     @abstractmethod
     def take(self, event: dict[str, JSON]) -> None:
@@ -95,11 +95,11 @@ class Assembly(ABC):
 
     @abstractmethod
     def body(self) -> dict[str, JSON]:
-        """What has come so far, as a body."""
+        """Returns what has come so far, as a body."""
 
     @abstractmethod
     def begun(self) -> int:
-        """How many calls have begun."""
+        """Returns how many calls have begun."""
 
     whole_at_once: ClassVar[bool] = False
     """A call comes in one piece, so that it is whole when it has begun. Elsewhere it is whole once the next part has begun."""
@@ -116,11 +116,11 @@ class Protocol(ABC):
     key: ClassVar[str]
     """Its name in the journal."""
     noun: ClassVar[str]
-    """What an answer is called, for sentences: "chat completion"."""
+    """The name of an answer, for sentences: "chat completion"."""
     wanted: ClassVar[str]
     """The field that each answer has."""
     url_hint: ClassVar[str] = ""
-    """How the URL usually looks, for one that leads nowhere; begins with "; "."""
+    """The usual form of the URL, for one that leads nowhere; begins with "; "."""
     headers: ClassVar[Mapping[str, str]] = {}
     schema_with_tools: ClassVar[bool] = False
     """An answer may be constrained to a schema although tools are offered; the option of that name says so for one model."""
@@ -137,7 +137,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def is_answer(self, value: dict[str, JSON]) -> bool:
-        """Whether a body has an answer in it."""
+        """Returns True where a body has an answer in it."""
 
     @abstractmethod
     def read(self, value: dict[str, JSON]) -> Answer:
@@ -149,7 +149,7 @@ class Protocol(ABC):
 
 
 def finish_of(said: JSON) -> Finish:
-    """Why an answer ended, from its provider's word."""
+    """Returns why an answer ended, from its provider's word."""
     return FINISHES.get(said.lower(), "stop") if isinstance(said, str) else "stop"
 
 
@@ -182,7 +182,7 @@ def dicts(value: JSON) -> list[dict[str, JSON]]:
 
 
 def are_objects(value: JSON) -> bool:
-    """Whether a value is an object or a list of nothing but objects."""
+    """Returns True where a value is an object or a list of nothing but objects."""
     return isinstance(value, dict) or (isinstance(value, list) and all(isinstance(one, dict) for one in value))
 
 

@@ -27,7 +27,7 @@ JSON = Any
 PASSED_ON: Mapping[str, str] = {"temperature": "temperature", "top_p": "topP", "stop_sequences": "stopSequences"}
 """Options that go out, and the field of ``inferenceConfig`` that each goes out as."""
 NO_OFFER = "It was on offer before. Do not call it now."
-"""What describes a tool that only the history speaks of."""
+"""The description of a tool that only the history names."""
 
 
 class Converse(Protocol):
@@ -58,7 +58,7 @@ class Converse(Protocol):
         return body | dict(options.get("extra_body") or {})
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
-        """Whether there is a message, with nothing in it perhaps."""
+        """Returns True where there is a message, with nothing in it perhaps."""
         output = value.get("output")
         return isinstance(output, dict) and isinstance(output.get("message"), dict)
 
@@ -77,7 +77,7 @@ class Converse(Protocol):
         )
 
     def assembly(self) -> Assembly:
-        """For a stream that nobody asked for: Bedrock's own have another form."""
+        """Reads a stream that was not asked for: Bedrock's own have another form."""
         return _Unasked()
 
 

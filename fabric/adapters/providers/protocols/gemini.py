@@ -90,7 +90,7 @@ class GenerateContent(Protocol):
 
 
 def verb(*, stream: bool) -> str:
-    """What is asked of the model, as the path has it."""
+    """Returns the operation that is asked of the model, as the path has it."""
     return "streamGenerateContent?alt=sse" if stream else "generateContent"
 
 
@@ -182,7 +182,7 @@ class _Assembly(Assembly):
         self._finish: JSON = None
 
     def take(self, event: dict[str, JSON]) -> None:
-        """A chunk. Its count of tokens holds once the answer is over: those on the way are of what had come."""
+        """A chunk. Only the last count of tokens is of the whole answer; earlier ones count the part that had come."""
         candidates = event.get("candidates")
         if candidates is not None and not (
             isinstance(candidates, list) and all(isinstance(c, dict) for c in candidates)

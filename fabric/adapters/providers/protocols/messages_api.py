@@ -39,7 +39,7 @@ UNTAKEN = frozenset(
         "uniqueItems",
     }
 )
-"""Keywords of JSON schema that structured outputs refuse. The engine holds the answer to them. (Anthropic, "Structured outputs")"""
+"""Keywords of JSON schema that structured outputs refuse. The engine checks the answer against them. (Anthropic, "Structured outputs")"""
 
 
 class MessagesApi(Protocol):
@@ -76,7 +76,7 @@ class MessagesApi(Protocol):
         return body | dict(options.get("extra_body") or {})
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
-        """Whether there is content, with nothing in it perhaps."""
+        """Returns True where there is content, with nothing in it perhaps."""
         content = value.get("content")
         return (isinstance(content, str) or are_objects(content)) and value.get("type", "message") == "message"
 
@@ -190,7 +190,7 @@ class _Assembly(Assembly):
         self._pieces: dict[JSON, list[str]] = {}
 
     def take(self, event: dict[str, JSON]) -> None:
-        """One event; a kind that nobody knows yet is passed over."""
+        """Takes in one event; an unknown kind is passed over."""
         kind = event.get("type")
         if kind == "message_start":
             self._message = _object(event, "message")

@@ -76,7 +76,7 @@ class Responses(Protocol):
         return body | dict(options.get("extra_body") or {})
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
-        """Whether there is output, with nothing in it perhaps."""
+        """Returns True where there is output, with nothing in it perhaps."""
         output = value.get("output")
         return (isinstance(output, str) or are_objects(output)) and not value.get("error")
 
@@ -136,7 +136,7 @@ def _items(turn: Turn) -> list[JSON]:
 def _finish(value: Mapping[str, JSON]) -> Any:
     details = value.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, dict) else None
-    # A response that is not complete for a reason that nobody knows is cut all the same.
+    # An incomplete response counts as cut, even for an unknown reason.
     return (
         finish_of(reason)
         if reason in ("max_output_tokens", "content_filter") or value.get("status") != "incomplete"
@@ -185,7 +185,7 @@ class _Assembly(Assembly):
         self._items: dict[JSON, dict[str, JSON]] = {}
 
     def take(self, event: dict[str, JSON]) -> None:
-        """One event; a kind that nobody knows yet is passed over."""
+        """Takes in one event; an unknown kind is passed over."""
         kind = text_of(event.get("type"))
         index = event.get("output_index")
         if kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):

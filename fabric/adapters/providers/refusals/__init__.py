@@ -1,1 +1,1 @@
-"""What the refusal of a model endpoint means: its body read, its cause found, and the setting named that mends it."""
+"""Explains a model endpoint's refusal: reads its body, finds its cause, names the setting that mends it."""

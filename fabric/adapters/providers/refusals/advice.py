@@ -1,4 +1,4 @@
-"""Which setting of a fabric's model mends a request that its endpoint does not take: one table."""
+"""Names the setting of a fabric's model that mends a request its endpoint does not take: one table."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Advice:
     names: str
     """A pattern of what the endpoint calls it."""
     do: str
-    """What to do, with ``{name}`` for the model's name in the fabric."""
+    """The advice, with ``{name}`` for the model's name in the fabric."""
     refused: str = ""
     """A pattern of how it is refused; empty: any of the usual ways."""
 
     def fits(self, message: str, param: str, codes: tuple[str, ...]) -> bool:
-        """Whether a refusal is of this."""
+        """Returns True where a refusal is of this."""
         named = re.fullmatch(self.names, param, _W) is not None
         if self.refused:
             return re.search(rf"\b(?:{self.names})\b.{{0,80}}?(?:{self.refused})", message, _W | re.DOTALL) is not None
@@ -108,10 +108,10 @@ ADVICE: tuple[Advice, ...] = (
         r"unsupported|not supported|not permitted|unknown|unexpected|extra",
     ),
 )
-"""What is refused, and what to do about it; the first row that fits."""
+"""Refusals, and the advice for each; the first row that fits counts."""
 
 
 def advice_on(said: Mapping[str, str], codes: tuple[str, ...]) -> str:
-    """What to set, with ``{name}`` for the fabric's name of the model; empty: nothing that this program knows. ``said``: ``bodies.error_of``; ``codes``: plain."""
+    """Returns the advice, with ``{name}`` for the fabric's name of the model; empty: this program knows none. ``said``: ``bodies.error_of``; ``codes``: plain."""
     message, param = said.get("message", ""), said.get("param", "").rpartition(".")[2]
     return next((row.do for row in ADVICE if row.fits(message, param, codes)), "")

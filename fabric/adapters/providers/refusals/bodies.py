@@ -42,7 +42,7 @@ def error_of(body: bytes | bytearray, headers: httpx2.Headers | None = None) -> 
 
 
 def is_page(body: bytes | bytearray) -> bool:
-    """Whether a body is markup: a page of a proxy, or of something that is no model endpoint."""
+    """Returns True where a body is markup: a page of a proxy, or of something that is no model endpoint."""
     return bytes(body[:200]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
 
 
@@ -85,7 +85,7 @@ def _read(value: JSON, wraps: int) -> dict[str, JSON]:
 
 
 def _error_in(value: dict[str, JSON]) -> dict[str, JSON]:
-    """The object that says what is wrong: ``error``, the first of ``errors``, MiniMax's ``base_resp``, or the whole."""
+    """The object that names the fault: ``error``, the first of ``errors``, MiniMax's ``base_resp``, or the whole."""
     error = value.get("error", value.get("Error"))
     if isinstance(error, dict):
         below = error.get("error")
@@ -145,7 +145,7 @@ def _aws_name(text: str) -> str:
 
 
 def _return(value: Mapping[str, JSON]) -> dict[str, JSON]:
-    """When to come back, as fields of the error, of its metadata, or of headers that a gateway copied there."""
+    """The time to come back, from fields of the error, of its metadata, or of headers that a gateway copied there."""
     metadata = value.get("metadata")
     places = [value, metadata, metadata.get("headers") if isinstance(metadata, dict) else None]
     found: dict[str, JSON] = {}
@@ -165,15 +165,16 @@ def _is_number(value: JSON) -> bool:
 
 
 def _wrapped(found: Mapping[str, JSON], metadata: JSON, wraps: int) -> dict[str, JSON]:
-    """What a gateway passes on of another endpoint's error: LiteLLM in its message, OpenRouter in ``metadata.raw``."""
+    """Returns the other endpoint's error that a gateway passes on: LiteLLM in its message, OpenRouter in ``metadata.raw``."""
     message = str(found.get("message") or "")
     more: dict[str, JSON] = {}
     if names := _litellm.findall(message):
         more["exceptions"] = " ".join(dict.fromkeys(names))
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     inner = _embedded(str(raw)) if raw else _embedded(message)
-    # What a message quotes of a request is no error of anybody's.
-    is_error = isinstance(inner, dict) and ("error" in inner or ("message" in inner and bool(raw or names)))
+    # What a message quotes of a request is no error of anybody's; one that is an object and no word more is passed on.
+    passed_on = bool(raw or names) or (message.startswith("{") and message.endswith("}"))
+    is_error = isinstance(inner, dict) and ("error" in inner or ("message" in inner and passed_on))
     if not is_error or not wraps:
         return more
     below = _read(inner, wraps - 1)
@@ -203,7 +204,7 @@ def _embedded(text: str) -> JSON:
 
 
 def _details(details: JSON, *, exhausted: bool) -> dict[str, JSON]:
-    """What Google's error details say: the reason, and when to come back. ``exhausted``: it refused for a quota."""
+    """Returns the reason in Google's error details, and the time to come back. ``exhausted``: it refused for a quota."""
     found: dict[str, JSON] = {}
     items = [item for item in details if isinstance(item, dict)] if isinstance(details, list) else []
     for item in items:

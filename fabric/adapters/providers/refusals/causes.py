@@ -60,7 +60,7 @@ _CODES: Mapping[Cause, tuple[str, ...]] = {
         "1308",
         "1309",
         "1310",
-        "quota_of_a_day",  # What Google's QuotaFailure names.
+        "quota_of_a_day",  # The quotas that Google's QuotaFailure names.
     ),
     Cause.RATE_LIMIT: (
         "rate_limit_exceeded",
@@ -170,7 +170,7 @@ STATUS: Mapping[int, Cause] = {
     424: Cause.SERVER_ERROR,
     425: Cause.SERVER_ERROR,
     429: Cause.RATE_LIMIT,
-    # Of a load balancer (460) and of nginx (499): whoever stands in front stopped waiting.
+    # A load balancer (460) or nginx (499) in front stopped waiting.
     460: Cause.TIMEOUT,
     499: Cause.TIMEOUT,
     500: Cause.SERVER_ERROR,
@@ -191,7 +191,7 @@ STATUS: Mapping[int, Cause] = {
 _HUNDREDS = {3: Cause.BAD_CONFIGURATION, 4: Cause.BAD_REQUEST, 5: Cause.SERVER_ERROR}
 
 GAVE_UP = frozenset({408, 460, 499, 504, 524})
-"""Statuses by which somebody in front of a model stopped waiting for it: what it did until then may be billed."""
+"""Statuses that say that a proxy in front of a model stopped waiting for it: its work until then may be billed."""
 
 _any_refusal = frozenset(range(400, 500))
 _W = re.IGNORECASE
@@ -241,7 +241,7 @@ WORDS_IN_200: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"\binternal (server )?error\b", _W), 500),
     (re.compile(r"\b(invalid|incorrect) api[ _-]?key\b", _W), 401),
 )
-"""What an error inside a 200 says without a code, and the status that it stands for."""
+"""Wordings of an error inside a 200 that has no code, and the status that each stands for."""
 
 QUOTA_S = 3_600.0
 """A limit that is back later than that is a quota; one that is back sooner is a rate limit."""
@@ -265,7 +265,7 @@ def codes_of(said: Mapping[str, str]) -> Iterator[str]:
 
 
 def cause_of(status: int, said: Mapping[str, str], back_s: float | None = None) -> Cause:
-    """The cause of a refusal. ``said``: ``bodies.error_of``; ``back_s``: seconds until what is used up is back, None where nobody says.
+    """The cause of a refusal. ``said``: ``bodies.error_of``; ``back_s``: seconds until the used-up quota is back; None: not known.
 
     UNKNOWN for a status below 300 whose codes say nothing.
     """
@@ -287,7 +287,7 @@ def _cause(status: int, said: Mapping[str, str]) -> Cause:
 
 
 def _is_quota(message: str, back_s: float | None) -> bool:
-    """Whether what limits the rate is back so late that nobody waits for it."""
+    """Returns True where the limit of the rate lasts too long to wait for."""
     if back_s is not None:
         return back_s >= QUOTA_S and bool(_limit_words.search(message))
     return bool(_long_words.search(message))

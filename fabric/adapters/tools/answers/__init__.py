@@ -1,1 +1,1 @@
-"""What comes back over HTTP, read by tables: headers, packed bodies, encodings of text, JSON, web pages, bytes."""
+"""Reads answers that come back over HTTP by tables: headers, packed bodies, encodings of text, JSON, web pages, bytes."""

@@ -32,7 +32,7 @@ BEGINS: tuple[tuple[bytes, str], ...] = (
     (b"OggS", "audio/ogg"),
     (b"fLaC", "audio/flac"),
 )
-"""How files begin, with their MIME type."""
+"""The beginnings of files, with their MIME type."""
 BOXES: Mapping[bytes, Mapping[bytes, str]] = {
     b"RIFF": {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"},
 }
@@ -47,12 +47,12 @@ _whole = re.compile(r"[A-Za-z0-9+/_\s-]*={0,2}\s*")
 
 
 def placeholder(kind: str, size: int) -> str:
-    """What stands in place of bytes inside of a text or a structure."""
+    """Returns the placeholder for bytes inside a text or a structure."""
     return f"[{kind}, {size:,} bytes, left out: it is no text]"
 
 
 def left_out(kind: str, size: int) -> dict[str, JSON]:
-    """What stands in place of a whole part of a result."""
+    """Returns the placeholder for a whole part of a result."""
     return {"type": kind, "bytes": size, "left_out": "it is no text"}
 
 
@@ -63,7 +63,7 @@ def decoded_size(data: str) -> int:
 
 
 def is_text(kind: str) -> bool:
-    """Whether a MIME type is of something that can be read."""
+    """Returns True where a MIME type is of something that can be read."""
     kind = kind.partition(";")[0].strip().lower()
     return kind.startswith("text/") or kind.endswith(("+json", "+xml", "/json", "/xml", "/yaml"))
 
@@ -133,7 +133,7 @@ def type_of(run: str) -> str:
 
 
 def _is_bytes(run: str) -> bool:
-    """Whether a long run is base64 of something that is no text: it has all kinds of characters, and decodes to what UTF-8 does not allow."""
+    """Returns True where a long run is base64 of something that is no text: it has all kinds of characters, and decodes to what UTF-8 does not allow."""
     mixed = all(any(test(one) for one in run[:BARE_CHARS]) for test in (str.isupper, str.islower, str.isdigit))
     raw = decoded(run) if mixed else None
     if raw is None:

@@ -1,4 +1,4 @@
-"""Which text the bytes of a body are: byte order marks first, then what JSON shows by itself, what the header names, what the document names, UTF-8."""
+"""Decodes the bytes of a body: by a byte order mark first, then by JSON's own form, the header, the document, else as UTF-8."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ READ_AS: Mapping[str, str] = {
     "utf-16": "utf-16-le",
     "utf-32": "utf-32-le",
 }
-"""What is read as a larger one that contains it, as browsers do (WHATWG Encoding, 4.2)."""
+"""Encodings that are read as a larger one that contains them, as browsers do (WHATWG Encoding, 4.2)."""
 DOCUMENT_BYTES = 1_024
 _named = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _label = re.compile(r"[\w.:-]{1,40}", re.ASCII)
 
 
 def text_of(body: bytes, kind: str, charset: str) -> str:
-    """The text of a body of media type ``kind``; what no character stands for becomes U+FFFD. Never raises."""
+    """The text of a body of media type ``kind``; bytes without a character become U+FFFD. Never raises."""
     for mark, codec in MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace")
@@ -61,7 +61,7 @@ def _codec(body: bytes, kind: str, charset: str) -> str:
         return known
     in_document = _named.search(body[:DOCUMENT_BYTES]) if kind.endswith(("html", "xml")) else None
     named = known_codec(in_document[1].decode("ascii", "replace")) if in_document else ""
-    # What can be read byte by byte to there is none of the wide ones, whatever it says.
+    # A document that was read byte by byte so far is in no wide encoding, even if it names one.
     return "utf-8" if named.startswith("utf") else named or "utf-8"
 
 

@@ -1,4 +1,4 @@
-"""What the headers of an answer say. Whatever a server writes there, nothing here raises: what has no meaning is passed over."""
+"""Reads the headers of an answer. Nothing here raises: values without meaning are passed over."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def charset(headers: httpx2.Headers) -> str:
 
 
 def encodings(headers: httpx2.Headers) -> tuple[str, ...]:
-    """What the body was packed with, in lower case, in that order (RFC 9110, 8.4)."""
+    """Returns the packings of the body, in lower case, in their order (RFC 9110, 8.4)."""
     named = (one.strip().lower() for one in _value(headers, "content-encoding").split(","))
     return tuple(one for one in named if one not in NOT_PACKED)
 
@@ -38,7 +38,7 @@ def encodings(headers: httpx2.Headers) -> tuple[str, ...]:
 NOT_PACKED = frozenset(
     ["", "identity", "none", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1"]
 )
-"""What servers write where nothing is packed; a charset has its place elsewhere, and packs nothing."""
+"""Words that servers write where nothing is packed. A charset belongs elsewhere, and packs nothing."""
 
 
 def unpacked(headers: httpx2.Headers) -> list[tuple[bytes, bytes]]:
@@ -52,7 +52,7 @@ def handed_up(headers: httpx2.Headers) -> list[tuple[bytes, bytes]]:
 
 
 def _without(headers: httpx2.Headers, *names: bytes) -> list[tuple[bytes, bytes]]:
-    # As bytes: a server may write what is no ASCII, which cannot be written again as text.
+    # As bytes: a server may write characters beyond ASCII, which cannot be written again as text.
     return [(name, one) for name, one in headers.raw if name.lower() not in names]
 
 
@@ -96,7 +96,7 @@ def _seconds(raw: str, unit: float, date: str, now: float) -> float | None:
     until = _instant(raw)
     if until is None:
         return None
-    # The endpoint's own clock, where it tells it, so that a wrong clock on either side does not matter.
+    # The endpoint's own clock, where it sends the time, so that a wrong clock on either side does not matter.
     own = _instant(date)
     return max(0.0, until - (now if own is None else own))
 

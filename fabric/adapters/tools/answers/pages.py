@@ -10,10 +10,10 @@ PAGE_TYPES = ("text/html", "application/xhtml+xml")
 LOOKED_AT_CHARS = 20_000
 TITLE_CHARS = 100
 SHORT_CHARS = 600
-"""So few characters of words on a page are all about what it says of signing in."""
+"""A page with no more characters of words asks to sign in, where it speaks of that."""
 _frame = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _before = (("<!--", "-->"), ("<?", "?>"))
-"""How what may stand before a page begins and ends."""
+"""The beginnings and ends of parts that may stand before a page."""
 _unseen = re.compile(r"<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _tag = re.compile(r"<[^<>]*>")
 _title = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
@@ -75,5 +75,5 @@ def visible(text: str) -> str:
 
 
 def leads_to_sign_in(path: str) -> bool:
-    """Whether an address's path looks as if somebody is to sign in there."""
+    """Returns True where an address's path looks like a sign-in page."""
     return _path.search(path) is not None

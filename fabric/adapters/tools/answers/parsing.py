@@ -1,4 +1,4 @@
-"""JSON as tools answer it: what has one meaning is read, all else is one sentence."""
+"""Reads the JSON of tools' answers: text with one meaning is read, all else is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES_TYPES = frozenset(
 )
 """A JSON value a line; RFC 7464 puts a record separator before each."""
 GUARD = ")]}'"
-"""What some servers put before JSON, with a comma or without and a line's end: no JSON begins so, thus it has one meaning."""
+"""Guards that some servers put before JSON, with a comma or a line's end or without. No JSON begins so, so each has one meaning."""
 MARK, SEPARATOR = "\ufeff", "\x1e"
 
 
@@ -28,12 +28,12 @@ class NotJson(ValueError):
 
 
 def is_json(kind: str) -> bool:
-    """Whether a media type says that the body is one JSON value (RFC 6839, 3.1)."""
+    """Returns True where a media type says that the body is one JSON value (RFC 6839, 3.1)."""
     return kind in JSON_TYPES or (kind.endswith("+json") and kind not in LINES_TYPES)
 
 
 def is_json_lines(kind: str) -> bool:
-    """Whether a media type says that each line is a JSON value."""
+    """Returns True where a media type says that each line is a JSON value."""
     return kind in LINES_TYPES
 
 

@@ -1,4 +1,4 @@
-"""What the answer of an HTTP tool is to the model: a table of what is read how."""
+"""Turns the answer of an HTTP tool into the model's result, by a table of types and readings."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class Answer:
 
 
 def result_of(answer: Answer, where: str) -> JSON:
-    """What an answer is to the model: JSON, the values of its lines, text, or what can be said of bytes; None where nothing came and nothing more is meant.
+    """Returns what an answer is to the model: JSON, the values of its lines, text, or what can be said of bytes; None where nothing came and nothing more is meant.
 
-    ToolError for a web page and for what is announced as JSON and cannot be read. A page leaves open whether the call was done: it may be
-    somebody else's, who stands in front of the endpoint.
+    ToolError for a web page and for what is announced as JSON and cannot be read. A page leaves open whether the call was done: it may come from a proxy in front of the endpoint.
     """
     text, kind = answer.text, answer.content_type
     if text is None:

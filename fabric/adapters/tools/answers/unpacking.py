@@ -31,10 +31,10 @@ class Packing(Protocol):
     """One layer."""
 
     def unpack(self, packed: bytes) -> Iterator[bytes]:
-        """What is known after these bytes, in pieces. Raises NotUnpacked, and what its library raises for bytes that it cannot read."""
+        """Yields the bytes that these unpack to, in pieces. Raises NotUnpacked, and its library's errors for bytes that it cannot read."""
 
     def is_whole(self) -> bool:
-        """Whether the end was there."""
+        """Returns True where the end was there."""
 
 
 class _Gzip:
@@ -149,7 +149,7 @@ class Unpacker:
         self._sizes = [0] * (len(encodings) + 1)
 
     def unpack(self, packed: bytes) -> Iterator[bytes]:
-        """What can be read after these bytes, in pieces. Raises NotUnpacked."""
+        """Yields the bytes that can be read now, in pieces. Raises NotUnpacked."""
         try:
             yield from self._through(0, packed)
         except (zlib.error, brotli.error, zstandard.ZstdError):

@@ -53,7 +53,7 @@ whatever does not fit in the middle of a call too, and arguments that the tool d
 def result_of(answer: CallToolResult, server: str, most: int) -> JSON:
     """The structured content where there is some, with what the content says beside it, else the content: one part alone, several as a list.
 
-    ToolError for what the tool itself calls an error, of which nobody knows whether it was done before that, and for more than ``most`` bytes as JSON.
+    ToolError for the tool's own error, whose outcome is not known, and for more than ``most`` bytes as JSON.
     """
     found = _joined(answer.structured_content, [_part(one) for one in answer.content])
     if answer.is_error:
@@ -63,7 +63,7 @@ def result_of(answer: CallToolResult, server: str, most: int) -> JSON:
 
 
 def resource_of(answer: ReadResourceResult, server: str, most: int) -> JSON:
-    """What a resource holds: one part alone, several as a list. ToolError for more than ``most`` bytes as JSON."""
+    """Returns the content of a resource: one part alone, several as a list. ToolError for more than ``most`` bytes as JSON."""
     parts = [_held(one) for one in answer.contents]
     return bounded(parts[0] if len(parts) == 1 else parts, server, most)
 
@@ -81,7 +81,7 @@ def bounded(result: JSON, server: str, most: int) -> JSON:
 
 
 def _joined(structured: JSON, parts: list[JSON]) -> JSON:
-    """Structure and content as one result; what says the same twice stands there once."""
+    """Structure and content as one result; parts that say the same stand there once."""
     plain = parts[0] if len(parts) == 1 else (parts or None)
     if structured is None:
         return plain
@@ -99,7 +99,7 @@ def _is_left_out(part: JSON) -> bool:
 
 
 def _repeats(structured: JSON, parts: list[JSON]) -> bool:
-    """Whether all that the parts say stands in the structure: as its JSON, as the one value in it, or as the items of that value."""
+    """Returns True where all that the parts say stands in the structure: as its JSON, as the one value in it, or as the items of that value."""
     alone = [structured]
     if isinstance(structured, dict) and len(structured) == 1:
         alone += structured.values()

@@ -23,7 +23,7 @@ from fabric.adapters.tools.mcp.messages import (
     same_id,
     written,
 )
-from fabric.adapters.tools.outbound import Exchange, Refused
+from fabric.adapters.tools.outbound import REFUSAL_S, Exchange, Refused
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.web import outcome_of
 from fabric.core.saga import Outcome
@@ -33,25 +33,28 @@ JSON = Any
 REFUSAL_BYTES = 64_000
 """Of the body of an HTTP refusal so much is read."""
 SESSION_CODES = frozenset({-32_600, -32_000, -32_001})
-"""What servers say in JSON-RPC of a session that they do not know: invalid request, and what is theirs to define."""
+"""The JSON-RPC codes for a session that a server does not know: invalid request, and those that servers define."""
 _of_session = re.compile(r"\bsession(?:s|[ _-]?ids?)?\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class Asked(Exchange):
-    """One call's exchange, and what became of it that the SDK does not tell."""
+    """One call's exchange, and the parts of its end that the SDK does not show."""
 
     own: Mapping[str, str] = field(default_factory=dict)
     """Headers of this call."""
     until: float = 0.0
-    """When it is let go of, by the loop's clock: the SDK does not for servers of before 2026, which are told that nobody waits any more, and may not hear it."""
+    """The time, by the loop's clock, at which the call is let go of.
+
+    For servers of before 2026 the SDK does not let go: it only sends them a cancel, which they may ignore.
+    """
     failure: CallBroken | ToolError | None = None
     request_id: JSON = None
     method: str = ""
     """Of the request that is out: a call may have sent others before it, such as a listing."""
 
     answers: Mapping[str, Mapping[str, JSON]] = field(default_factory=dict)
-    """What a person answered, by the digest of the question."""
+    """A person's answers, by the digest of the question."""
     questions: list[JSON] = field(default_factory=list)
     """Ids of the server's own requests that came with this call's answer."""
     wanted: tuple[str, Mapping[str, JSON]] | None = None
@@ -116,7 +119,7 @@ async def read_answer(
     status = response.status_code
     wanted = request.method == "GET" or asked.request_id is not None
     if not wanted or not 200 <= status < 300 or status == 202:
-        await response.aclose()  # Nothing in it is wanted.
+        await response.aclose()  # Its content is not needed.
         return httpx2.Response(status, headers=_kept_headers(response), request=request)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/event-stream":
@@ -142,6 +145,7 @@ async def read_refusal(
 ) -> httpx2.Response | None:
     """The protocol's own error in an HTTP refusal, as the SDK reads it. None: there is none, and ``asked`` says what it is."""
     status, raw = response.status_code, b""
+    ends = min(ends, asyncio.get_running_loop().time() + REFUSAL_S)
     try:
         raw = await _read(_Bounded(response, where, ends, REFUSAL_BYTES))
     except _Cut:
@@ -164,8 +168,16 @@ async def read_refusal(
     return None
 
 
+def refused_by(asked: Asked, server: str) -> CallBroken | ToolError | None:
+    """What a refusal means that had come, although not whole, when the time was over. None: none had."""
+    if asked.status is None or asked.status < 400:
+        return None
+    said = f"MCP server {server!r} answered HTTP {asked.status}"
+    return asked.failure or ToolError(said, outcome=outcome_of(asked.status))
+
+
 def session_is_gone(status: int, message: Mapping[str, JSON] | None, raw: bytes) -> bool:
-    """Whether a refusal of a request that names a session is that the server does not know it (MCP "Session Management": 404).
+    """Returns True where a refusal of a request that names a session is that the server does not know it (MCP "Session Management": 404).
 
     Some servers answer 400 or 401 in its place, and say so: those refuse what they did not look at, with no error code of a tool's.
     """
@@ -185,7 +197,7 @@ def _is_page(raw: bytes) -> bool:
 
 
 def _words(raw: bytes) -> str:
-    """What a refusal says beside its status."""
+    """Returns the words of a refusal beside its status."""
     if _is_page(raw):
         return " with a web page"
     said = excerpt(raw)
@@ -261,7 +273,7 @@ class _Events(httpx2.AsyncByteStream):
             yield _event(ServerSentEvent(), written({"jsonrpc": "2.0", "id": self._asked.request_id, "error": error}))
 
     def _ends_it(self) -> bool:
-        """Whether the request is over with what went wrong. A connection that broke is not, where the SDK may ask for the rest."""
+        """Returns True where the request is over with what went wrong. A connection that broke is not, where the SDK may ask for the rest."""
         failure = self._asked.failure
         return not (isinstance(failure, CallBroken) and failure.cause is Cause.DROPPED_STREAM)
 

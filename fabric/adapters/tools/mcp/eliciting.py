@@ -49,7 +49,7 @@ FORM_BYTES = 16_000
 
 
 class Replies(TypedDict, total=False):
-    """What a call carries that its server asked to be sent once more."""
+    """The fields of a call that its server asked to be sent once more."""
 
     input_responses: InputResponses | None
     request_state: str | None
@@ -95,8 +95,11 @@ class Questions:
                 self._nameless -= 1
                 self._changed.notify_all()
 
-    async def settled(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]]) -> Answer:
-        """The call's answer, once all that its server asks was answered. Raises InputAsked, ToolError."""
+    async def settled(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]], *, repeatable: bool) -> Answer:
+        """The call's answer, once all that its server asks was answered. Raises InputAsked, ToolError.
+
+        ``repeatable``: it may go out again after a result, since it changes nothing, or the same once only.
+        """
         while True:
             try:
                 async with self._among_others(asked):
@@ -107,6 +110,9 @@ class Questions:
             else:
                 if not asked.crowded:
                     return answer
+                if not repeatable:
+                    sentence = f"MCP server {self._server!r} asked a person for several calls at once, and did not say for which"
+                    raise ToolError(sentence, outcome=Outcome.UNKNOWN)
             asked.crowded = False
 
     @asynccontextmanager
@@ -138,7 +144,7 @@ class Questions:
         raise ToolError(sentence, outcome=Outcome.REJECTED)
 
     def asks(self, asked: Asked, said: str, outcome: Outcome = Outcome.REJECTED) -> InputAsked | None:
-        """The end of a call whose server asks a person; None: it asks nobody. ``said``: its answer to the question's end."""
+        """The end of a call whose server asks a person; None: it asks no person. ``said``: its answer to the cancel."""
         if asked.wanted is None:
             return None
         message, schema = asked.wanted
@@ -191,7 +197,7 @@ def _problem(schema: Mapping[str, JSON]) -> str:
 
 
 def _outcome(answer: CallToolResult | ReadResourceResult) -> Outcome:
-    """A server that is told that there is no answer should stop; one that gives a result all the same may have gone on."""
+    """Decides the outcome after a cancel: the server should stop, but one that gives a result may have gone on."""
     failed = isinstance(answer, CallToolResult) and answer.is_error
     return Outcome.REJECTED if failed else Outcome.UNKNOWN
 

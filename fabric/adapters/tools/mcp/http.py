@@ -1,4 +1,4 @@
-"""A server that is an address: streamable HTTP under the SDK's session, held to what all that goes out is held to (``outbound.Gate``).
+"""A server that is an address: streamable HTTP under the SDK's session, under the same rules as all requests that go out (``outbound.Gate``).
 
 The SDK lets an exchange that breaks below HTTP break the whole session, keeps an answer whole however long it grows, and takes any answer for that of its own
 request. Here an exchange ends alone: what went wrong is noted in its ``Asked``, and the SDK is given an answer that ends that one request.
@@ -27,7 +27,7 @@ from fabric.core.taxonomy import Cause
 
 JSON = Any
 LAST_WORDS_S = 2.0
-"""What still has to be said after a call's end is given so long."""
+"""Seconds for the messages that must still go out after a call's end."""
 LISTEN_PACE_S = 1.0
 """Between two times that a server is asked for what it says by itself, or for the rest of an answer, whatever it says of that."""
 SESSION_HEADER, RESUMED = "mcp-session-id", "last-event-id"
@@ -65,7 +65,7 @@ class BoundedTransport(VettedTransport):
             return _ended(request, asked)
         try:
             return await self._answer(request, response, asked, where, ends) or _ended(request, asked)
-        except Exception as error:  # noqa: BLE001 - What is odd in one answer must not end the session, and with it all other calls.
+        except Exception as error:  # noqa: BLE001 - An odd answer must not end the session, and with it all other calls.
             await response.aclose()
             sentence = f"{where} answered what cannot be read: {error} ({type(error).__name__})"
             asked.failure = CallBroken(Cause.MALFORMED_ANSWER, sentence, outcome=unread(asked))
@@ -86,7 +86,7 @@ class BoundedTransport(VettedTransport):
 
 
 async def _may_get(asked: Asked) -> bool:
-    """Waits for the pace; False: nobody waits for the rest any more."""
+    """Waits for the pace; False: no call waits for the rest any more."""
     now = asyncio.get_running_loop().time()
     begins = max(now, asked.next_get)
     asked.next_get = begins + LISTEN_PACE_S
@@ -95,7 +95,7 @@ async def _may_get(asked: Asked) -> bool:
 
 
 def _asked(request: httpx2.Request) -> Asked:
-    """What is noted of a request. A call's own goes with what asks for its answer alone; all else that is sent meanwhile changes nothing of it."""
+    """Returns the notes of a request. A call's own notes go with the requests for its answer alone; other requests leave them unchanged."""
     found = EXCHANGE.get()
     call = found if isinstance(found, Asked) else Asked()
     if request.method == "GET":

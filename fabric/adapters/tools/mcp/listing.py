@@ -1,4 +1,4 @@
-"""Listings of an MCP server, page by page: to their end, and no further than they lead anywhere."""
+"""Reads the listings of an MCP server page by page, to the end or to a page that repeats."""
 
 from __future__ import annotations
 

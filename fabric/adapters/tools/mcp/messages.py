@@ -1,4 +1,4 @@
-"""JSON-RPC messages as MCP servers write them, read before the SDK judges them: what has one meaning is read, and an answer answers one request."""
+"""Reads JSON-RPC messages of MCP servers before the SDK judges them. Messages with one meaning are read, and an answer answers one request."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def without_escapes(line: bytes) -> bytes:
 
 
 def is_answer(message: Mapping[str, JSON]) -> bool:
-    """Whether a message answers a request, and is none itself."""
+    """Returns True where a message answers a request, and is none itself."""
     return "method" not in message and ("result" in message or "error" in message)
 
 
 def is_message(message: Mapping[str, JSON]) -> bool:
-    """Whether the SDK can read it: to what it cannot, it answers with the end of the request that is out."""
+    """Returns True where the SDK can read it. To any other message the SDK answers with the end of the request that is out."""
     try:
         jsonrpc_message_adapter.validate_python(message, by_name=False)
     except ValueError:
@@ -49,7 +49,7 @@ def is_message(message: Mapping[str, JSON]) -> bool:
 
 
 def same_id(one: JSON, other: JSON) -> bool:
-    """Whether two ids are of one request: some servers write a number as a text, or with a point."""
+    """Returns True where two ids are of one request: some servers write a number as a text, or with a point."""
     return not isinstance(one, bool) and one is not None and _plain(one) == _plain(other)
 
 
@@ -60,7 +60,7 @@ def _plain(given: JSON) -> str:
 
 
 def nameless(message: Mapping[str, JSON]) -> bool:
-    """Whether it is an error that names no request: the server could not tell which it is of."""
+    """Returns True where it is an error that names no request: the server could not tell which it is of."""
     return message.get("id") is None and message.get("error") is not None
 
 

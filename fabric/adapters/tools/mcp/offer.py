@@ -1,4 +1,4 @@
-"""What an MCP server offers, as it describes it."""
+"""The offer of an MCP server, as it describes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class ResourceOffer:
-    """Something to be read. ``uri`` is its address, or a template of addresses (RFC 6570) where ``template`` is true."""
+    """A resource that can be read. ``uri`` is its address, or a template of addresses (RFC 6570) where ``template`` is true."""
 
     uri: str
     name: str
@@ -55,14 +55,14 @@ class Offered:
     resources: tuple[ResourceOffer, ...] = ()
     prompts: tuple[PromptOffer, ...] = ()
     unlisted: tuple[tuple[str, str], ...] = ()
-    """What it says that it has and does not list: what, and what it says of that."""
+    """Kinds that it declares and does not list, with its words on each."""
 
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a server beyond one session."""
+    """The knowledge of a server that outlives one session."""
 
     tools: set[str] = field(default_factory=set)
     """Tools that it offered at any time."""
     asks: bool = False
-    """Whether it asked a question without the name of a call: its calls then go out one at a time."""
+    """True: it asked a question without the name of a call, so its calls go out one at a time."""

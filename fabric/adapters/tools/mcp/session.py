@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from fabric.adapters.evaluators import SchemaProblem, compile_schema
 from fabric.adapters.tools.mcp import http, stdio
 from fabric.adapters.tools.mcp.answers import error_of, resource_of, result_of
-from fabric.adapters.tools.mcp.bodies import Asked
+from fabric.adapters.tools.mcp.bodies import Asked, refused_by
 from fabric.adapters.tools.mcp.eliciting import Answer, FormsClient, Questions, Replies
 from fabric.adapters.tools.mcp.failing import NotStarted, SessionGone
 from fabric.adapters.tools.mcp.listing import list_all, list_tools
@@ -34,7 +34,7 @@ from fabric.adapters.tools.mcp.starting import not_started
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, SENDING, Gate, call_name
 from fabric.adapters.tools.outcome import CallBroken, InputAsked, ToolError
 from fabric.adapters.tools.permits import Permits
-from fabric.core.saga import Outcome
+from fabric.core.saga import Effect, Outcome
 from fabric.core.spec_mcp import READ_RESOURCE, McpServer
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ToolRequest
@@ -95,7 +95,7 @@ class McpSession:
         await asyncio.shield(self._ready)
 
     async def offered(self) -> Offered:
-        """What the server offers now. Raises NotStarted where it cannot say."""
+        """Returns the server's offer as it is now. Raises NotStarted where the server cannot say."""
         client = self._client
         assert client is not None
         token = EXCHANGE.set(asked := Asked(until=asyncio.get_running_loop().time() + self.server.connect_s))
@@ -192,12 +192,12 @@ class McpSession:
             yield streams
 
     async def _hear(self, message: IncomingMessage) -> None:
-        """What the server says by itself. Resources and prompts are kept nowhere, so a change of those changes nothing here."""
+        """Takes in the server's own notices. Resources and prompts are kept nowhere, so a change of those changes nothing here."""
         if isinstance(message, ToolListChangedNotification):
             self._changed = True
 
     async def _watch(self, client: Client) -> None:
-        """Servers of 2026 and later say what changes to those alone that subscribe to it; for all others this ends at once."""
+        """Subscribes to changes: servers of 2026 and later announce them to subscribers alone. For other servers this ends at once."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
             return
@@ -210,7 +210,7 @@ class McpSession:
                 pass
             except (MCPError, ListenNotSupportedError):
                 return
-            self._changed = True  # What was said since is lost.
+            self._changed = True  # Notices since then are lost.
             await asyncio.sleep(LISTEN_AGAIN_S)
 
     # -- on the loop, by whoever calls --
@@ -252,7 +252,9 @@ class McpSession:
                 if sending is not None and not sending.allowed():
                     raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
                 sent = True
-                answer = await self._questions.settled(asked, partial(self._send, client, tool, request))
+                repeatable = Effect(request.tool.effect) in (Effect.READ_ONLY, Effect.IDEMPOTENT)
+                send = partial(self._send, client, tool, request)
+                answer = await self._questions.settled(asked, send, repeatable=repeatable)
             return self._read(answer)
         except InputAsked:
             raise
@@ -264,6 +266,8 @@ class McpSession:
             if self.server.transport == "stdio":
                 # It may be stuck for good, as its process would stay: calls to come get another.
                 self.retire()
+            if (refused := refused_by(asked, name)) is not None:
+                raise refused from None
             outcome = Outcome.UNKNOWN if sent else Outcome.REJECTED
             noise = self._process.noise if self._process is not None else ""
             sentence = f"MCP server {name!r} did not answer within {timeout_s:.1f} seconds{noise}"
@@ -297,7 +301,7 @@ class McpSession:
         return result_of(answer, name, most)
 
     def _reads(self, tool: str) -> bool:
-        """Whether it is no tool of the server's, but the reading of a resource."""
+        """Returns True where it is no tool of the server's, but the reading of a resource."""
         return tool == READ_RESOURCE and tool not in self._offered
 
     async def _fits(self, client: Client, tool: str, request: ToolRequest) -> None:

@@ -1,6 +1,6 @@
 """Results of MCP servers, made fit for the SDK's strict models: a field that is missing, null or odd loses no answer where its meaning is plain.
 
-What is settled how is the table ``SETTLED``, by method. Everything that it does not name goes on as it came.
+The table ``SETTLED`` has the rules, by method. Everything that it does not name goes on as it came.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNKNOWN_TYPE = "application/octet-stream"
 
 
 def settled(method: str, result: JSON) -> JSON:
-    """A result as the SDK reads it. What is no object stays as it is, and is refused there."""
+    """A result as the SDK reads it. A non-object stays as it is, and the SDK refuses it."""
     by = SETTLED.get(method)
     return by(result) if by is not None and isinstance(result, dict) else result
 
@@ -114,7 +114,7 @@ def _blocks(content: JSON) -> list[JSON]:
 
 
 def _block(one: JSON) -> JSON:
-    """A part of the content; what the protocol does not know goes on as text."""
+    """A part of the content; a kind that the protocol does not know goes on as text."""
     if isinstance(one, str):
         return {"type": "text", "text": one}
     if _is(one):

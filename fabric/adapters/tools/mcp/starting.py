@@ -1,4 +1,4 @@
-"""Why a session with an MCP server did not begin."""
+"""Explains why a session with an MCP server did not begin."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ADVICE: Mapping[int, str] = {
     404: "; look at the path of its address",
     405: "; look at its address: the older transport of two addresses, HTTP with SSE, is not spoken",
 }
-"""What to do about an HTTP refusal of the first greeting."""
+"""The advice about an HTTP refusal of the first greeting."""
 
 
 def not_started(error: BaseException, process: stdio.StdioServer | None, asked: Asked) -> NotStarted:
-    """Why a session did not begin, whatever groups of exceptions it comes in."""
+    """Returns why a session did not begin, whatever groups of exceptions it comes in."""
     if isinstance(error, NotStarted):
         return error
     if isinstance(error, BaseExceptionGroup):

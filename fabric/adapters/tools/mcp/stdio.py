@@ -80,13 +80,13 @@ class StdioServer:
 
     @property
     def gone(self) -> bool:
-        """Whether it answers nothing any more, though the end of what it said may still be on its way."""
+        """Returns True where it answers nothing any more, though the end of what it said may still be on its way."""
         if self.ended.is_set() or self._process.returncode is not None:
             return True
         if not hasattr(os, "waitid"):
             return False
         try:
-            # Asked of the system: what would tell the loop of it may not have had its turn yet.
+            # The system is asked, since the loop may not have heard of the end yet.
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
             return True

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.adapters.attachments.reading import Unreadable, read_file
+from fabric.adapters.attachments.reading import read_file
+from fabric.adapters.attachments.refusal import Unreadable
 
 FILES = Path(__file__).parents[3] / "data" / "attachments"
 

@@ -16,7 +16,14 @@ from fabric.runtime.call_ports import ChatMessage, ToolOffer
 from tests.fabric.adapters.providers.asking import request
 
 CUT = ("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "token_limit", "continuation")
-WITHHELD = ("content_filter", "content_filtered", "content-filter", "guardrail_intervened", "refusal", "safety")
+WITHHELD: tuple[str, ...] = (
+    "content_filter",
+    "content_filtered",
+    "content-filter",
+    "guardrail_intervened",
+    "refusal",
+    "safety",
+)
 WITHHELD += ("recitation", "blocklist", "prohibited_content", "spii", "image_safety", "language", "sensitive")
 WORDS = {
     **dict.fromkeys((*CUT, "model_context_window_exceeded"), "length"),
@@ -37,7 +44,7 @@ def test_a_field_of_a_providers_own_is_known_by_its_name(name: str):
     assert own_fields({name: "x", "content": "hi"}) == {name: "x"}
 
 
-CHAT_COUNTS: list[tuple[dict[str, Any], dict[str, int]]] = [
+CHAT_COUNTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"prompt_tokens": 3}, {"input": 3}),
     ({"input_tokens": 3}, {"input": 3}),
     ({"completion_tokens": 3}, {"output": 3}),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 
 import pytest
 
@@ -176,6 +177,31 @@ def test_more_bytes_than_an_answer_may_have_are_not_read(spoken):
     result, _ = asked(spoken, lambda _: Step(content_type=STREAM_TYPE, pieces=endless()))
     assert (result.cause, result.partial) == (Cause.MALFORMED_ANSWER, True)
     assert "larger than" in result.message
+
+
+@pytest.mark.parametrize("within_s", [30.0, 1.5], ids=["then", "at the deadline"])
+@pytest.mark.parametrize("mode", ["stall", "broken"])
+def test_an_answer_that_is_over_is_whole_however_its_stream_ends(spoken, mode, within_s):
+    """The connection stays open, or breaks; what was paid for is not lost, and costs what it says."""
+    events = spoken.events("I look.", [A, B], usage=(12, 34))
+    step = half([*events, *[b": still here\n\n"] * len(events)], mode) if mode == "stall" else half(events, mode)
+    begun = time.monotonic()
+    result, told = asked(spoken, step, within_s=within_s)
+    assert isinstance(result, ModelReplied), result
+    assert (result.text, [call.args for call in result.calls], len(told)) == ("I look.", [A[1], B[1]], 1)
+    assert (result.input_tokens, result.output_tokens, result.usage_problem) == (12, 34, "")
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("said", [False, True])
+def test_an_error_within_a_stream_is_judged_although_the_stream_goes_silent(spoken, said):
+    events = spoken.events(None, [A, B])
+    error = b"event: error\ndata: " + spoken.refusal(*spoken.overloaded).body + b"\n\n"
+    first = [*(before(events, '"b"')[0] if said else events[:1]), error]
+    begun = time.monotonic()
+    result, _ = asked(spoken, half([*first, *[b": still here\n\n"] * len(first)], "stall"))
+    assert (result.cause, result.status, result.billed) == (Cause.SERVER_ERROR, spoken.reported, said)
+    assert time.monotonic() - begun < 10
 
 
 # -- what is no answer --

@@ -282,7 +282,8 @@ def _responses(text: Any = "", calls: Any = (), usage: Any = (10, 5), finish: st
         output.append({"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": tool})
         output[-1] |= {"arguments": arguments, "status": "completed"}
     why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(finish)
-    body: dict[str, Any] = {"id": "resp_1", "object": "response", "model": "scripted", "output": output}
+    body: dict[str, Any] = {"id": "resp_1", "object": "response", "created_at": 1_700_000_000, "model": "scripted"}
+    body["output"] = output
     body |= {"status": "incomplete", "incomplete_details": {"reason": why}} if why else {"status": "completed"}
     if usage is not None:
         body["usage"] = {"input_tokens": usage[0], "output_tokens": usage[1], "total_tokens": sum(usage)}

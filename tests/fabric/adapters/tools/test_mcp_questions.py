@@ -10,7 +10,7 @@ from fabric.core.inputs import ToolFinished
 from fabric.core.requested_input import question_digest
 from fabric.core.saga import Outcome
 from fabric.core.spec_mcp import McpServer
-from tests.fabric.adapters.tools.mcp_worlds import call, runner, served, stdio
+from tests.fabric.adapters.tools.mcp_worlds import call, runner, served, stdio, tool
 
 ASKING = """
 import json, sys
@@ -155,18 +155,28 @@ def test_a_server_whose_questions_name_no_call_has_one_call_at_a_time():
     assert [one.requested.message for one in told("old stdio", scene)] == [f"Are you sure{n}? (1)" for n in range(3)]
 
 
+def test_changes_that_ask_at_once_without_a_name_are_not_made_twice():
+    async def scene(port, server, _):
+        books = tool("asks", effect="mutating", compensation="undo")
+        return await asyncio.gather(*(call(port, server, "asks", {"told": str(n)}, spec=books) for n in range(2)))
+
+    found = told("old stdio", scene)
+    assert [(one.requested, one.outcome) for one in found] == [(None, Outcome.UNKNOWN)] * 2
+    assert "did not say for which" in found[0].error
+
+
 def test_forms_alone_are_declared():
     assert told("old http", calls("can")).result == '{"elicitation":{"form":{}}}'
 
 
 @pytest.mark.parametrize(
-    ("tool", "says"),
+    ("name", "says"),
     [
         ("asks_elsewhere", "an address that a person is to open is refused"),
         ("asks_by_a_strange_form", "the form of a question is refused: the field 'a' is no text, number, yes or no"),
     ],
 )
-def test_what_is_no_form_is_refused(tool, says):
-    found = told("old http", calls(tool))
+def test_what_is_no_form_is_refused(name, says):
+    found = told("old http", calls(name))
     assert found.requested is None
     assert says in found.error

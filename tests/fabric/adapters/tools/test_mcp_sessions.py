@@ -90,6 +90,7 @@ def calls(endpoint):
 
 FORGOTTEN = {
     "404 alone": with_text(404, ""),
+    "404 whose body does not end": lambda received: Step(status=404, body=b"m" * 5_000, mode="stall"),
     "404 with a page": lambda received: html(404),
     "the official Python SDK": with_body(
         404, {"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "Session not found"}}

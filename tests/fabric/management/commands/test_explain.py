@@ -119,7 +119,16 @@ SAID_ELSEWHERE = frozenset(
     {
         *("attempt_failed", "attempt_interrupted", "call_aborted", "call_deduplicated", "call_edited", "call_issued"),
         *("call_resolved", "call_skipped", "call_streamed"),
-        *("call_refused", "call_responded", "cancel_accepted", "child_answered", "child_freed", "child_let_go"),
+        *(
+            "call_refused",
+            "call_responded",
+            "input_requested",
+            "input_given",
+            "cancel_accepted",
+            "child_answered",
+            "child_freed",
+            "child_let_go",
+        ),
         *("child_quarantined", "child_spawned", "child_waiting", "compensation_abandoned", "compensation_answered"),
         *("compensation_by_hand", "compensation_failed", "compensation_interrupted", "compensation_issued"),
         *("compensation_resumed", "compensation_skipped", "content_kept", "deadlines_reissued", "deadlines_suspended"),

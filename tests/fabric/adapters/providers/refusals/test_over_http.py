@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fabric.adapters.providers.wire import STREAM_TYPE
+from fabric.adapters.providers.wire import ANSWER_BYTES_MAX, STREAM_TYPE
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.providers.asking import KEY, TOOL, request
@@ -127,6 +127,7 @@ FORMS = [
     Row(400, {"message": "Too many"}, R, (), {"x-amzn-ErrorType": "ThrottlingException:http://x/"}, says="bedrock-header"),
     Row(500, error('litellm.ContextWindowExceededError: litellm.BadRequestError: x - {"error": {"message": "long"}}', code="500"), Cause.CONTEXT_LENGTH, ("It says: long",), says="litellm"),
     Row(429, error('litellm.RateLimitError: AnthropicException - {"type":"error","error":{"type":"rate_limit_error","message":"Slow"}}', type="None", code="429"), R, ("It says: Slow",), says="litellm-429"),
+    Row(429, error('{"message": "Slow", "__type": "ThrottlingException"}', type="None", code="429"), R, ("It says: Slow",), says="litellm-bedrock"),
     Row(422, {"detail": [{"loc": ["body", "top_p"], "msg": "Extra inputs are not permitted", "type": "extra_forbidden"}]}, Cause.BAD_REQUEST, ("take `top_p` out",), says="fastapi"),
     Row(400, {"error": "registry.ollama.ai/library/gemma:2b does not support tools"}, Cause.BAD_REQUEST, ("`tool_calls: false`",), says="ollama"),
     Row(404, error("No endpoints found that support tool use.", code=404), Cause.BAD_REQUEST, ("`tool_calls: false`",), says="openrouter"),
@@ -223,10 +224,36 @@ def test_no_part_of_the_key_is_told_however_the_words_are_cut(before: int) -> No
     assert KEY[:6] not in result.raw
 
 
-@pytest.mark.parametrize("spoken", ALL, ids=lambda spoken: spoken.name)
-@pytest.mark.parametrize("status", [429, 401, 402, 503])
-def test_a_refusal_whose_body_breaks_off_is_judged_by_its_status(spoken: Any, status: int) -> None:
-    whole, _ = spoken.ask(spoken.refusal(status, "m"))
-    broken = Step(status=status, body=b'{"error": {"message": "' + b"m" * 5_000 + b'"}}', mode="drop")
-    result, received = spoken.ask(broken)
-    assert (result.cause, result.status, result.billed, len(received)) == (whole.cause, status, False, 1)
+LONG = b'{"error": {"message": "' + b"m" * 5_000 + b'"}}'
+UNENDED: dict[str, dict[str, Any]] = {
+    "reset": {"body": LONG, "mode": "drop"},
+    "silent": {"body": LONG, "mode": "stall"},
+    "trickling": {"body": b" ", "mode": "trickle"},
+    "silent events": {"pieces": (b"data: {}\n\n",) * 4, "content_type": STREAM_TYPE, "mode": "stall"},
+    "bad gzip": {"body": b"\x1f\x8bnone", "headers": {"Content-Encoding": "gzip"}},
+    "unknown packing": {"body": LONG, "headers": {"Content-Encoding": "rot13"}},
+    "too large": {"body": b" " * (ANSWER_BYTES_MAX + 1)},
+}
+"""How the body of a refusal may come, so that it cannot be read whole."""
+
+
+@pytest.mark.parametrize("way", UNENDED)
+@pytest.mark.parametrize("spoken", ALL, ids=lambda spoken: f"{spoken.name} {spoken.path}")
+def test_a_refusal_whose_body_cannot_be_read_is_judged_by_its_status(spoken: Any, way: str) -> None:
+    """Also where the deadline ends it: its cause, its cost and its wait are those of the same refusal with a body."""
+    for status in (302, 401, 402, 408, 429, 500, 503, 504):
+        told = {"Retry-After": "7"}
+        whole, _ = spoken.ask(spoken.refusal(status, "m", headers=told))
+        given = UNENDED[way]
+        broken = Step(**{**given, "status": status, "headers": {**told, **given.get("headers", {})}})
+        within_s = 0.3 if given.get("mode") in ("stall", "trickle") else 30.0
+        result, received = spoken.ask(broken, within_s=within_s)
+        assert (result.cause, result.status, result.billed) == (whole.cause, status, whole.billed), result.message
+        assert (result.retry_after_s, result.partial, len(received)) == (whole.retry_after_s, False, 1)
+
+
+def test_the_body_of_a_refusal_is_not_waited_for_to_the_deadline() -> None:
+    begun = time.monotonic()
+    result, _ = OPENAI.ask(Step(status=429, body=LONG, mode="stall", headers={"Retry-After": "7"}), within_s=30.0)
+    assert (result.cause, result.retry_after_s, result.billed) == (Cause.RATE_LIMIT, 7.0, False)
+    assert time.monotonic() - begun < 10
