@@ -171,7 +171,7 @@ def by_undo_window(world: World) -> Any:
     """With a time in which it could be taken back."""
     decide = partial(escalation_decide, **world.ports, actor=world.actor, escalation_id=world.item.id, verb="approve")
     with pytest.raises(Refused) as caught:
-        decide(undo_s=10)
+        decide(digest=world.item.digest, undo_s=10)
     return caught.value.code
 
 
