@@ -49,12 +49,12 @@ class Card:
 
     @property
     def about(self) -> AskedAbout:
-        """What is asked about."""
+        """Returns the subject of the question."""
         return asked_about(self.question)
 
     @property
     def late(self) -> bool:
-        """Whether its time is over, as this machine's clock says: an answer is judged by the database's."""
+        """Returns True where its time is over, as this machine's clock says: an answer is judged by the database's."""
         return self.waiting is None and is_over(self.question, time.time_ns() // 1_000)
 
     @property
