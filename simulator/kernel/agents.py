@@ -322,7 +322,7 @@ class Agents:
 
 
 def _asking(request: ToolRequest) -> ToolFinished:
-    """What a server answers that asks a person first: another question with each attempt."""
+    """Returns the answer of a server that asks a person first: another question with each attempt."""
     asked = InputRequest(server="world", message=f"Sure? ({request.attempt})", schema=people.FORM)
     ids: dict[str, Any] = {"command_id": request.command_id, "attempt": request.attempt}
     outcome = Outcome.REJECTED if request.idempotency_key < "8" else Outcome.UNKNOWN
@@ -378,7 +378,7 @@ HABITS: Mapping[str, Callable[[int, list[str]], tuple[ToolCall, ...]]] = {
 
 
 def _refused(request: ModelRequest, heard: int) -> CallFailed:
-    """An answer that nobody can use, with the usage that its endpoint reports: more tokens than were asked for."""
+    """An answer that cannot be used, with the usage that its endpoint reports: more tokens than were asked for."""
     return CallFailed(
         command_id=request.command_id,
         attempt=request.attempt,
