@@ -1,4 +1,4 @@
-"""What a run has cost as the API tells it: by stage, agent and model, with the kinds of its tokens."""
+"""The cost of a run in the API: by stage, agent and model, with the kinds of its tokens."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ router = Router(tags=["runs"])
 
 
 class CostOut(Told):
-    """What a set of calls and child runs came to."""
+    """The cost of a set of calls and child runs."""
 
     calls: int = Field(description="Calls of models and of tools.", examples=[12])
     children: int = Field(description="Child runs that were spawned.", examples=[0])
     cost_usd_micros: int = Field(description="Millionths of a US dollar.", examples=[12500])
     tokens: int = Field(description="In and out.", examples=[4200])
     tokens_by_kind: dict[str, int] = Field(
-        description=f"Its tokens by kind, those that it has: {', '.join(KINDS)}. What is missing to tokens is not told apart: attempts that are charged "
-        "their reservation, and child runs.",
+        description=f"Its tokens by kind, those that it has: {', '.join(KINDS)}. The kind is not known of the rest of `tokens`: attempts that "
+        "are charged their reservation, and child runs.",
         examples=[{"input": 900, "cached": 3000, "output": 200, "reasoning": 100}],
     )
 

@@ -157,5 +157,5 @@ def _point_scripts_at(building: Path, home: Path) -> None:
 
 
 def say(sentence: str) -> None:
-    """Print a sentence for whoever waits to standard error."""
+    """Print a sentence to standard error for the person who waits."""
     print(sentence, file=sys.stderr, flush=True)

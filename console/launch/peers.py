@@ -1,4 +1,4 @@
-"""Makes what the tests run the product against: servers and clients that nobody here wrote.
+"""Makes the servers and clients of other makers that the tests run the product against.
 
 `tests/peers` names them: `requirements-peers.lock` for Python, with Node itself, and `package-lock.json` for packages of
 Node. Each is built once into the cache and found again, as `console.launch.environment` does it.

@@ -142,7 +142,7 @@ def state_badge(run: Any) -> SafeString:
 
 @register.simple_tag
 def effect_badge(effect: str) -> SafeString:
-    """What a tool does to the world."""
+    """Returns the badge of a tool's effect on the world."""
     return badge(*EFFECTS.get(effect, (effect, "neutral", "unknown")))
 
 

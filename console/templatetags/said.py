@@ -45,7 +45,7 @@ def as_json(value: Any) -> str:
 
 @register.filter
 def beside_text(payload: Any) -> dict[str, Any]:
-    """What would pass beside a text and its citations; nothing of it passes unseen."""
+    """Returns the content that would pass beside a text and its citations; nothing of it passes unseen."""
     return {
         name: value for name, value in payload.items() if name not in ("text", "citations") and value not in ([], "")
     }

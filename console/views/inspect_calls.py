@@ -93,7 +93,7 @@ def _prompt(seen: Seen) -> list[Section]:
 
 
 def _own_parts(asked: ModelRequest) -> list[Section]:
-    """Reasoning and signatures of earlier answers: what goes back to its model, and what another model is not sent."""
+    """Reasoning and signatures of earlier answers: those that go back to their model, and those left out for another model."""
     carried = [one for one in asked.messages if one.own is not None or any(call.own is not None for call in one.calls)]
     foreign = sorted({one.model for one in carried if one.model != asked.model.name})
     back = sum(one.model == asked.model.name for one in carried)

@@ -23,7 +23,7 @@ def worded(seen: Seen) -> list[Section]:
 
 
 def requested(seen: Seen) -> list[Section]:
-    """What the server of a tool asks a person, or what the person answered."""
+    """Returns the question of a tool's server to a person, or the person's answer."""
     if "actor" in seen.fact:
         facts = _otherwise("Answered by a person", seen, Pair("by", seen.fact["actor"]))
         return [facts, *part(seen.record, "answer", "Answer", "as the server gets it")]
@@ -37,7 +37,7 @@ def requested(seen: Seen) -> list[Section]:
 
 
 def planned(seen: Seen) -> list[Section]:
-    """A call that got what it refers to, or that its plan left out."""
+    """A call with the results that it refers to, or one that its plan left out."""
     known = "proposed_hash" in seen.fact
     facts = _otherwise("What it refers to" if known else "Left out", seen)
     shown = part(seen.record, "calls", "Arguments", "as they run") if known else part(seen.record, "skipped", "Why")

@@ -1,4 +1,4 @@
-"""What the inspector says of the tokens of a model call: their kinds, and what it is charged."""
+"""Shows the tokens of a model call in the inspector: their kinds, and the charge."""
 
 from __future__ import annotations
 

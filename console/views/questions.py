@@ -49,17 +49,17 @@ class Card:
 
     @property
     def about(self) -> AskedAbout:
-        """What is asked about."""
+        """Returns the subject of the question."""
         return asked_about(self.question)
 
     @property
     def over(self) -> bool:
-        """Whether its time is over, as this machine's clock says: an answer is judged by the database's."""
+        """Returns True where its time is over by this machine's clock; the database's clock judges an answer."""
         return is_over(self.question, time.time_ns() // 1_000)
 
     @property
     def late(self) -> bool:
-        """Whether its time is over and no answer is on its way."""
+        """Returns True where its time is over and no answer is on its way."""
         return self.waiting is None and self.over
 
     @property

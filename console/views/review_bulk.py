@@ -25,12 +25,12 @@ from fabric.services.bulk_decisions import BULK_MAX, VERBS, BulkItem, escalation
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One of them as it is shown now: the answer is bound to that."""
+    """One of the questions as it is shown now: the answer is bound to that content."""
 
     question: EscalationView
     about: AskedAbout
     changed: bool
-    """Whether it asks about something else than when it was picked."""
+    """True: it asks about something else than when it was picked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Result:
 
 @require_POST
 def together(request: HttpRequest) -> HttpResponse:
-    """First what would be answered, whole, with what follows; then, with ``sure``, the answers. Each is bound to what was shown of its question."""
+    """Shows the whole questions with the consequences of the answer; then, with ``sure``, answers them. Each answer is bound to the content shown."""
     actor = actor_of(request.user)
     picked = _picked(request.POST.getlist("item"))
     digests = {one.escalation_id: one.digest for one in picked}

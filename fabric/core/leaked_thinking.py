@@ -1,7 +1,8 @@
 """Separates a model's answer from the thinking that leaked into it.
 
-Servers without a reasoning parser leave a model's thinking in the content, with both of its marks, or with the closing one alone where the
-chat template had written the opening one into the prompt. (vLLM, "Reasoning Outputs"; llama.cpp, ``--reasoning-format``)
+Servers without a reasoning parser leave a model's thinking in the content, between its marks.
+Where the chat template wrote the opening mark into the prompt, only the closing mark stands there.
+(vLLM, "Reasoning Outputs"; llama.cpp, ``--reasoning-format``)
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _part(count: int | None) -> int:
 
 
 def _with_cache(reported: Reported, cache: int) -> tuple[int | None, str]:
-    """The whole input with the tokens read from the cache and written to it, and a sentence where the counts had to show them."""
+    """The whole input, its cache reads and writes included, and a sentence where only the counts show that these lie apart."""
     tokens = _possible(reported.input)
     if tokens is None or not cache:
         return tokens, ""

@@ -1,7 +1,7 @@
 """Places in a document: the pages, sheets and rows that marks in its text begin.
 
 A reader of files writes a mark where a place begins: ``[page 3]`` or ``[sheet Budget]`` on a line of its own, ``[row 12]`` before the cells of a row.
-The marks are part of the text, so that a model sees them, and what a place says is a function of the text alone. (semantics.md 9 "Places")
+The marks are part of the text, so that a model sees them. The content of a place follows from the text alone. (semantics.md 9 "Places")
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class FabricCommand(BaseCommand):
         self.stderr.flush()
 
     def put(self, value: JSON) -> None:
-        """Writes one line of JSON. What cannot be seen, or would act on a terminal, is escaped in it."""
+        """Writes one line of JSON. Characters that cannot be seen, or would act on a terminal, are escaped in it."""
         self.stdout.write(visible_json(json.dumps(value, ensure_ascii=False)))
         self.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""A question on a terminal: what is asked about, whole, what follows from each answer, and the digest that an answer names."""
+"""Shows a question on a terminal: its whole content, the consequence of each answer, and the digest that an answer names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _plain = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def question(item: EscalationView) -> list[str]:
-    """An open question with all that is asked about, and the command that answers it: lines for a terminal."""
+    """An open question with its whole content, and the command that answers it: lines for a terminal."""
     waits = f"waits for {item.required_role}, until {instant(item.due_at)}"
     if is_over(item):
         waits = f"was due at {instant(item.due_at)}, and takes no answer any more"
@@ -38,7 +38,7 @@ def command(item: EscalationView) -> str:
 
 
 def card(item: EscalationView) -> list[str]:
-    """What is asked about, what follows from each answer, and the digest. Nothing is left out, and what cannot be seen is shown by its number."""
+    """Returns the content of the question, the consequence of each answer, and the digest. Nothing is left out; hidden characters are shown by number."""
     about = asked_about(item)
     return [
         *_called(about),
@@ -65,7 +65,7 @@ def in_line(item: EscalationView) -> str:
 
 
 def question_json(item: EscalationView, now: int | None = None) -> dict[str, JSON]:
-    """A question with what is asked about, as programs read it. ``now``: as for ``is_over``."""
+    """A question with its content, as programs read it. ``now``: as for ``is_over``."""
     same = ("id", "run_id", "item", "stage", "reason", "required_role", "digest", "due_at")
     told = {name: getattr(item, name) for name in same}
     return told | {"verbs": list(item.verbs), "late": is_over(item, now), **asked_about_json(asked_about(item))}
@@ -83,7 +83,7 @@ def _called(about: AskedAbout) -> Iterator[str]:
 
 
 def _asks(about: AskedAbout) -> Iterator[str]:
-    """What the server of the tool asks, after what it was called with."""
+    """Returns the arguments of the tool's call, and then the question of its server."""
     if about.asks is None:
         return
     yield from labelled("with", payload_lines(about.asks.args, about))

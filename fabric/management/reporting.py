@@ -1,4 +1,4 @@
-"""What the commands say about a run: progress lines, the questions it waits with, the result, the exit code."""
+"""The commands' words about a run: progress lines, its open questions, the result, the exit code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def summary(actor: Actor, run: RunView) -> dict[str, JSON]:
 
 
 def documents_read(run_id: str) -> list[JSON]:
-    """What was read of each attached file, for the last line of ``run --json``."""
+    """Returns the reading of each attached file, for the last line of ``run --json``."""
     return [_document(view) for view in documents_of(run_id, 4 * EXCERPT_CHARS)]
 
 

@@ -23,7 +23,7 @@ class Arrivals:
         self.standings: dict[str, Standing] = {}
         """Who gave the answers that are yet to be decided about, by input id."""
         self._sent_at: dict[str, int] = {}
-        """When they were sent, by input id; those of which nobody knows are left out."""
+        """The times when they were sent, by input id; unknown times are left out."""
         self._questions: dict[str, str] = {}
         """The question that each of them answers, by input id."""
         self.format = 0
@@ -61,7 +61,7 @@ class Arrivals:
         return None if standing is None else standing.person
 
     def sent_at(self, given: Input) -> int | None:
-        """When an answer was sent, by the store's clock; None: nobody knows."""
+        """The time when an answer was sent, by the store's clock; None: not known."""
         return self._sent_at.get(given.input_id) if isinstance(given, DecisionMade) else None
 
     def judged(self, consumed: Collection[str]) -> tuple[tuple[str, Standing], ...]:

@@ -93,7 +93,7 @@ class ToolRequest:
     server: McpServer | None = None
     """Where it is a tool of an MCP server."""
     answers: Mapping[str, Mapping[str, JSON]] = field(default_factory=dict)
-    """What a person answered its server with, by the digest of the question."""
+    """A person's answers to its server, by the digest of the question."""
 
 
 class ModelPort(Protocol):

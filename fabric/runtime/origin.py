@@ -1,4 +1,4 @@
-"""The file that a document was read from, and what was read of it, as it is kept beside the document's text."""
+"""Describes the file that a document was read from, and its reading, for keeping beside the document's text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXCERPT_CHARS = 160
 
 @value()
 class Origin:
-    """What was attached. ``bytes`` and ``sha256`` (64 hex digits) are of the file itself, not of the text that was read."""
+    """An attached file. ``bytes`` and ``sha256`` (64 hex digits) are of the file itself, not of the text that was read."""
 
     kind: str
     """As people say it: ``PDF``, ``text``."""
@@ -26,7 +26,7 @@ class Origin:
     rows: int = 0
     """Of all sheets together."""
     notes: tuple[str, ...] = ()
-    """What whoever attached it should know, a clause each."""
+    """Notes for the person who attached it, a clause each."""
 
     def as_json(self) -> str:
         """For a store's row and ``Document.origin``."""
@@ -34,14 +34,14 @@ class Origin:
         return json.dumps(kept, ensure_ascii=False)
 
     def words(self) -> str:
-        """What was read, in words: ``PDF, 12 pages, 34,120 characters``."""
+        """Returns the reading in words: ``PDF, 12 pages, 34,120 characters``."""
         counted = (("page", self.pages), ("sheet", len(self.sheets)), ("row", self.rows))
         told = [f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counted if count]
         return ", ".join([self.kind, *told, f"{self.characters:,} characters"])
 
 
 def origin_from(kind: str, file: bytes, text: str, notes: tuple[str, ...]) -> Origin:
-    """The origin of a text that was read from a file: what its marks say of pages, sheets and rows, and the file's digest."""
+    """The origin of a text that was read from a file: the pages, sheets and rows that its marks name, and the file's digest."""
     of = Map(text)
     digest = hashlib.sha256(file).hexdigest()
     return Origin(kind, len(file), digest, len(text), of.pages, of.sheets, of.rows, notes)
@@ -56,6 +56,6 @@ def origin_of(kept: str) -> Origin | None:
 
 
 def excerpt(text: str) -> str:
-    """How a document begins, without its marks, in one line."""
+    """Returns the beginning of a document, without its marks, in one line."""
     begin = " ".join(without_marks(text[: 4 * EXCERPT_CHARS]).split())
     return begin if len(begin) <= EXCERPT_CHARS else f"{begin[: EXCERPT_CHARS - 3].rstrip()}..."

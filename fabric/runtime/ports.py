@@ -120,7 +120,7 @@ class InboxItem:
     standing: Standing | None = None
     """Of an answer to a question: who gives it."""
     sent_at: int = 0
-    """When it was inserted, by the store's clock. 0: nobody knows."""
+    """The time when it was inserted, by the store's clock. 0: not known."""
 
 
 @value()

@@ -43,6 +43,6 @@ PLANNING = (
 )
 """How an agent that plans its calls is told to; it stands behind the shape of its answer."""
 PLACES = 'Marks such as [page 3] and [row 12] in a document are its places: cite one behind the name, as in "report.pdf, page 3".'
-"""How a place is cited; it stands before documents that have places."""
+"""The form of a citation with a place; it stands before documents that have places."""
 DATA_SCHEMA = "The schema of data, a JSON schema: "
 """What stands before an author's schema, in a line of its own."""

@@ -216,7 +216,7 @@ class _Fill:
 
 
 def _placed(texts: Iterable[str]) -> str:
-    """How a place is cited, where one of the texts has places."""
+    """Returns the form of a citation with a place, where one of the texts has places."""
     return f"\n\n{PLACES}" if any(next(marks(text), None) for text in texts) else ""
 
 

@@ -1,4 +1,4 @@
-"""What models billed above their reservations within the last hour: a new run reserves by it from its first call on.
+"""Shares bills above reservations within the last hour, by model: a new run reserves by them from its first call on.
 
 The bills of a fabric's revision stand in a guard row that all workers share. A worker reads it with each claim of a run of that revision, and adds to it
 when one of its runs is surprised. Between two claims it goes by its memory, so that no decision waits for a store. Belongs to the loop thread.
@@ -37,7 +37,7 @@ def scope_of(fabric: str, revision: str) -> str:
 
 
 class Surprises:
-    """The bills that this process knows of. ``tell`` None: it shares them with no other."""
+    """The bills that this process knows. ``tell`` None: it shares them with no other process."""
 
     def __init__(self, tell: Tell | None = None) -> None:
         self._seen: dict[Key, tuple[int, Billed]] = {}
@@ -52,14 +52,14 @@ class Surprises:
         return _lately(self._seen.get(key), now)
 
     def add(self, key: Key, found: Billed, now: int) -> None:
-        """Takes in a bill of a run of this process, and tells the others."""
+        """Takes in a bill of a run of this process, and shares it with the others."""
         scope, model = key
         self._keep(key, now, found)
         if self._tell is not None:
             self._tell(scope, lambda state: _with_bill(state, model, found, now))
 
     def learn(self, scope: str, state: str) -> None:
-        """Takes in what the revision's row says."""
+        """Takes in the bills of the revision's row."""
         for model, (at, found) in _read(state).items():
             self._keep((scope, model), at, found)
 
@@ -81,7 +81,7 @@ class OfRevision:
         return self._all.dearest((self._revision, model), now)
 
     def note(self, before: Run, after: Run, now: int) -> None:
-        """Takes in what a run was billed between two states of it."""
+        """Takes in the bills of a run between two of its states."""
         known, found = (state_of(run.guards, budget).surprises for run in (before, after))
         if found is known:  # As nearly always.
             return

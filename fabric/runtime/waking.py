@@ -37,11 +37,11 @@ def is_late(at: int, now: int) -> bool:
 
 
 def expires(run: Run, now: int, *, seen_at: int = -1) -> bool:
-    """Whether a question's time is over ``now`` that was not over at ``seen_at``, when the run's inputs were looked at last (-1: nobody says when)."""
+    """Returns True where a question's time is over ``now`` and was not over at ``seen_at``, the last look at the run's inputs (-1: not known)."""
     asked = (one.fact for one in run.questions.values())
     return any(fact.item not in NEVER_LATE and seen_at < fact.due_at <= now for fact in asked)
 
 
 def wants_look(at: int, now: int, run: Run) -> bool:
-    """Whether the run's inputs are to be looked at before what is due at ``at`` happens: it happens late, or a question expires with it."""
+    """Returns True where the run's inputs must be looked at before the event due at ``at``: it happens late, or a question expires with it."""
     return is_late(at, now) or expires(run, now)

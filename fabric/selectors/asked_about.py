@@ -1,4 +1,6 @@
-"""What a person approves, in one shape for the terminal, the pages and the API: the call with its arguments, its effect, who proposed it, what follows.
+"""Gives the subject of an approval in one shape for the terminal, the pages and the API.
+
+It is the call with its arguments, its effect, its proposer and the consequence of each answer.
 
 All of it is in the content that the question's digest is made of, but for the effect: that is the tool's in the revision that the digest names.
 """
@@ -28,12 +30,12 @@ FOLLOWS: Mapping[str, str] = {
     "respond": "the step runs again with your words",
     "reject": "the run is aborted",
 }
-"""What follows from each verb where a question does not say; total by test."""
+"""The consequence of each verb where a question does not say; total by test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAsks:
-    """What the server of a tool asks in the middle of a call."""
+    """The question that a tool's server asks in the middle of a call."""
 
     server: str
     message: str
@@ -42,17 +44,17 @@ class ServerAsks:
     fields: tuple[tuple[str, str], ...]
     """Each field of the form, with what it takes."""
     said: str
-    """What the server answered when it was told that there is no answer yet; empty: nothing."""
+    """The server's reply to the word that there is no answer yet; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedAbout:
-    """What is asked about."""
+    """The subject of a question."""
 
     tool: str
     """The tool that would be called; empty: it is no call."""
     effect: str
-    """What calling it does to the world, a key of ``EFFECTS``; empty: it is no call, or nobody knows."""
+    """The effect of the call on the world, a key of ``EFFECTS``; empty: it is no call, or the effect is not known."""
     instead_of: str
     """The tool that the model proposed, where a person proposes another one."""
     undoes: str
@@ -61,15 +63,15 @@ class AskedAbout:
     payload: JSON
     """The arguments of the call, the answer to a server, or what would pass; None: there is none, or it was erased."""
     asks: ServerAsks | None
-    """What a server asks; None: it asks nothing."""
+    """The question of a server; None: it asks nothing."""
     proposed_by: str
     """The agent, or the person who wrote it in place of what the agent proposed; empty: the engine."""
     because: str
-    """What that person said."""
+    """The words of that person."""
     follows: tuple[tuple[str, str], ...]
     """Each verb that is possible, with what it does."""
     expiry: str
-    """What happens when nobody answers in time."""
+    """The consequence when no answer comes in time."""
 
     @property
     def effect_word(self) -> str:
@@ -78,7 +80,7 @@ class AskedAbout:
 
 
 def asked_about(item: EscalationView) -> AskedAbout:
-    """What a question asks about, as it stands."""
+    """Returns the subject of a question, as it stands."""
     shown = item.content
     undoes = str(shown.get("tool", "")) if item.item == "compensation" else ""
     tool = str(shown.get("compensation" if undoes else "tool", ""))

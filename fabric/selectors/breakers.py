@@ -136,12 +136,12 @@ class BreakerView:
 
     @property
     def as_asked(self) -> bool:
-        """Whether it waits for as long as its endpoint asked, in place of its own cooldown."""
+        """Returns True where it waits for as long as its endpoint asked, in place of its own cooldown."""
         return self.cools_at is not None and self.cools_at == self.retry_at
 
     @property
     def asked_longer(self) -> bool:
-        """Whether what its endpoint asked for is longer than its own cooldown."""
+        """Returns True where its endpoint asked for a longer wait than its own cooldown."""
         own = cools_at(self.breaker, self.changed_at, 0)
         return self.as_asked and (self.standing.state is BreakerState.HALF_OPEN or self.retry_at > own)
 

@@ -123,7 +123,7 @@ class RunExplained:
     run: RunView
     decisions: tuple[Explained, ...]
     usage_problems: tuple[Followed, ...] = ()
-    """Answers whose count of tokens is not believed, the first ones: why, and what is charged."""
+    """The first answers whose count of tokens is not believed: the reason, and the charge."""
 
     @property
     def derives(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whether the time to answer a question is over, by the database's clock: with the same rule by which its run judges an answer."""
+"""Decides if the time to answer a question is over, by the database's clock: with the same rule by which its run judges an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fabric.selectors.words import instant_exact
 
 
 def is_over(item: EscalationView, now: int | None = None) -> bool:
-    """Whether an answer to an open question comes too late. ``now``: microseconds since the epoch, UTC; None: the database is asked."""
+    """Returns True where an answer to an open question comes too late. ``now``: microseconds since the epoch, UTC; None: the database is asked."""
     if not item.open or item.item in NEVER_LATE:
         return False
     return is_late(item.item, item.due_at, store_now() if now is None else now)
@@ -23,6 +23,6 @@ def in_time() -> Q:
 
 
 def too_late(item: EscalationView) -> str:
-    """Why a question that is over takes no answer, one sentence."""
+    """Returns why a question that is over takes no answer, one sentence."""
     expiry = str(item.content.get("expiry") or "rejected by the system")
     return f"item {item.id} was due at {instant_exact(item.due_at)}, and an answer comes too late: {expiry}"

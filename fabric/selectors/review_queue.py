@@ -195,7 +195,7 @@ def reviews_waiting_count(actor: Actor, most: int) -> int:
 
 
 def next_for(actor: Actor, wanted: QueueFilter = ANY) -> QuerySet[Escalation]:
-    """The open questions that somebody may let pass in time and nobody has in hand, due first: what ``review_claim_next`` picks from."""
+    """The open, unclaimed questions that a person may still answer in time, due first: ``review_claim_next`` picks from them."""
     rows = _matching(actor, Tab.UNCLAIMED, wanted)
     return rows.filter(lets_pass(actor), in_time()).order_by("due_at", "id")
 

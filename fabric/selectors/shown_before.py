@@ -1,4 +1,4 @@
-"""What a digest stood for that a question does not ask about any more: what is other since, for whoever decides about what they saw before."""
+"""Compares a question with its content under an earlier digest, for a person who decides about that earlier content."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COMPARED = ("tool", "payload", "edit_initial", "edited_by")
 
 
 def names(given: str, digest: str) -> bool:
-    """Whether what was given names the digest: it is the digest, or at least its first 8 characters."""
+    """Returns True where the given text names the digest: it is the digest, or at least its first 8 characters."""
     return given == digest or (len(given) >= DIGEST_CHARS_MIN and digest.startswith(given.lower()))
 
 
 def changed_since(item: EscalationView, given: str) -> str:
-    """What is other than it was under another digest, one sentence without its end. ``given``: the digest that somebody was shown, or its beginning."""
+    """Returns the differences from the content under another digest, one sentence without its end. ``given``: the digest that a person was shown, or its beginning."""
     if not given:
         return "no digest is named"
     for digest, content in _shown(item):
@@ -41,7 +41,7 @@ def changed_since(item: EscalationView, given: str) -> str:
 
 
 def _shown(item: EscalationView) -> Iterator[tuple[str, Mapping[str, JSON]]]:
-    """Each digest that the question had, with what was shown under it."""
+    """Each digest that the question had, with the content shown under it."""
     rows = Event.objects.filter(run_id=item.run_id, kind__in=KINDS, at__gte=item.opened_at).order_by("seq")
     for seq, kind, version, header, payload in rows.values_list("seq", "kind", "version", "header", "payload"):
         try:
@@ -58,7 +58,7 @@ def _differences(before: Mapping[str, JSON], now: Mapping[str, JSON]) -> Iterato
         return
     for name in COMPARED:
         if name == ("payload" if now.get("edit_of") == "brief" else "edit_initial"):
-            continue  # What a person may write stands in one of the two, and for a call in both.
+            continue  # A person's text stands in one of the two, and for a call in both.
         was, stands = before.get(name), now.get(name)
         if isinstance(was, dict) and isinstance(stands, dict):
             yield from _fields(was, stands)

@@ -85,7 +85,7 @@ class Tally:
     tokens: int = 0
     cost_usd_micros: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
-    """Its tokens by kind (``token_parts.KINDS``), as far as the journal tells them apart."""
+    """Its tokens by kind (``token_parts.KINDS``), as far as the journal has them."""
 
     @property
     def untold(self) -> int:

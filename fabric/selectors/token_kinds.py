@@ -13,7 +13,7 @@ from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Tally
 
 KIND_WORDS: Mapping[str, str] = MappingProxyType({kind: PART_WORDS.get(kind, kind) for kind in KINDS})
-UNTOLD_WORDS = "not told apart"
+UNTOLD_WORDS = "kind not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def part_words(tally: Tally) -> str:
 
 
 def kind_shares(story: RunStory, prices: Mapping[str, Price]) -> list[KindShare]:
-    """The kinds that the run used, in the order of ``KINDS``; then what the journal does not tell apart, at what is left of the cost."""
+    """The kinds that the run used, in the order of ``KINDS``; then the tokens without a kind in the journal, at the rest of the cost."""
     total = story.total
     found = [
         KindShare(KIND_WORDS[kind], total.kinds[kind], _cost(story, kind, prices))

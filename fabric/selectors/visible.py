@@ -1,4 +1,4 @@
-"""Text that a model, a tool or a caller wrote, made fit to be looked at: what cannot be seen, or would act on a terminal, is shown by its number.
+"""Makes text of a model, a tool or a caller fit to be looked at: hidden characters, and those that act on a terminal, are shown by number.
 
 The result is ordinary text: templates escape it as they escape everything. (reliability.md 2.11 "Rendering agent text")
 """
@@ -30,7 +30,7 @@ def visible_prose(value: object) -> str:
 
 
 def visible(value: object) -> str:
-    """Names, summaries and what a person approves: everything that cannot be seen is shown by number."""
+    """Names, summaries and the subject of an approval: everything that cannot be seen is shown by number."""
     return _hidden_or_joining.sub(_number, _any_break.sub("\n", str(value)))
 
 
@@ -40,7 +40,7 @@ def visible_line(value: object) -> str:
 
 
 def visible_json(text: object) -> str:
-    """JSON text with what cannot be seen written as JSON escapes it: the value stays the same when it is copied."""
+    """JSON text with hidden characters as JSON escapes: the value stays the same when it is copied."""
     return _hidden_or_joining.sub(_escape, str(text))
 
 

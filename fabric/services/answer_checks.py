@@ -137,7 +137,7 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
 
 
 def _shown(item: EscalationView, decision: DecisionMade) -> None:
-    """Refuses what would pass unseen, or was meant for what was shown before."""
+    """Refuses an answer that would let something pass unseen, or was meant for an earlier content."""
     if decision.digest == item.digest:
         return
     if len(decision.digest) < DIGEST_CHARS_MIN:

@@ -87,9 +87,9 @@ def escalation_decide(
     undo_s: float = 0.0,
     claim_lease: int = 0,
 ) -> DecisionTaken:
-    """Records a person's answer and wakes the run's host. ``digest``: of what the person was shown, or at least its first 8 characters; a rejection needs none.
+    """Records a person's answer and wakes the run's host. ``digest``: that of the content that the person was shown, or at least its first 8 characters; a rejection needs none.
 
-    ``edited``: with ``edit``, what is to stand in place of what was shown. ``cap_usd_micros``: with ``approve`` of a cost overrun, most the run may spend from
+    ``edited``: with ``edit``, the content to put in place of the shown one. ``cap_usd_micros``: with ``approve`` of a cost overrun, most the run may spend from
     now on, altogether; ``caps``: other caps that the question names (its ``takes_caps``). ``model``: with ``approve`` of a failed call, the one that it names.
     ``tool``: with ``edit`` of a call, another tool that is called with ``edited`` in its place; empty: the one that was shown.
     ``undo_s``: seconds in which the answer may be taken back. ``claim_lease``: the claim under which it is given; 0: none in particular. The same answer of one
@@ -141,7 +141,7 @@ def _try(
 
 
 def _digest(item: EscalationView, given: DecisionMade) -> str:
-    """The whole digest, where the beginning of what the question asks now was named. A rejection lets nothing pass and needs none."""
+    """The whole digest, where the answer names the beginning of the question's present one. A rejection lets nothing pass and needs none."""
     unnamed = not given.digest and given.verb == "reject"
     return item.digest if unnamed or names(given.digest, item.digest) else given.digest
 

@@ -1,4 +1,7 @@
-"""What MCP servers offer: tools as declarations, resources and prompts by name. What a server says of a tool is a hint: where it says nothing, the gravest is supposed."""
+"""Lists the offers of MCP servers: tools as declarations, resources and prompts by name.
+
+A server's words on a tool are a hint: where it says nothing, the gravest effect is supposed.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def server_at(url: str) -> McpServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerOffers:
-    """What a server offers: tools as declarations, what cannot be one, and what it has beside tools."""
+    """The offer of a server: tools as declarations, tools that cannot be declared, and its resources and prompts."""
 
     tools: list[Declared]
     left_out: list[LeftOut]

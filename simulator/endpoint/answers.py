@@ -1,4 +1,4 @@
-"""What a model says, before a protocol gives it its form: text, reasoning, calls, why it ends, what it is billed for."""
+"""The answer of a model before a protocol gives it its form: text, reasoning, calls, the reason of its end, its bill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JSON = Any
 ABSENT = "\0absent"
 """As an id: the field is left out."""
 Seals = Literal["", "reasoning", "details", "call", "thinking", "redacted", "encrypted"]
-"""What has to come back with the history, by the way of a provider: DeepSeek, OpenRouter, Gemini, Anthropic (two), OpenAI."""
+"""Parts that must come back with the history, by the way of a provider: DeepSeek, OpenRouter, Gemini, Anthropic (two), OpenAI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer. ``finish`` is one of chat completions' words, or a word that nobody knows; empty: what fits."""
+    """One answer. ``finish`` is one of chat completions' words, or an unknown word; empty: the word that fits."""
 
     text: str | None = ""
     calls: tuple[Call, ...] = ()
@@ -62,7 +62,7 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """Why it ends."""
+        """Returns why it ends."""
         return self.finish or ("tool_calls" if self.calls else "stop")
 
 

@@ -93,7 +93,7 @@ def changing(turn: Turn) -> Step:
 
 @with_tools
 def unknown_tool(turn: Turn) -> Step:
-    """A call of a tool that nobody offered."""
+    """A call of a tool that was not offered."""
     return steps.answer("", [steps.call("teleport", {"to": "the answer"}, f"call-{turn.number + 1}-1")])
 
 

@@ -1,4 +1,4 @@
-"""A scenario as it is played: which requests it takes, what it refuses, and what it says in the protocol that is spoken."""
+"""Plays a scenario: it chooses the requests to answer, refuses some, and answers in the protocol that is spoken."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulator.endpoint.steps import Step
 from simulator.endpoint.turns import Turn
 
 NONSENSE = (TypeError, AttributeError, KeyError, ValueError)
-"""What a body raises that has other types in it than its protocol says."""
+"""The errors that a body raises whose types are not its protocol's."""
 UNKNOWN_FORM = Refusal(400, "the request's body has a form that this protocol does not know")
 
 
@@ -40,10 +40,10 @@ class Playing:
         self.times = scenario.times if times is None else times
         self.delay_s = scenario.delay_s if delay_s is None else delay_s
         self.struck = False
-        """Whether the request before was answered by the scenario, and not by a healthy model."""
+        """True: the scenario answered the request before, and not a healthy model."""
 
     def reply(self, received: Received) -> Step:
-        """What is answered to the next request."""
+        """Returns the answer to the next request."""
         self.struck = False
         if received.method == "GET" and (models := protocols.models(received)) is not None:
             return models

@@ -27,7 +27,7 @@ CODINGS: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 def rendered(step: Step, protocol: Protocol, asked: Asked, form: Form = PLAIN) -> Step:
-    """What goes out. What is no answer, and no refusal of ours, goes out as it is."""
+    """Returns the step in its form. A step that is neither an answer nor a refusal of ours stays as it is."""
     answer = step.answer
     if answer is None and step.status == 200 and step.content_type == JSON_TYPE:
         answer = answer_of(step.body)

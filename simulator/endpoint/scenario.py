@@ -1,4 +1,4 @@
-"""A scenario: what it says turn by turn, what it refuses in a request, and the form in which its answers go out."""
+"""Defines a scenario: its words turn by turn, its refusals of requests, and the form in which its answers go out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Saying = Callable[[Turn], Step]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What an endpoint says to a request that it refuses. ``body`` is set where the provider has a form of its own."""
+    """The reply of an endpoint to a request that it refuses. ``body`` is set where the provider has a form of its own."""
 
     status: int
     message: str
@@ -51,7 +51,7 @@ def _as_sent(data: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an answer goes out. Each field changes what the protocol has made of it."""
+    """The form in which an answer goes out. Each field changes the protocol's own form."""
 
     whole: Callable[[Name, JSON], JSON] = _same
     """The body of an answer that comes at once."""
@@ -62,7 +62,7 @@ class Form:
     pieces: Callable[[list[bytes]], list[bytes]] = _as_sent
     """The bytes of the events."""
     encoding: str = ""
-    """A content coding that nobody asked for: gzip, deflate, br."""
+    """A content coding that was not asked for: gzip, deflate, br."""
 
 
 PLAIN = Form()

@@ -27,7 +27,7 @@ def _refuses(status: int, message: str, code: str = "", **headers: str) -> Sayin
 
 SCENARIOS: Mapping[str, Scenario] = {
     "cooperative": Scenario("Does its work: calls a tool once, reads what is attached, answers in the form asked for.", healthy),
-    "echo": Scenario("Answers with the last that it was told.", kernel("echo")),
+    "echo": Scenario("Answers with the last text that it got.", kernel("echo")),
     # The provider.
     "rate_limit": Scenario("Refuses with 429 and Retry-After: 2.", _refuses(429, "slow down", Retry_After="2")),
     "rate_limit_silent": Scenario("Refuses with 429 and does not say how long to wait.", _refuses(429, "slow down")),
@@ -70,7 +70,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "tool_loop_of_2": Scenario("Makes two calls in turn, A B A B, for ever.", mis.cycle(2)),
     "tool_loop_of_3": Scenario("Makes three calls in turn, A B C A B C, for ever.", mis.cycle(3)),
     "tool_loop_changing": Scenario("Makes the same call for ever, and says each time what has changed in its result.", mis.changing),
-    "unknown_tool": Scenario("Calls a tool that nobody offered.", mis.unknown_tool),
+    "unknown_tool": Scenario("Calls a tool that was not offered.", mis.unknown_tool),
     "bad_arguments": Scenario("Calls a tool with JSON that breaks off.", mis.bad_arguments),
     "flood": Scenario("Makes 200 calls in one answer, then does its work.", mis.flood),
     "cost_spike": Scenario("Says that each answer took 50,000 tokens, and makes another call each time.", mis.cost_spike),

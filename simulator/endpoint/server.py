@@ -39,7 +39,7 @@ class Received:
     path: str
     agent: str
     key: str
-    """What stood behind ``Bearer``, in ``x-api-key`` or in ``x-goog-api-key``; empty: no key came."""
+    """The key behind ``Bearer``, in ``x-api-key`` or in ``x-goog-api-key``; empty: no key came."""
     idempotency_key: str
     headers: dict[str, str]
     """Names in lower case."""

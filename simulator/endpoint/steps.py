@@ -22,7 +22,7 @@ class Step:
     content_type: str = JSON_TYPE
     mode: Literal["send", "trickle", "hang", "drop", "hang_up", "stall", "broken"] = "send"
     stream: Literal["whole", "cut", "doubled", "broken", "as_it_is"] = "whole"
-    """What becomes of it where a stream is asked for: its chunks, half of them and then a clean end, one of them twice, a broken connection behind the last of them, or nothing."""
+    """The effect on a stream: its chunks, half of them and then a clean end, one of them twice, a broken connection behind the last of them, or nothing."""
     pieces: tuple[bytes, ...] | None = None
     """The events of a stream, sent one after another instead of the body; see ``streaming``."""
     every_s: float = 0.01
@@ -30,7 +30,7 @@ class Step:
     delay_s: float = 0.0
     """Seconds before the first byte."""
     answer: Answer | None = None
-    """What is said, in place of ``body``, for whatever protocol is spoken; ``rendering`` gives it its form."""
+    """The answer, in place of ``body``, for any protocol; ``rendering`` gives it its form."""
 
 
 def call(tool: str, args: Any, call_id: str = "call-1") -> dict[str, Any]:

@@ -370,7 +370,7 @@ HABITS: Mapping[str, Callable[[int, list[str]], tuple[ToolCall, ...]]] = {
 
 
 def _refused(request: ModelRequest, heard: int) -> CallFailed:
-    """An answer that nobody can use, with the usage that its endpoint reports: more tokens than were asked for."""
+    """An answer that cannot be used, with the usage that its endpoint reports: more tokens than were asked for."""
     return CallFailed(
         command_id=request.command_id,
         attempt=request.attempt,

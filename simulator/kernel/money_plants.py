@@ -1,4 +1,4 @@
-"""Planted bugs about bills that are not what was reserved, as in ``plants.py``."""
+"""Planted bugs about bills that differ from the reservation, as in ``plants.py``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulator.kernel import planting
 
 
 def _refused_at_reservation() -> AbstractContextManager[None]:
-    """A refused answer is booked as if nobody knew what it cost."""
+    """A refused answer is booked as if its cost were not known."""
     known = calls.charge_of
 
     def reserved(work: Work, issued: ev.CallIssued, given: ModelReplied | CallFailed) -> Charge:

@@ -21,7 +21,7 @@ def with_own_parts(reply: ModelReplied) -> ModelReplied:
 
 
 def asking(request: ToolRequest) -> ToolFinished:
-    """What a server answers that asks a person first: another question with each attempt."""
+    """Returns the answer of a server that asks a person first: another question with each attempt."""
     asked = InputRequest(server="world", message=f"Sure? ({request.attempt})", schema=people.FORM)
     ids: dict[str, Any] = {"command_id": request.command_id, "attempt": request.attempt}
     outcome = Outcome.REJECTED if request.idempotency_key < "8" else Outcome.UNKNOWN

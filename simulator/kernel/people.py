@@ -18,7 +18,7 @@ REVIEWERS = ("reviewer", "second", "third")
 """Who answers; as many as are needed where two agree to what a third one wrote."""
 MEMBERS = (*REVIEWERS, REQUESTER, "operator")
 FORM: JSON = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
-"""What servers ask people."""
+"""The questions that servers ask people."""
 AWAY_S = 60.0
 """How long somebody whose roles were taken away is without them."""
 
@@ -50,7 +50,7 @@ def instead_of(change: EscalationChange, number: int) -> str:
 
 
 def fills_in(change: EscalationChange) -> bool:
-    """Whether a person is asked to fill in a form: it is edited, and never approved as it stands."""
+    """Returns True where a person is asked to fill in a form: it is edited, and never approved as it stands."""
     return "asks" in json.loads(change.content) and not change.agreed and not change.proposed_by
 
 

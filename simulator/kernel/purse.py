@@ -27,7 +27,7 @@ class Purse:
     raised: dict[str, int] = field(default_factory=dict)
     """What people raised caps to."""
     models: dict[str, str] = field(default_factory=dict)
-    """Whom each model call that is out goes to."""
+    """The model of each model call that is out."""
     dearest: dict[str, Amounts] = field(default_factory=dict)
     """By model: the most that a call of it was billed above its reservation."""
 

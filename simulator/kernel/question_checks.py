@@ -1,4 +1,4 @@
-"""What must be true of the questions that a tool's server asks a person: invariants as in ``invariants.py``."""
+"""Checks the questions that a tool's server asks a person: invariants as in ``invariants.py``."""
 
 from __future__ import annotations
 

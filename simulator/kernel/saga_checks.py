@@ -19,7 +19,10 @@ CHANGING = ("mutating", "irreversible")
 
 @on("mutation_intended")
 def never_sent_again_blindly(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """What may have been executed goes out again only by a person's word, and never where it cannot be undone but with an answer to its server."""
+    """A call that may have been executed goes out again only by a person's word.
+
+    One that cannot be undone goes out again only with an answer to its server.
+    """
     changes, step = seen.changes, seen.run.steps[fact.step_id]
     before = changes.by_key.pop(fact.key, None)
     changes.by_key[fact.key] = Change(fact.tool, fact.effect, fact.carry_over)

@@ -60,7 +60,7 @@ def listed(
 ) -> Listed | None:
     """Returns what the offline list says of a model, whatever its own price; None: it does not know it. Arguments as of ``price_of``.
 
-    With the option ``priced_as`` it is what the list says of that model, at the model's address or, where the list does not know that, of its provider.
+    The option ``priced_as`` names the model to look up: at the model's own address, else at its provider's.
     """
     # The operator's model and endpoint are those of the ``openai`` provider.
     own = spec.provider == "openai"

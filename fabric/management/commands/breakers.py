@@ -81,7 +81,7 @@ def _line(one: BreakerView) -> str:
     if standing.held:
         said += ", until somebody resets it"
     elif one.cooldown_left_us is not None:
-        whose = "the Retry-After it was told" if one.as_asked else "its cooldown"
+        whose = "the Retry-After of its endpoint" if one.as_asked else "its cooldown"
         said += f", {duration(one.cooldown_left_us / 1_000_000)} of {whose} left"
     elif one.probes:
         said += f", probed by {', '.join(probe.holder for probe in one.probes)}"

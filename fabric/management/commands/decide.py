@@ -35,7 +35,7 @@ ASKS = {
     "edit": "Put your version in its place?",
     "respond": "Answer this with your message?",
 }
-"""What is asked at a terminal before an answer is sent; total over the other verbs, by test."""
+"""The confirmations that a terminal asks for before an answer is sent; total over the other verbs, by test."""
 RUN_MONEY = cap_key(RUN, "usd_micros")
 
 
@@ -140,10 +140,10 @@ class Command(FabricCommand):
             raise Refused(refused.message, code=refused.code, field=refused.field, problems=problems) from None
 
     def _confirmed(self, actor: Actor, options: dict[str, Any], payload: Payload | None) -> str:
-        """The digest of what is shown here, once somebody at the terminal has said that they mean it; empty: nothing would pass. Raises Refused."""
+        """The digest of the question shown here, once the person at the terminal has confirmed it; empty: nothing would pass. Raises Refused."""
         item, verb = escalation_get(actor, options["item"]), options["verb"]
         if verb in UNCONFIRMED or verb not in item.verbs or item.ticket or not item.open:
-            return "" if item.open else item.digest  # Of what is closed, it is said how.
+            return "" if item.open else item.digest  # A closed question shows how it was closed.
         if is_over(item):
             raise Refused(too_late(item), code="conflict", field="due_at")
         self.tell(*question(item))

@@ -1,4 +1,4 @@
-"""`manage.py explain RUN`: each decision of a run, why it was taken, what the other tiers would have done, whether it follows from the journal; and what the run asks."""
+"""`manage.py explain RUN`: each decision of a run, its reason, the choices of the other tiers, the check against the journal; and the run's open questions."""
 
 from __future__ import annotations
 

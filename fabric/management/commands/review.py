@@ -30,8 +30,8 @@ class Command(FabricCommand):
     """Lists questions, takes them in hand, hands them on, closes tickets."""
 
     help = (
-        "The review queue: list what waits, show all that one asks about, take a question in hand so that nobody else answers it meanwhile, let it go, hand it to "
-        "somebody else, close a ticket. Answer with `manage.py decide`."
+        "The review queue: list what waits, show a whole question, take a question in hand so that no other person answers it meanwhile, let it go, "
+        "hand it to another person, close a ticket. Answer with `manage.py decide`."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -45,7 +45,7 @@ class Command(FabricCommand):
         for one in (listing, following):
             for name in NARROWS:
                 one.add_argument(f"--{name}", default="", metavar="TEXT", help=_HELP[name])
-        show = what.add_parser("show", help="all that one asks about, what follows from each answer, and its digest")
+        show = what.add_parser("show", help="a whole question, the consequence of each answer, and its digest")
         claim = what.add_parser("claim", help="take one in hand, for five minutes")
         release = what.add_parser("release", help="let it go")
         hand = what.add_parser("reassign", help="hand it to somebody else, who has half an hour to open it")

@@ -213,7 +213,7 @@ def _request(given: str) -> str:
 
 
 def _read_of(document: Document) -> str:
-    """What was read of a file, in one line."""
+    """Returns the reading of a file, in one line."""
     origin = origin_of(document.origin)
     assert origin is not None  # every file has one
     return f"{document.name}: {'; '.join((origin.words(), *origin.notes))}: {excerpt(document.text)}"

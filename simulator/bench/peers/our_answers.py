@@ -73,7 +73,7 @@ class Timed:
 
 
 def waiting(ids: Sequence[str]) -> Mapping[str, tuple[str, str]]:
-    """The open question of each run with its digest, once every one waits and nobody owns it. TimeoutError after a minute."""
+    """The open question of each run with its digest, once every run waits and has no owner. TimeoutError after a minute."""
     from fabric.models import Escalation, Run
     from fabric.models.escalations import OPEN
 

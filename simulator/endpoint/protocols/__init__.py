@@ -54,7 +54,7 @@ def bare(path: str) -> str:
 
 
 def spoken(path: str) -> Protocol | None:
-    """Which protocol is asked for; None: nothing is served there."""
+    """Returns the protocol that is asked for; None: nothing is served there."""
     found = bare(path)
     return next((PROTOCOLS[name] for name, pattern in PATHS.items() if pattern.fullmatch(found)), None)
 

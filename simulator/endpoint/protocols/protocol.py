@@ -1,4 +1,4 @@
-"""What a protocol is to this endpoint: how a request is read, and what an answer and a refusal look like on the wire."""
+"""Defines a protocol of this endpoint: it reads a request, and writes an answer or a refusal for the wire."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Protocol:
     refuse: Callable[[Refusal], JSON]
     error_event: Callable[[Refusal], Event]
     ends: Callable[[Event], bool]
-    """Whether this event says that the stream is at its end, and nothing else."""
+    """True: this event says that the stream is at its end, and nothing else."""
 
     def streams(self, asked: Asked) -> bool:
-        """Whether a stream is asked for."""
+        """Returns True where a stream is asked for."""
         if self.name == "google":
             return ":streamGenerateContent" in asked.path
         return asked.body.get("stream") is True

@@ -16,9 +16,9 @@ JSON = Any
 STORED_MAX = 1_000
 """Responses that are kept; the oldest goes."""
 SEALED = "reasoning.encrypted_content"
-"""What a client includes to get its reasoning sealed."""
+"""The field that a client includes to get its reasoning sealed."""
 REASONS: Mapping[str, str] = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Why a response is incomplete."""
+"""The reasons why a response is incomplete."""
 
 
 def items_of(asked: Asked) -> list[Mapping[str, JSON]]:

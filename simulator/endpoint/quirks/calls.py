@@ -23,7 +23,7 @@ LONG_ID = "call_" + "0123456789" * 49 + "01234"
 BIG = (2512292042121000001, 18446744073709551615)
 """Beyond 2^53, and beyond 2^63."""
 SPECIAL = "<|channel|>commentary"
-"""What a chat template leaves behind a tool's name."""
+"""The text that a chat template leaves behind a tool's name."""
 
 
 def _id(value: JSON) -> Change:
@@ -73,7 +73,7 @@ def _special(answer: Answer, turn: Turn) -> Answer:
 
 
 def _cut(answer: Answer, turn: Turn) -> Answer:
-    """What has come of the arguments is JSON by luck: the texts in them are shorter than they were to be."""
+    """Cuts the arguments so that the rest is JSON by luck: the texts in them are shorter than they were to be."""
 
     def shorter(text: str) -> str:
         args = json.loads(text)

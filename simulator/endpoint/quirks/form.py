@@ -1,4 +1,4 @@
-"""Answers whose form is odd: fields that are missing or of another type, bytes around the JSON, codings that nobody asked for."""
+"""Answers whose form is odd: fields that are missing or of another type, bytes around the JSON, codings that were not asked for."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _adding(more: Mapping[str, JSON]) -> Form:
 
 
 def _replacing(mark: bytes, text: bytes) -> Form:
-    """A value that Python's JSON does not write, in a field that nobody uses."""
+    """A value that Python's JSON does not write, in an unused field."""
 
     def change(raw: bytes) -> bytes:
         return raw.replace(mark, text)

@@ -1,4 +1,4 @@
-"""What one protocol alone has: answers that are none, in its own words."""
+"""Quirks that one protocol alone has: answers that are none, in its own words."""
 
 from __future__ import annotations
 

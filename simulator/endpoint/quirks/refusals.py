@@ -30,7 +30,7 @@ STATUSES: Mapping[int, tuple[str, str]] = {
     520: ("Web server is returning an unknown error.", "unknown_error"),
     529: ("Overloaded", "overloaded"),
 }
-"""What is said with each status; the form is the protocol's."""
+"""The words with each status; the form is the protocol's."""
 
 
 def _sent(status: int, body: JSON, **headers: str) -> Saying:
@@ -48,7 +48,7 @@ def _waits(text: str, header: str = "Retry-After") -> Saying:
 
 
 RESET = "2099-01-01 05:00:00"
-"""When a quota is back: a fixed time that lies ahead."""
+"""The time when a quota is back: fixed, and far ahead."""
 LIMITS: Mapping[str, tuple[str, JSON]] = {
     "openai": ("OpenAI", {"error": {"message": "Rate limit reached for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 2s.", "type": "tokens", "param": None, "code": "rate_limit_exceeded"}}),
     "azure": ("Azure", {"error": {"code": "429", "message": "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded token rate limit of your current pricing tier. Please retry after 7 seconds."}}),

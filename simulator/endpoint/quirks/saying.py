@@ -1,4 +1,4 @@
-"""How a quirk says something: the answer of the well-behaved agent, changed where there is a place for it."""
+"""Gives a quirk its words: the answer of the well-behaved agent, changed where there is a place for it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ JSON = Any
 
 MANY = 10_000
 CUT_AFTER = 3
-"""Events that come before a stream is cut, where nobody says how many."""
+"""Events that come before a stream is cut, where no number is given."""
 BIT_CHARS = 3
 ODD_BYTES = 7
 """Bytes in a piece that ends wherever it ends."""

@@ -18,7 +18,7 @@ from simulator.endpoint.turns import Turn, calls
 
 
 def _two_calls(turn: Turn) -> Step:
-    """Two calls at once, then the work: what a strict history is most easily wrong about."""
+    """Two calls at once, then the work: the history that most easily breaks a strict rule."""
     return healthy(turn) if turn.result or not own_tools(turn) else calls(turn, TWO, own_tools(turn)[0])
 
 
@@ -64,7 +64,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "no_tools": Scenario("Refuses tools, as Ollama does for models without them.", _two_calls, rules=(rule(chat=mistral.no_tools),), protocols=("chat",)),
     "max_tokens": Scenario("Refuses max_tokens: it wants max_completion_tokens.", healthy, rules=(rule(chat=chat.max_tokens),), protocols=("chat",)),
     "temperature": Scenario("Refuses a temperature, as reasoning models do.", healthy, rules=(rule(chat=chat.temperature, responses=responses.temperature, anthropic=anthropic.temperature),), protocols=("chat", "responses", "anthropic")),
-    # What has to come back.
+    # Parts that must come back.
     "return_reasoning": Scenario("Gives reasoning_content with each call, and refuses a history without it, as DeepSeek does.", _returned("reasoning"), rules=(rule(chat=returns.deepseek),), protocols=("chat",)),
     "return_signature": Scenario("Gives a thought signature with its calls, and refuses a history without it, as Gemini 3 does.", _returned("call"), rules=(rule(chat=returns.gemini_compatible, google=returns.gemini),), protocols=("chat", "google")),
     "return_details": Scenario("Gives reasoning_details with each call, and refuses a history without them, as OpenRouter does.", _returned("details"), rules=(rule(chat=returns.openrouter),), protocols=("chat",)),

@@ -1,4 +1,4 @@
-"""What Anthropic's Messages API refuses in a request, in Anthropic's words; and what Bedrock refuses in front of it."""
+"""The refusals of Anthropic's Messages API, in Anthropic's words; and those of Bedrock in front of it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def first(body: Body) -> Iterator[Refusal]:
 
 
 def alternating(body: Body) -> Iterator[Refusal]:
-    """Roles alternate, as Bedrock and Vertex have it; Anthropic itself joins what does not."""
+    """Roles alternate, as Bedrock and Vertex have it; Anthropic itself joins turns of one role."""
     roles = [message.get("role") for message in body["messages"]]
     for before, role in pairwise(roles):
         if before == role:
@@ -80,7 +80,7 @@ def content(body: Body) -> Iterator[Refusal]:
 
 
 def ending(body: Body) -> Iterator[Refusal]:
-    """What the assistant says last does not end with whitespace."""
+    """The assistant's last text does not end with whitespace."""
     message = body["messages"][-1] if body["messages"] else {}
     if message.get("role") != "assistant":
         return

@@ -1,4 +1,4 @@
-"""What OpenAI's chat completions refuse in a request, in OpenAI's words."""
+"""The refusals of OpenAI's chat completions, in OpenAI's words."""
 
 from __future__ import annotations
 

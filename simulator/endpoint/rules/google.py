@@ -1,4 +1,4 @@
-"""What Google's ``generateContent`` refuses in a request, in Google's words."""
+"""The refusals of Google's ``generateContent``, in Google's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Mistral's own endpoint, chat templates behind vLLM and llama.cpp, Groq and Moonshot refuse, each with its own error body."""
+"""The refusals of Mistral's own endpoint, of chat templates behind vLLM and llama.cpp, of Groq and Moonshot, each with its own error body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What OpenAI's Responses API refuses in a request, in OpenAI's words."""
+"""The refusals of OpenAI's Responses API, in OpenAI's words."""
 
 from __future__ import annotations
 

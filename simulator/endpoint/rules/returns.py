@@ -1,4 +1,4 @@
-"""What has to come back with the history of calls, by provider: reasoning, signatures, sealed items."""
+"""The parts that must come back with the history of calls, by provider: reasoning, signatures, sealed items."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from simulator.endpoint.scenario import Refusal
 JSON = Any
 
 REASONING = "I have to look before I answer."
-"""What the model thinks in each answer that has to come back."""
+"""The thinking in each answer that must come back."""
 SKIPPED = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
-"""What Google takes in place of a signature, for histories that another model began."""
+"""The values that Google takes in place of a signature, for histories that another model began."""
 
 
 def deepseek(body: Body) -> Iterator[Refusal]:

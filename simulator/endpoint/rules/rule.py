@@ -1,4 +1,4 @@
-"""How a rule is made: for each protocol a function of the request's body that yields what is wrong with it."""
+"""Makes a rule: for each protocol a function of the request's body that yields the faults in it."""
 
 from __future__ import annotations
 

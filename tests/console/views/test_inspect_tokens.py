@@ -106,10 +106,10 @@ def test_the_cost_page_the_api_and_a_tally_tell_the_kinds_of_tokens_apart(browse
     assert page.count("900 from the cache, 90 reasoning, 7 audio out") == 3
     for cell in ("By kind of token", "6,225", "503"):
         assert cell in page
-    assert "not told apart" not in page.replace("are not told apart.", "")
+    assert "kind not known" not in page
 
 
-def test_tokens_of_a_reservation_are_not_told_apart_and_kinds_are_priced_by_model():
+def test_tokens_of_a_reservation_have_no_known_kind_and_kinds_are_priced_by_model():
     teller = Teller().start().enter(Stage.FAN_OUT, "reader")
     opened = ev.StepOpened(step_id=STEP, stage=Stage.FAN_OUT, branch=0, round=0, agent="reader")
     lost = ev.AttemptInterrupted(command_id=CALL, attempt=1, charged_usd_micros=900, charged_tokens=900)
@@ -131,7 +131,7 @@ def test_tokens_of_a_reservation_are_not_told_apart_and_kinds_are_priced_by_mode
         ("input", 100, 100),
         ("from the cache", 900, 90),
         ("output", 100, 200),
-        ("not told apart", 900, 1_900 - 390),
+        ("kind not known", 900, 1_900 - 390),
     ]
     assert {one.cost for one in kind_shares(story, {})} == {None}
 

@@ -165,7 +165,7 @@ def test_the_command_lists_and_moves_them(actor):
         r"open \(5 x timeout\), (60|59\.\d+) s of its cooldown left; 1 trip in 24 h", command("breakers").out
     )
     tell_to_wait(the(actor), 900)
-    assert re.search(r", (15|14\.\d+) min of the Retry-After it was told left; 1 trip", command("breakers").out)
+    assert re.search(r", (15|14\.\d+) min of the Retry-After of its endpoint left; 1 trip", command("breakers").out)
     (told, *_) = command("breakers", "--json").last["breakers"]
     assert 890_000_000 < told["cooldown_left_us"] <= 900_000_000
 

@@ -1,7 +1,7 @@
 """Pictures, sounds and other bytes in what a tool answers: models are given their type and size, never their base64 as text.
 
-Found by what stands around it (a MIME type beside ``data`` or ``blob``, a data URI, RFC 2397) or by how it begins; a long run of base64 that is neither is only
-taken for bytes from ``BARE_CHARS`` on, since tokens and signatures are base64 too and have to be passed on whole.
+Found by what stands around it (a MIME type beside ``data`` or ``blob``, a data URI, RFC 2397) or by how it begins.
+Any other run of base64 counts as bytes only from ``BARE_CHARS`` on: tokens and signatures are base64 too, and pass whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A server that is an address: streamable HTTP under the SDK's session, under the same rules as all requests that go out (``outbound.Gate``).
+"""A server that is an address: streamable HTTP through the SDK's session, by the same rules as all requests that go out (``outbound.Gate``).
 
-The SDK lets an exchange that breaks below HTTP break the whole session, keeps an answer whole however long it grows, and takes any answer for that of its own
-request. Here an exchange ends alone: what went wrong is noted in its ``Asked``, and the SDK is given an answer that ends that one request.
+With the SDK an exchange that breaks below HTTP breaks the whole session. The SDK also keeps an answer of any length,
+and takes any answer for that of its own request. Here an exchange ends alone: its ``Asked`` notes the failure,
+and the SDK gets an answer that ends that one request.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ JSON = Any
 LAST_WORDS_S = 2.0
 """Seconds for the messages that must still go out after a call's end."""
 LISTEN_PACE_S = 1.0
-"""Between two times that a server is asked for what it says by itself, or for the rest of an answer, whatever it says of that."""
+"""Between two requests for a server's own notices, or for the rest of an answer, even if the server asks for less."""
 SESSION_HEADER, RESUMED = "mcp-session-id", "last-event-id"
 LISTENING = "subscriptions/listen"
 
