@@ -10,10 +10,11 @@ from typing import Any
 
 from fabric.core import calls, consequences, questions, requested_input
 from fabric.core.fingerprint import digest, fingerprint
+from fabric.core.forms import Requested
 from fabric.core.frozen import value
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.proposed import Proposed
-from fabric.core.run import Requested, Step
+from fabric.core.run import Step
 from fabric.core.saga import Effect
 from fabric.core.spec_persona import barred
 from fabric.core.work import Work

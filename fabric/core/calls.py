@@ -18,7 +18,7 @@ from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.mechanisms import budget, saga, state_of
 from fabric.core.mechanisms.contract import Proposal
-from fabric.core.run import Pending, Requested, Run, Step
+from fabric.core.run import Pending, Run, Step
 from fabric.core.saga import MUTATES, by_command
 from fabric.core.spec import FabricSpec
 from fabric.core.typed_output import contract
@@ -192,11 +192,6 @@ def offset(step: Step) -> int:
     return max((one.index + 1 for one in step.begun if one.broken), default=0)
 
 
-def requested_of(step: Step, command_id: str) -> Requested | None:
-    """Returns the question that the server of a call asked a person; None: it asked nothing."""
-    return next((one for one in step.requested if one.command_id == command_id), None)
-
-
 def key_of_tool(work: Work, step: Step, call: ev.ProposedCall) -> str:
     """The idempotency key of a call of the step's last answer."""
     tool = work.compiled.spec.tool(call.tool)
@@ -209,7 +204,7 @@ def key_of_tool(work: Work, step: Step, call: ev.ProposedCall) -> str:
 def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: int, key: str) -> None:
     """Issues a tool call that the guard has let pass, and issues it again after its server asked a person."""
     command_id = command_id_of(step, turn, index)
-    before = requested_of(step, command_id)
+    before = step.requested_of(command_id)
     issued = ev.CallIssued(
         command_id=command_id,
         attempt=1 if before is None else before.attempt + 1,
@@ -259,7 +254,7 @@ def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued, opened: tuple
     """The command that an intent stands for. ``opened``: the opening of a model's prompt, where the caller has it."""
     if issued.call == "tool":
         step = run.steps.get(issued.step_id)
-        requested = None if step is None else requested_of(step, issued.command_id)
+        requested = None if step is None else step.requested_of(issued.command_id)
         return CallTool(
             command_id=issued.command_id,
             attempt=issued.attempt,

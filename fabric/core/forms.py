@@ -30,6 +30,29 @@ class InputRequest:
     """The server's reply to the word that there is no answer yet; empty: none."""
 
 
+@value()
+class Requested:
+    """The questions that a tool's server asked a person in the middle of one call of a step."""
+
+    command_id: str
+    attempt: int
+    """The last attempt that was made."""
+    key: str
+    """Idempotency key of all its attempts."""
+    asked: str
+    """Digest of the last question."""
+    number: int
+    """The number of questions so far."""
+    question_ref: str
+    answers: tuple[str, ...] = ()
+    """References of the answers, oldest first."""
+
+    @property
+    def is_open(self) -> bool:
+        """Returns True where the last question waits for its answer."""
+        return len(self.answers) < self.number
+
+
 def schema_problem(schema: JSON) -> str:
     """The reason why a schema is no such form, with the path of the fault; empty: it is one."""
     if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fabric.core import calls, consequences, forms, mutations, streamed
+from fabric.core import consequences, forms, mutations, streamed
 from fabric.core import events as ev
 from fabric.core.fingerprint import digest, fingerprint
-from fabric.core.forms import InputRequest
+from fabric.core.forms import InputRequest, Requested
 from fabric.core.inputs import DecisionMade, ToolFinished
 from fabric.core.proposed import Proposed
-from fabric.core.run import OpenQuestion, Pending, Requested, Step
+from fabric.core.run import OpenQuestion, Pending, Step
 from fabric.core.work import Work
 
 JSON = Any
@@ -39,7 +39,7 @@ def note(work: Work, pending: Pending, given: ToolFinished) -> bool:
     step = work.run.steps.get(issued.step_id)
     if asked is None or step is None or not step.agent or work.run.ending is not None or streamed.broken(step, pending):
         return False
-    before = calls.requested_of(step, issued.command_id)
+    before = step.requested_of(issued.command_id)
     number = 1 if before is None else before.number + 1
     if number > QUESTIONS_MAX or forms.schema_problem(asked.schema):
         return False
@@ -68,7 +68,7 @@ def _content(asked: InputRequest) -> dict[str, JSON]:
 
 def open_request(step: Step, command_id: str) -> Requested | None:
     """The question of a call that waits for its answer; None: there is none."""
-    found = calls.requested_of(step, command_id)
+    found = step.requested_of(command_id)
     return found if found is not None and found.is_open else None
 
 
@@ -119,7 +119,7 @@ def problem(shown: Mapping[str, JSON], given: DecisionMade) -> str:
 def give(work: Work, question: OpenQuestion, one: Proposed, given: DecisionMade) -> None:
     """Keeps the answer for the call's next attempt."""
     shown, fact = work.ctx.contents.read(question.shown_ref), question.fact
-    requested = calls.requested_of(work.run.steps[fact.step_id], fact.scope)
+    requested = work.run.steps[fact.step_id].requested_of(fact.scope)
     assert requested is not None
     work.emit(
         ev.InputGiven(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from fabric.core import events as ev
 from fabric.core import family as kin
 from fabric.core.flow import TERMINAL, RunState, Stage
+from fabric.core.forms import Requested
 from fabric.core.frozen import value
 from fabric.core.saga import EMPTY, Saga, awaited, errand_live, errands_out
 from fabric.core.taxonomy import Cause, Tier
@@ -82,29 +83,6 @@ class Seat:
 
 
 @value()
-class Requested:
-    """The questions that a tool's server asked a person in the middle of one call of a step."""
-
-    command_id: str
-    attempt: int
-    """The last attempt that was made."""
-    key: str
-    """Idempotency key of all its attempts."""
-    asked: str
-    """Digest of the last question."""
-    number: int
-    """The number of questions so far."""
-    question_ref: str
-    answers: tuple[str, ...] = ()
-    """References of the answers, oldest first."""
-
-    @property
-    def is_open(self) -> bool:
-        """Returns True where the last question waits for its answer."""
-        return len(self.answers) < self.number
-
-
-@value()
 class Step:
     """One agent's activation in a stage, branch and epoch: from its input to its output."""
 
@@ -147,6 +125,10 @@ class Step:
     """It failed, and its conversation goes on or ends with that."""
     turn: Seat | None = None
     """Of a turn in a conversation: what it is given; None: it is none."""
+
+    def requested_of(self, command_id: str) -> Requested | None:
+        """Returns the questions of a call's server; None: it asked none."""
+        return next((one for one in self.requested if one.command_id == command_id), None)
 
     @property
     def brief(self) -> int:

@@ -146,7 +146,7 @@ def _go(work: Work, step_id: str, begun: Begun) -> None:
     """Issues it, if what it refers to is there and no mechanism objects."""
     step = work.run.steps[step_id]
     index = begun.index - calls.offset(step)
-    again = calls.requested_of(step, calls.command_id_of(step, step.turns, index)) is not None
+    again = step.requested_of(calls.command_id_of(step, step.turns, index)) is not None
     if again or not _answered(step, begun.record.after):
         return
     one = read(work, begun.record, work.ctx.contents.read(begun.ref)["calls"][0])

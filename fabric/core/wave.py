@@ -126,7 +126,7 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
     """Judges one call and does what follows; gives back what tripped."""
     step = work.run.steps[step_id]
     turn = step.turns
-    requested = calls.requested_of(step, calls.command_id_of(step, turn, index))
+    requested = step.requested_of(calls.command_id_of(step, turn, index))
     key = calls.key_of_tool(work, step, one.fact()) if requested is None else requested.key
     before = mutations.known(work, key) if _effect(work, one) in MUTATES else None
     in_doubt = before is not None and before.status in DOUBTFUL

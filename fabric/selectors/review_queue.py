@@ -88,7 +88,7 @@ class QueueRow:
     may: bool = False
     """Whether whoever looks may answer, whatever the verb."""
     why_not: str = ""
-    """Why they may not let it pass, or that its time is over, one sentence; empty: they may."""
+    """The reason why they may not let it pass, or that its time is over, one sentence; empty: they may."""
     closure: ClosureView | None = None
     """Of a ticket, when and by whom it was closed."""
 
@@ -183,7 +183,7 @@ def queue_counts(actor: Actor, wanted: QueueFilter = ANY) -> Mapping[Tab, Count]
 
 
 def reviews_waiting(actor: Actor) -> Count:
-    """How many open questions wait for whoever looks: they may answer them, their time is not over, and nobody else has them in hand."""
+    """Returns the number of open questions that the actor may answer in time, and that no other person has in hand."""
     n = reviews_waiting_count(actor, COUNT_MAX + 1)
     return Count(min(n, COUNT_MAX), n > COUNT_MAX)
 

@@ -96,8 +96,8 @@ def _prices(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         if where.price(model) is None:
             named = model.model or (where.default_model if model.provider == "openai" else "") or model.name
             given = model.options.get(PRICED_AS)
-            told = f"{named!r}, priced as {given!r}" if given else repr(named)
-            sentence = f"no price is known for {told}, and a model without one is refused; give price"
+            shown = f"{named!r}, priced as {given!r}" if given else repr(named)
+            sentence = f"no price is known for {shown}, and a model without one is refused; give price"
             behind = "" if given else ", or name the model behind it in options.priced_as"
             yield Problem(
                 f"models.{n}.price", f"{sentence}, in dollars per million tokens (0 where it costs nothing){behind}"

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from simulator.endpoint import ScriptedEndpoint, answer, call, cut_stream, empty, error_body, html, refusal
-from tests.peers.agents_sdk import Client, client
+from tests.peers.agents_sdk import Client
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def sdk() -> Iterator[Client]:
-    with client() as found:
-        yield found
-
-
-@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
-def stream(request: Any) -> bool:
-    return bool(request.param)
 
 
 def play(sdk: Client, script: Any, **case: Any) -> tuple[Any, list[Any]]:

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from simulator.endpoint import Received, ScriptedEndpoint
-from tests.peers.agents_sdk import Client, client
+from tests.peers.agents_sdk import Client
 from tests.simulator.endpoint.asking import playing
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 WELL = ["cooperative", "strict", "reasoning", "return_sealed", "index_zero", "pings"]
-
-
-@pytest.fixture(scope="module")
-def sdk() -> Iterator[Client]:
-    with client() as found:
-        yield found
-
-
-@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
-def stream(request: Any) -> bool:
-    return bool(request.param)
 
 
 def play(sdk: Client, scenario: str, **case: Any) -> tuple[Any, list[Received]]:

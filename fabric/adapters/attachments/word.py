@@ -63,14 +63,14 @@ def _paged(body: str, notes: str) -> Reading:
     pages = body.split(_BREAK)
     if len(pages) == 1:
         written.add(body.strip())
-        told: tuple[str, ...] = ("its pages are not known, because where its pages end is not saved in it",)
+        notes_of: tuple[str, ...] = ("its pages are not known, because where its pages end is not saved in it",)
     else:
         for number, page in enumerate(pages, start=1):
             written.add(f"[page {number}]\n{page.strip()}\n")
-        told = ("its pages are as Word last laid it out",)
+        notes_of = ("its pages are as Word last laid it out",)
     if notes:
         written.add(f"\n{notes}")
-    return Reading(KIND, written.text(), told)
+    return Reading(KIND, written.text(), notes_of)
 
 
 def _blocks(parent: Any) -> Iterator[str]:

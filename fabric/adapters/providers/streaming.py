@@ -61,7 +61,7 @@ async def _take_all(
     exchange: Exchange,
     deadline: float | None,
 ) -> None:
-    told, done, ends = 0, False, None
+    reported, done, ends = 0, False, None
     events = reply.events()
     while True:
         if ends is None and (assembly.over or done):
@@ -83,13 +83,13 @@ async def _take_all(
             exchange.body[:], exchange.complete = compact(event).encode(), True
             raise
         exchange.output = exchange.output or assembly.output
-        told = _report(request, protocol, assembly, told)
+        reported = _report(request, protocol, assembly, reported)
     if not (assembly.over or done):
         raise BrokenOff("the stream ended before its answer was over")
 
 
 async def _last(events: AsyncGenerator[dict[str, JSON] | str], ends: float) -> dict[str, JSON] | str | None:
-    """What still comes behind an answer that is over. None: nothing, however the stream ends, or does not."""
+    """Returns the next event behind an answer that is over. None: no event came in time, or the stream ended."""
     try:
         async with asyncio.timeout_at(ends):
             return await anext(events, None)
@@ -97,13 +97,13 @@ async def _last(events: AsyncGenerator[dict[str, JSON] | str], ends: float) -> d
         return None
 
 
-def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, told: int) -> int:
+def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, reported: int) -> int:
     """Reports the calls that have become whole; gives back how many have been."""
     whole = assembly.begun() if assembly.after_calls else assembly.begun() - 1
-    if whole <= told or request.streamed is None:
-        return told
+    if whole <= reported or request.streamed is None:
+        return reported
     calls = [settle_call(request, one, protocol.key)[0] for one in protocol.read(assembly.body()).calls]
-    for count in range(told + 1, whole + 1):
+    for count in range(reported + 1, whole + 1):
         if calls[count - 1].args is not None:
             request.streamed(
                 CallStreamed(command_id=request.command_id, attempt=request.attempt, calls=tuple(calls[:count]))

@@ -186,8 +186,8 @@ class ToolRunner:
                 return _kept(request, await self._call(request, timeout_s))
             return await self._remember(request, request.memory, timeout_s)
         except ToolError as error:
-            told = _finished(request, None, str(error), outcome=error.outcome, code=error.code)
-            return replace(told, requested=error.requested)
+            failed = _finished(request, None, str(error), outcome=error.outcome, code=error.code)
+            return replace(failed, requested=error.requested)
         except CallBroken as broken:
             return _broken(request, broken)
         except PoolFull as full:

@@ -9,9 +9,10 @@ from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, rungs_kept, unchanged, with_step, without
 from fabric.core.flow import Stage
+from fabric.core.forms import Requested
 from fabric.core.frozen import replace
 from fabric.core.judges import is_judge
-from fabric.core.run import Begun, CallRecord, Pending, Requested, Run, Seat, Step, Turn
+from fabric.core.run import Begun, CallRecord, Pending, Run, Seat, Step, Turn
 
 VOIDED_MAX = 1_024
 """How many calls that were let go of are remembered: as many as may be pending at once."""
@@ -184,7 +185,7 @@ def _call_responded(run: Run, event: Event, fact: ev.CallResponded) -> Run:
 def _input_requested(run: Run, event: Event, fact: ev.InputRequested) -> Run:
     """The call is as open as before it went out."""
     step = run.steps[fact.step_id]
-    before = next((one for one in step.requested if one.command_id == fact.command_id), None)
+    before = step.requested_of(fact.command_id)
     answers = () if before is None else before.answers
     key = run.pending[fact.command_id].issued.key
     asked = Requested(fact.command_id, fact.attempt, key, fact.asked, fact.number, event.content_ref, answers)

@@ -172,7 +172,7 @@ def _wrapped(found: Mapping[str, JSON], metadata: JSON, wraps: int) -> dict[str,
         more["exceptions"] = " ".join(dict.fromkeys(names))
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     inner = _embedded(str(raw)) if raw else _embedded(message)
-    # What a message quotes of a request is no error of anybody's; one that is an object and no word more is passed on.
+    # A request that a message quotes is no error. A message that is one object and no word more is an error that a gateway passed on.
     passed_on = bool(raw or names) or (message.startswith("{") and message.endswith("}"))
     is_error = isinstance(inner, dict) and ("error" in inner or ("message" in inner and passed_on))
     if not is_error or not wraps:

@@ -169,7 +169,7 @@ async def read_refusal(
 
 
 def refused_by(asked: Asked, server: str) -> CallBroken | ToolError | None:
-    """What a refusal means that had come, although not whole, when the time was over. None: none had."""
+    """Returns the failure of a refusal whose status came before the time was over. None: no refusal had come."""
     if asked.status is None or asked.status < 400:
         return None
     said = f"MCP server {server!r} answered HTTP {asked.status}"

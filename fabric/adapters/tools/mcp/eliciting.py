@@ -1,4 +1,4 @@
-"""The questions that an MCP server asks in the middle of its calls: answered from what a person said before, else noted and cancelled.
+"""Answers the questions that an MCP server asks in the middle of its calls: with a person's earlier answer, else with a cancel.
 
 Source: Model Context Protocol 2025-11-25, "Elicitation"; 2026-07-28, "Multi round-trip requests". Forms alone are declared.
 """
@@ -56,7 +56,7 @@ class Replies(TypedDict, total=False):
 
 
 class Questions:
-    """Those of one session. On its loop."""
+    """The questions of one session. Its methods run on the session's loop."""
 
     def __init__(self, server: str, known: Known) -> None:
         self._server, self._known = server, known
@@ -79,7 +79,7 @@ class Questions:
         return ElicitResult(action="cancel" if content is None else "accept", content=content)
 
     async def _only_call(self) -> Asked | None:
-        """The call that a question without a name is about, once no other call can be meant. None: all calls that are out ask, and each goes out again alone."""
+        """Returns the call that a nameless question is about, once it is the only one. None: all calls that are out ask."""
         self._known.asks = True
         async with self._changed:
             self._nameless += 1
@@ -117,7 +117,7 @@ class Questions:
 
     @asynccontextmanager
     async def _among_others(self, asked: Asked) -> AsyncIterator[None]:
-        """While a call is out. It waits for the others where a question does not name its call."""
+        """Counts a call as out. It first waits for the others, where the server's questions name no call."""
         async with self._changed:
             await self._changed.wait_for(lambda: not (self._known.asks and self._out))
             self._out.append(asked)
