@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from console.markup import built
 from fabric.core.budget_caps import cap_words
-from fabric.selectors.words import duration
+from fabric.core.words import duration
 
 register = template.Library()
 

@@ -16,10 +16,10 @@ from console.views import errors
 from console.views.drill_asking import AskForm, HowForm, cells_of
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.words import dollars, duration
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import RevisionPage, revision_get
 from fabric.selectors.standing import workers_alive_count
-from fabric.selectors.words import dollars, duration
 from simulator.drills.covers import Cell
 from simulator.drills.lever import lever_of
 from simulator.drills.live_asking import CAP_S, CAP_S_MAX, CAP_S_MIN, RUNS, How, may_ask_live

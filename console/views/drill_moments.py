@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.templatetags.marks import EVENT_ICONS
+from fabric.core.words import words
 from fabric.selectors.display import EVENT_DISPLAY
-from fabric.selectors.words import words
 from simulator.drills.evidence import exactly, seconds
 
 JSON = Any

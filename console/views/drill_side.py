@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from console.views.drill_words import STRIKES, Mark
 from fabric.core.taxonomy import FailureType
-from fabric.selectors.words import dollars, duration
+from fabric.core.words import dollars, duration
 from simulator.drills.baseline import LONGEST_S
 from simulator.drills.selectors import DrillView
 from simulator.scenarios.catalogue import Refused

@@ -19,7 +19,7 @@ from console.views.drill_lines import Shown
 from console.views.drill_words import Step
 from console.views.time_axis import PLEAT, US, Axis, axis_of, clock
 from console.views.timeline_shapes import HATCH
-from fabric.selectors.words import duration
+from fabric.core.words import duration
 
 JSON = Any
 Run = Mapping[str, JSON]

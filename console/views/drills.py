@@ -30,10 +30,10 @@ from fabric.core.decision_table import table_with
 from fabric.core.retry_layers import Ladders, ladders
 from fabric.core.roles import Right
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.words import duration
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, fabrics_list
 from fabric.selectors.standing import workers_alive_count
-from fabric.selectors.words import duration
 from simulator.drills import tasks
 from simulator.drills.layers import met_in
 from simulator.drills.lever import drills_frame, lever_of

@@ -14,9 +14,9 @@ from console.markup import built
 from console.templatetags.figures import instant, span
 from console.templatetags.marks import EVENT_ICONS, icon
 from console.templatetags.said import inert
+from fabric.core.words import words
 from fabric.selectors.display import EVENT_DISPLAY, tone_of
 from fabric.selectors.run_events import EventRow, Gap, Wait
-from fabric.selectors.words import words
 
 LOUD = frozenset({"warn", "danger", "human"})
 """Tones that colour a row. A page on which all goes well is grey."""

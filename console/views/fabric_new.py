@@ -19,9 +19,9 @@ from console.views import errors, fabrics
 from console.views.fabric_edit import installation_for
 from fabric.core.saga import MUTATES
 from fabric.core.spec import FabricSpec
+from fabric.core.words import dollars
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_get
-from fabric.selectors.words import dollars
 from fabric.services.checking import checked
 from fabric.services.draft_beginning import Beginning, draft_duplicate, draft_from_template, draft_import
 from fabric.services.drafts import NAME_CHARS_MAX

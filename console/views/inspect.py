@@ -24,10 +24,10 @@ from console.views import inspect_saga as saga
 from console.views.sections import Pair, Section, content, listed, pairs, part, told
 from fabric.core.actor import Actor
 from fabric.core.events import CallIssued
+from fabric.core.words import words
 from fabric.selectors.families import team_of
 from fabric.selectors.moments import EventRecord, Moment, moment_at
 from fabric.selectors.runs import RunView
-from fabric.selectors.words import words
 
 log = logging.getLogger(__name__)
 

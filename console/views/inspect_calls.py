@@ -10,10 +10,10 @@ from console.views.inspect_tokens import charged_words, token_parts
 from console.views.sections import Pair, Section, content, erased, listed, pairs, part, text, told
 from fabric import wiring
 from fabric.adapters.tools.registry import offers
+from fabric.core.words import words
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.errors import Refused
 from fabric.selectors.moments import Erased, Moment, contents_of, prompt_at, settled_by
-from fabric.selectors.words import words
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen

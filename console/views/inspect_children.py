@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from console.views.inspect_saga import Looked
 from console.views.sections import Pair, Section, content, pairs, told
-from fabric.selectors.words import words
+from fabric.core.words import words
 
 JSON = Any
 Form = Literal["text", "words", "briefs", "count", "usd", "at", "yes"]

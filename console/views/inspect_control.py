@@ -8,7 +8,7 @@ from console.templatetags.figures import usd
 from console.views.inspect_models import candidates
 from console.views.sections import Pair, Section, content, listed, pairs, told
 from fabric.core.budget_caps import cap_words
-from fabric.selectors.words import words
+from fabric.core.words import words
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen

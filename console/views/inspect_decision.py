@@ -15,8 +15,8 @@ from fabric.core.decision_table import Reaction, Rung
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.retry_layers import stage_of
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.words import words
 from fabric.selectors.explain import VERDICTS, Explained, decision_explained
-from fabric.selectors.words import words
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen

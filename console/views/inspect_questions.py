@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from console.templatetags.marks import FAILURES
 from console.views.inspect_models import candidates
 from console.views.sections import Pair, Section, content, pairs
-from fabric.selectors.words import words
+from fabric.core.words import words
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from console.views.sections import Pair, Section, content, pairs, told
+from fabric.core.words import words
 from fabric.selectors.moments import EventRecord
-from fabric.selectors.words import words
 
 JSON = Any
 Form = Literal["text", "at", "words", "list", "yes"]

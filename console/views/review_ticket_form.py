@@ -9,10 +9,10 @@ from django import forms
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.roles import Right, holders
+from fabric.core.words import words
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.review_evidence import Evidence
-from fabric.selectors.words import words
 from fabric.services.forks import Origin, fork_origin
 from fabric.services.tickets import may_close
 

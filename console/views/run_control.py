@@ -20,10 +20,10 @@ from console.forms import ForkForm, ReasonForm, sentence
 from console.views import errors
 from fabric import wiring
 from fabric.core.flow import RunState
+from fabric.core.words import count, words
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.runs import RunView, run_get
-from fabric.selectors.words import count, words
 from fabric.services.control import run_cancel, run_pause, run_resume, run_terminate
 from fabric.services.forks import REQUEST, Edit, Origin, fork_origin, run_fork
 

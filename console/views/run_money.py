@@ -13,11 +13,11 @@ from itertools import pairwise
 from console.views.time_axis import Axis, axis_of
 from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
+from fabric.core.words import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy
 from fabric.selectors.story_parts import Tally
 from fabric.selectors.token_kinds import part_words
-from fabric.selectors.words import words
 
 US = 1_000_000
 BUCKETS = 16

@@ -17,6 +17,7 @@ from fabric.core.decision_table import table_with
 from fabric.core.flow import RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
+from fabric.core.words import words
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.margin import Margin
 from fabric.selectors.run_margins import by_nearness, margins_of, spend_rate
@@ -24,7 +25,6 @@ from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy, waited
 from fabric.selectors.runs import RunView
 from fabric.selectors.story_trips import SPEND_RATE
-from fabric.selectors.words import words
 
 JSON = Any
 MARGINS_SHOWN = 6

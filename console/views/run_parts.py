@@ -28,6 +28,7 @@ from fabric.core.cost import Price
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, hop_limit, state_of
 from fabric.core.teams import spec_within
+from fabric.core.words import words
 from fabric.selectors.breaker_margin import breaker_nearest
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import children_of
@@ -40,7 +41,6 @@ from fabric.selectors.run_story import RunStory
 from fabric.selectors.runs import RunView, outcome_seq, run_outcome
 from fabric.selectors.standing import queue_place
 from fabric.selectors.token_kinds import kind_shares
-from fabric.selectors.words import words
 from simulator.drills.kept import drill_of
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from console.templatetags.figures import instant, span, thousands, usd, usd_colu
 from console.templatetags.marks import TIERS, state_badge
 from console.templatetags.said import inert
 from fabric.core.flow import TERMINAL, RunState, Stage
+from fabric.core.words import count
 from fabric.selectors.run_filter import TAIL_CHARS
 from fabric.selectors.runs_list import RunRow
-from fabric.selectors.words import count
 
 SOME_RUN = "00000000-0000-0000-0000-000000000000"
 """Stands for a run's id in an address that is made once for all rows."""

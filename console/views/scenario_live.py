@@ -14,9 +14,9 @@ from console.views.drill_live import Blast, said
 from console.views.scenario_words import address
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
+from fabric.core.words import dollars
 from fabric.selectors.fabrics import revision_get
 from fabric.selectors.standing import workers_alive_count
-from fabric.selectors.words import dollars
 from simulator.drills.live_asking import START, How, may_ask_live
 from simulator.drills.models import LIVE
 from simulator.library.asking import can_be_live, fits, tiers_meant

@@ -35,10 +35,10 @@ from console.views.scenario_words import (
 )
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
+from fabric.core.words import dollars, duration
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, fabrics_list, revision_get
 from fabric.selectors.standing import workers_alive_count
-from fabric.selectors.words import dollars, duration
 from simulator.drills import tasks
 from simulator.drills.lever import lever_of
 from simulator.drills.models import LIVE, MODES, VIRTUAL

@@ -13,7 +13,7 @@ from django.urls import reverse
 from console.templatetags.marks import FAILURES
 from console.views.drill_words import Mark, cell_mark
 from fabric.core.taxonomy import Tier
-from fabric.selectors.words import words
+from fabric.core.words import words
 from simulator.drills.models import VIRTUAL
 from simulator.drills.selectors import DrillView, State
 from simulator.library.covering import drill_fresh

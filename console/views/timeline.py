@@ -17,10 +17,10 @@ from console.views.time_axis import RIGHT, axis_of
 from console.views.timeline_shapes import BARS_MAX, LOW, MARKS_MAX, TALL, Pen
 from console.views.timeline_words import KEPT, STATE_WORDS, lane_told, stage_told, trips_noted
 from fabric.core.flow import Stage
+from fabric.core.words import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy
 from fabric.selectors.story_parts import Bar, Lane, Tally
-from fabric.selectors.words import words
 
 ROWS_MAX = 36
 """Rows of the fan-out; the rest is one row with a count."""

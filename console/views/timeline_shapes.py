@@ -17,9 +17,9 @@ from console.templatetags.figures import span, usd
 from console.templatetags.said import inert
 from console.views.time_axis import PLEAT, SHORT_US, US, Axis, clock
 from console.views.timeline_words import trip_told
+from fabric.core.words import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Bar, Span, StageSpan, Tripped
-from fabric.selectors.words import words
 
 BARS_MAX = 72
 """Bars in a row; more are merged where they stand."""

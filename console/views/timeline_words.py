@@ -5,9 +5,9 @@ from __future__ import annotations
 from console.templatetags.figures import span
 from console.templatetags.said import inert
 from fabric.core.flow import Stage
+from fabric.core.words import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Lane, Span, StageSpan, Tripped
-from fabric.selectors.words import words
 
 STATE_WORDS = {"active": "running", "waiting": "waiting", "done": "done", "failed": "failed", "void": "superseded"}
 

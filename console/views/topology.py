@@ -15,9 +15,9 @@ from console.templatetags.said import inert
 from console.views.workers_picture import AREAS
 from fabric.core.flow import Stage
 from fabric.core.spec_topology import TopologySpec
+from fabric.core.words import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Lane
-from fabric.selectors.words import words
 
 WORKERS_MAX = 8
 """Workers drawn; the rest is one node with a count."""

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from fabric.core.words import instant
 from fabric.selectors.asked_about import AskedAbout, asked_about, asked_about_json
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.review_lateness import is_over
 from fabric.selectors.visible import visible, visible_line
-from fabric.selectors.words import instant
 
 JSON = Any
 DIGEST_CHARS = 12

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fabric.core.words import count
 from fabric.selectors.change_requests import ChangeView
 from fabric.selectors.fabrics import FabricView, RevisionPage
 from fabric.selectors.revision_diff import Change
 from fabric.selectors.revisions import RevisionView
-from fabric.selectors.words import count
 from fabric.services.checking import Checked
 from fabric.services.draft_beginning import Beginning
 from fabric.services.errors import Placed

@@ -7,6 +7,7 @@ from typing import Any
 
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
+from fabric.core.words import clock, dollars
 from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
 from fabric.management.card import question, question_json
 from fabric.management.following import Say
@@ -17,7 +18,6 @@ from fabric.selectors.run_inputs import DocumentView, documents_of
 from fabric.selectors.run_story import run_story
 from fabric.selectors.runs import EventView, RunView, run_outcome
 from fabric.selectors.token_kinds import part_words
-from fabric.selectors.words import clock, dollars
 
 JSON = Any
 

@@ -9,8 +9,8 @@ from fabric.core.mechanisms import budget, state_of
 from fabric.core.policy import Budget
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
+from fabric.core.words import words
 from fabric.selectors.margin import Margin
-from fabric.selectors.words import words
 
 REFUSED = "a call that may need more is refused"
 

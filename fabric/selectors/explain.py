@@ -20,13 +20,13 @@ from fabric.core.envelope import from_row
 from fabric.core.events import LineagePinned, RunForked, TripRecord
 from fabric.core.retry_layers import layer_of, stage_of
 from fabric.core.taxonomy import MECHANISM_CLASSES, Tier
+from fabric.core.words import dollars, words
 from fabric.models import Event
 from fabric.selectors.errors import Refused
 from fabric.selectors.moments import FOLD_MAX
 from fabric.selectors.run_events import EventRow, event_row, step_agents
 from fabric.selectors.runs import RunView, run_get
 from fabric.selectors.story_trips import TRIPS
-from fabric.selectors.words import dollars, words
 
 RungState = Literal["taken", "spent", "skipped", "ahead"]
 CONSEQUENCES = frozenset(

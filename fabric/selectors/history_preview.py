@@ -25,11 +25,11 @@ from fabric.core.envelope import Event as Journaled
 from fabric.core.envelope import from_row
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.words import words
 from fabric.models import Event, Run
 from fabric.selectors.explain import rules_at
 from fabric.selectors.fabrics import FabricView, revision_get
 from fabric.selectors.revision_diff import differences, rung_words
-from fabric.selectors.words import words
 
 RUNS, DAYS = 500, 30
 """Runs that are looked at: so many of the newest, and none that is older."""

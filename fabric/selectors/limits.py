@@ -21,7 +21,7 @@ from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
 from fabric.core.retry_policy import Edge, NodeLayers
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
-from fabric.selectors.words import dollars
+from fabric.core.words import dollars
 
 
 class Unit(StrEnum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db.models import Q
 
 from fabric.core.questions import NEVER_LATE, is_late
+from fabric.core.words import instant_exact
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.store_time import StoreNow, store_now
-from fabric.selectors.words import instant_exact
 
 
 def is_over(item: EscalationView, now: int | None = None) -> bool:

@@ -23,10 +23,10 @@ from fabric.core.mechanisms import hop_limit as hops
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
+from fabric.core.words import duration, words
 from fabric.selectors import budget_margins, watch_margins
 from fabric.selectors.margin import US, Margin
 from fabric.selectors.story_trips import DEADLOCKS, DETECTORS, SHARED_BUDGETS, SPEND_RATE, Fired
-from fabric.selectors.words import duration, words
 
 Measure = Callable[[Run, FabricSpec, int], Iterator[Margin]]
 """``(run, spec, now)``; now is the instant of the run's last event."""

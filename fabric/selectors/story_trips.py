@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fabric.core.events import TripRecord
 from fabric.core.grants import FABRIC, SESSION, WORKSPACE
 from fabric.core.taxonomy import Cause
-from fabric.selectors.words import dollars, duration, words
+from fabric.core.words import dollars, duration, words
 
 ENDING = frozenset({"abort", "halt", "surface"})
 """Reactions that end a run."""

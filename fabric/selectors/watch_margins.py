@@ -12,8 +12,8 @@ from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run, Step
 from fabric.core.signatures import effective_limit
 from fabric.core.spec import FabricSpec
+from fabric.core.words import duration, words
 from fabric.selectors.margin import US, Margin
-from fabric.selectors.words import duration, words
 
 
 def repeated(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:

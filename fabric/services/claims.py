@@ -18,6 +18,7 @@ from fabric.core.audit import Act
 from fabric.core.eligibility import is_asked
 from fabric.core.roles import Right, has
 from fabric.core.text import clean_text
+from fabric.core.words import clock
 from fabric.models import Escalation, ReviewClaim, ReviewViewer
 from fabric.selectors.escalations import EscalationView, escalation_get
 from fabric.selectors.review_asked import asked_of, may_answer, who_is_asked
@@ -27,7 +28,6 @@ from fabric.selectors.review_people import person_named
 from fabric.selectors.review_queue import ANY, QueueFilter, next_for
 from fabric.selectors.store_time import StoreNow, store_now_sql
 from fabric.selectors.tickets import closure_of
-from fabric.selectors.words import clock
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 

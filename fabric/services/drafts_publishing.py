@@ -10,11 +10,11 @@ from functools import partial
 from fabric.core.actor import Actor
 from fabric.core.roles import Right
 from fabric.core.spec import FabricSpec
+from fabric.core.words import duration
 from fabric.models import Draft, Revision
 from fabric.selectors.change_requests import ChangeView
 from fabric.selectors.drafts import DraftView, draft_get
 from fabric.selectors.fabrics import revision_get
-from fabric.selectors.words import duration
 from fabric.services import here
 from fabric.services.change_requests import change_request_open
 from fabric.services.checking import checked

@@ -11,12 +11,12 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.roles import Right, has
 from fabric.core.text import clean_text
+from fabric.core.words import instant
 from fabric.models import TicketClosure
 from fabric.runtime.ports import JournalStore, Nudge
 from fabric.selectors.escalations import EscalationView, escalation_get
 from fabric.selectors.review_asked import may_answer, who_is_asked
 from fabric.selectors.tickets import ClosureView, closure_of
-from fabric.selectors.words import instant
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.forks import Edit, run_fork

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.selectors.words import words
+from fabric.core.words import words
 from simulator.drills.cells import Told, drill_told
 from simulator.drills.driven import JSON, Driven
 from simulator.drills.driving_scenarios import virtual_scenario

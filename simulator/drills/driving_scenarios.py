@@ -9,7 +9,7 @@ from typing import Any
 
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
-from fabric.selectors.words import words
+from fabric.core.words import words
 from simulator.drills.driven import Driven
 from simulator.drills.keeping import kept_of, names_of
 from simulator.drills.models import Drill, Status

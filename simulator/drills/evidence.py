@@ -8,8 +8,8 @@ from typing import Any
 from fabric.core.envelope import Event
 from fabric.core.events import TripRecord
 from fabric.core.taxonomy import Cause
+from fabric.core.words import cut, duration, words
 from fabric.selectors.story_trips import TRIPS
-from fabric.selectors.words import cut, duration, words
 
 Money = tuple[int, int]
 """What the run has spent, and its cap; micro-dollars."""

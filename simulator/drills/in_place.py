@@ -17,8 +17,8 @@ from fabric.core.envelope import Event, fact_json, from_row
 from fabric.core.flow import RunState
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.words import count, dollars, duration
 from fabric.models import Run
-from fabric.selectors.words import count, dollars, duration
 from fabric.services.fabrics import drilled_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import drills_workspace_ensure

@@ -12,8 +12,8 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.roles import Right
 from fabric.core.text import clean_text
+from fabric.core.words import instant
 from fabric.models import Workspace
-from fabric.selectors.words import instant
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rights import right_wanted

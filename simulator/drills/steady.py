@@ -11,7 +11,7 @@ from typing import Any
 from fabric.core.envelope import from_row
 from fabric.core.flow import RunState
 from fabric.core.run import Run
-from fabric.selectors.words import count, dollars, duration
+from fabric.core.words import count, dollars, duration
 from simulator.drills.afterwards import run_after
 from simulator.drills.evidence import exactly
 from simulator.drills.observed import first, observed

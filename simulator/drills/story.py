@@ -14,9 +14,9 @@ from typing import Any
 from fabric.core.decision_table import Accompaniment
 from fabric.core.envelope import Event, from_row
 from fabric.core.run import Run
+from fabric.core.words import dollars, words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Bar
-from fabric.selectors.words import dollars, words
 from simulator.drills.evidence import ENDS, evidence_of, seconds
 from simulator.drills.moments import moments_of
 from simulator.drills.observed import first

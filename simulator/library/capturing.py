@@ -9,12 +9,12 @@ from fabric.core.actor import Actor
 from fabric.core.envelope import fact_json, from_row
 from fabric.core.roles import Right
 from fabric.core.text import clean_text
+from fabric.core.words import cut
 from fabric.models import Attachment, Event
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.run_inputs import run_inputs
 from fabric.selectors.runs import RunView, run_get
-from fabric.selectors.words import cut
 from fabric.services.rights import right_wanted
 from simulator.drills.services import SEED_MAX
 from simulator.library import facts

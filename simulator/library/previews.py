@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fabric.core.mechanisms.hop_limit import DRY_RUN_VISITS
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
+from fabric.core.words import step_words
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
-from fabric.selectors.words import step_words
 from simulator.drills import baseline
 from simulator.drills.baseline import Ask, Serve
 from simulator.drills.observed import first, observed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fabric.core.taxonomy import Tier
-from fabric.selectors.words import duration
+from fabric.core.words import duration
 from simulator.scenarios.catalogue import FAULTS, Port
 from simulator.scenarios.parameters import (
     Asked,

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from fabric.core.actor import Actor
+from fabric.core.words import duration
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.breakers import BreakerView, breakers_of
-from fabric.selectors.words import duration
 from fabric.services.breakers import SAID, breaker_force_open, breaker_reset
 from fabric.services.errors import Refused
 from fabric.services.workspaces import owner_actor

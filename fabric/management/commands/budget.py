@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from fabric.core.words import dollars
 from fabric.management.base import OK, FabricCommand, dollars_given
 from fabric.selectors.budgets import budgets_of
-from fabric.selectors.words import dollars
 from fabric.services.budgets import budget_set
 from fabric.services.workspaces import owner_actor
 

@@ -8,11 +8,11 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from fabric import wiring
+from fabric.core.words import instant, words
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.management.card import question, question_json
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.explain import VERDICTS, Explained, as_json, reaction_words, run_explain
-from fabric.selectors.words import instant, words
 from fabric.services.workspaces import actor_inside_drills, owner_actor
 
 STATES = {"taken": "<- taken", "spent": "spent", "skipped": "passed over", "ahead": ""}

@@ -9,9 +9,9 @@ from django.core.management.base import CommandParser
 
 from fabric.core.notifications import rfc3339
 from fabric.core.roles import PEOPLE_ONLY, Role
+from fabric.core.words import instant
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
-from fabric.selectors.words import instant
 from fabric.services.invitations import DAYS, DAYS_MAX, invitation_create, invitation_revoke
 from fabric.services.members import login_link_for, member_remove, member_roles_set, service_create
 from fabric.services.workspaces import owner_actor

@@ -11,10 +11,10 @@ from django.core.management.base import CommandParser
 
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
+from fabric.core.words import instant
 from fabric.management.base import OK, FabricCommand, read_text
 from fabric.selectors.memories import KEYS_SHOWN, MemoryView, Remembered, memories_of, memory_find
 from fabric.selectors.memory_history import Became, memory_history, told
-from fabric.selectors.words import instant
 from fabric.services.errors import Refused
 from fabric.services.memories import memory_delete, memory_export, memory_write
 from fabric.services.workspaces import owner_actor

@@ -11,9 +11,9 @@ from django.core.management.base import CommandParser
 from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.notifications import rfc3339
+from fabric.core.words import instant
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.model_ports import try_out
-from fabric.selectors.words import instant
 from fabric.services.errors import Refused
 from fabric.services.model_list import EndpointTold, KeyTold, Model, ModelList, models_list
 from fabric.services.model_tests import model_test

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from fabric.core.notifications import State, rfc3339
+from fabric.core.words import instant
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.notifications import NotificationView, notification_view, notifications_list
-from fabric.selectors.words import instant
 from fabric.services.notification_sending import notification_resend
 from fabric.services.workspaces import owner_actor
 

@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from fabric import wiring
 from fabric.core.actor import Actor
+from fabric.core.words import clock, cut, instant, words
 from fabric.management.base import OK, FabricCommand
 from fabric.management.card import card, in_line, question, question_json
 from fabric.selectors.escalations import escalation_get
@@ -17,7 +18,6 @@ from fabric.selectors.review_queue import QueueFilter, QueueRow, Tab, queue_page
 from fabric.selectors.store_time import store_now
 from fabric.selectors.time_limit import TookTooLong
 from fabric.selectors.visible import visible_line
-from fabric.selectors.words import clock, cut, instant, words
 from fabric.services.claims import Claimed, review_claim, review_claim_next, review_reassign, review_release
 from fabric.services.errors import Refused
 from fabric.services.tickets import ticket_close, ticket_fork

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from fabric.core.words import instant
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.tokens import TokenView, tokens_list
-from fabric.selectors.words import instant
 from fabric.services.tokens import DAYS_MAX, Scope, token_create, token_revoke
 from fabric.services.workspaces import owner_actor
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from fabric.core.words import charged, count, cut, dollars, duration, joined, step_words, words
 from fabric.selectors.display.row import Display, Fact
-from fabric.selectors.words import charged, count, cut, dollars, duration, joined, step_words, words
 
 JSON = Any
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fabric.core.words import count, cut, dollars
 from fabric.selectors.display.row import Display, Fact
-from fabric.selectors.words import count, cut, dollars
 
 
 def _lineage_pinned(fact: Fact) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabric.core.budget_caps import amount_words, cap_words
+from fabric.core.words import count, cut, dollars, duration, step_words, words
 from fabric.selectors.display.row import Display, Fact
-from fabric.selectors.words import count, cut, dollars, duration, step_words, words
 
 JSON = Any
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fabric.core.words import count, cut, joined, words
 from fabric.selectors.display.row import Display, Fact
-from fabric.selectors.words import count, cut, joined, words
 
 JSON = Any
 

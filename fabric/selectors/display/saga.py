@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fabric.core.words import count, cut, words
 from fabric.selectors.display.row import Display, Fact
-from fabric.selectors.words import count, cut, words
 
 
 def _again(fact: Fact) -> str:

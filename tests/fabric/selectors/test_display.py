@@ -27,8 +27,8 @@ from fabric.core.events.parts import Check
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.taxonomy import Cause, ErrorClass, FailureType, Tier
 from fabric.core.verdict import Evidence
+from fabric.core.words import clock, dollars, duration, instant, words
 from fabric.selectors.display import EVENT_DISPLAY, summary_of, tone_of
-from fabric.selectors.words import clock, dollars, duration, instant, words
 
 TONES = {"neutral", "ok", "warn", "danger", "info", "human"}
 

@@ -1,0 +1,64 @@
+"""Agents that a protection stopped, and what a run says about them at its end.
+
+An agent that is stopped answers once more with what it has. If that passes the gates, the run ends as ``stopped`` and never as ``completed``;
+so does a run whose child ended so, and a conversation that ran out of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.core.command_ids import step_of
+from fabric.core.flow import RunState, Stage
+from fabric.core.graph.expectations import TTL, TURN_WITHIN
+from fabric.core.run import Run, Step
+from fabric.core.text import count
+
+OUT_OF_TIME: Mapping[str, str] = {
+    TTL: "the conversation reached the end of its time before anybody ended it",
+    TURN_WITHIN: "a turn of the conversation took longer than it may",
+}
+"""Ends of a conversation that stop a run early, and the sentence of each."""
+ORIGIN = "origin."
+"""Begins the keys of sentences that a fork takes over."""
+
+
+def results_kept(step: Step) -> int:
+    """Returns how many calls of an agent brought a result."""
+    return sum(call.state == "done" and not call.error for turn in step.history for call in turn.calls)
+
+
+def agent_stopped(agent: str, why: str, kept: int) -> str:
+    """Returns the sentence about one stopped agent. ``kept``: calls whose results it had."""
+    had = f"the {count(kept, 'result', 'results')} that it had" if kept else "what it had, without any result of a tool"
+    return f"{why}; {agent} then answered with {had}"
+
+
+def child_stopped(agent: str, child_id: str, why: str) -> str:
+    """Returns the sentence about a child run that ended as stopped."""
+    return f"{agent or 'a part of the work'} (run {child_id}) was stopped early: {why}"
+
+
+def rewritten(run: Run, stage: Stage, step_id: str) -> Mapping[str, str]:
+    """Returns the sentences that still count once a person has written an output: what stood there before is no longer in it."""
+    if step_id:
+        return {key: said for key, said in run.stops.items() if step_of(key) != step_id}
+    order = list(Stage)
+    later = {step.id for step in run.steps.values() if order.index(step.stage) > order.index(stage)}
+    return {key: said for key, said in run.stops.items() if step_of(key) in later}
+
+
+def reason(run: Run) -> str:
+    """Returns why a run ends as stopped; empty: nothing stopped it."""
+    found = [said for key, said in run.stops.items() if key.startswith(ORIGIN) or step_of(key) in run.steps]
+    if run.talk.closed in OUT_OF_TIME:
+        found.append(OUT_OF_TIME[run.talk.closed])
+    if not found:
+        return ""
+    others = len(found) - 1
+    return found[0] + (f"; {count(others, 'other agent was', 'other agents were')} stopped too" if others else "")
+
+
+def end_of(run: Run) -> RunState:
+    """Returns the state of a run whose outcome passed the gates."""
+    return RunState.STOPPED if reason(run) else RunState.COMPLETED
