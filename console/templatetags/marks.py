@@ -27,6 +27,7 @@ STATES: Mapping[str, tuple[str, str, str]] = {
     RunState.UNWINDING: ("Unwinding", "warn", "undo"),
     RunState.QUARANTINED: ("Quarantined", "danger", "lock"),
     RunState.COMPLETED: ("Completed", "ok", "okc"),
+    RunState.STOPPED: ("Stopped early", "warn", "stop"),
     RunState.FAILED: ("Failed", "danger", "xc"),
     RunState.ABORTED: ("Aborted", "danger", "block"),
     RunState.CANCELLED: ("Cancelled", "neutral", "x"),

@@ -38,7 +38,8 @@ from fabric.services.fabric_text import exported, written_out
 MIX: Mapping[str, tuple[str, str, tuple[Tile, ...]]] = {
     "completed": ("completed", "ok", (Tile.COMPLETED,)),
     "recovered": ("after recovery", "warn", (Tile.RECOVERED,)),
-    "stopped": ("failed or aborted", "danger", (Tile.STOPPED,)),
+    "stopped": ("stopped early", "warn", (Tile.STOPPED,)),
+    "failed": ("failed or aborted", "danger", (Tile.ENDED_BADLY,)),
     "cancelled": ("cancelled", "neutral", (Tile.CANCELLED,)),
     "live": (
         "not ended",

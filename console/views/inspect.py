@@ -24,6 +24,7 @@ from console.views import inspect_saga as saga
 from console.views.sections import Pair, Section, content, listed, pairs, part, told
 from fabric.core.actor import Actor
 from fabric.core.events import CallIssued
+from fabric.core.flow import ANSWERED
 from fabric.core.words import words
 from fabric.selectors.families import team_of
 from fabric.selectors.moments import EventRecord, Moment, moment_at
@@ -190,7 +191,7 @@ def _partial(fact: Mapping[str, JSON]) -> str | None:
     """What is missing of an outcome, and why."""
     if not fact["partial"]:
         return None
-    whole = fact["state"] == "completed"
+    whole = fact["state"] in ANSWERED
     return "branches whose retries were exhausted are missing" if whole else "what there was when it was stopped"
 
 

@@ -78,18 +78,19 @@ TILES: Mapping[Tile, tuple[str, str, str]] = {
     Tile.QUARANTINED: STATES[RunState.QUARANTINED],
     Tile.COMPLETED: STATES[RunState.COMPLETED],
     Tile.RECOVERED: ("After recovery", "warn", "recov"),
-    Tile.STOPPED: ("Failed or aborted", "danger", "block"),
+    Tile.STOPPED: STATES[RunState.STOPPED],
+    Tile.ENDED_BADLY: ("Failed or aborted", "danger", "block"),
     Tile.CANCELLED: STATES[RunState.CANCELLED],
 }
 """Word, tone and icon of each tile; total over ``Tile``."""
 
-ALWAYS = frozenset({Tile.RUNNING, Tile.WAITING, Tile.QUEUED, Tile.COMPLETED, Tile.RECOVERED, Tile.STOPPED})
+ALWAYS = frozenset({Tile.RUNNING, Tile.WAITING, Tile.QUEUED, Tile.COMPLETED, Tile.RECOVERED, Tile.ENDED_BADLY})
 """Tiles that are there even when they count nothing; the others come when they are needed."""
 
 
 TILE_QUERIES: Mapping[Tile, str] = {
     Tile.RECOVERED: "recovered:yes",
-    Tile.STOPPED: "state:failed,aborted",
+    Tile.ENDED_BADLY: "state:failed,aborted",
     Tile.ENDING: "state:cancelling,unwinding",
 }
 """What the list of runs is asked for a tile's runs, where that is not the state of the tile's own name."""

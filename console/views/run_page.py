@@ -14,7 +14,7 @@ from console.views.meters import Meter
 from console.views.run_control import offered
 from console.views.run_money import Money, money
 from fabric.core.decision_table import table_with
-from fabric.core.flow import RunState, Stage
+from fabric.core.flow import ANSWERED, RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
 from fabric.core.words import words
@@ -116,7 +116,7 @@ class RunPage:
     def stages(self) -> list[StageMark]:
         """The five, in order, as far as the run's row tells: what lies behind its stage has passed in this epoch."""
         order = list(Stage)
-        if self.run.state is RunState.COMPLETED:
+        if self.run.state in ANSWERED:
             return [StageMark(stage, "passed") for stage in order]
         if not self.run.stage:
             return [StageMark(stage, "ahead") for stage in order]
@@ -266,7 +266,7 @@ class RunPage:
     @property
     def tone(self) -> str:
         """Of the sentence that says how it ended."""
-        if self.run.state is RunState.COMPLETED:
+        if self.run.state in ANSWERED:
             return "warn"
         return "neutral" if self.run.state is RunState.CANCELLED else "danger"
 
@@ -280,15 +280,16 @@ class RunPage:
     @property
     def partial(self) -> bool:
         """Whether the outcome is only what there was when the run was stopped."""
-        return self.outcome is not None and self.run.state is not RunState.COMPLETED
+        return self.outcome is not None and self.run.state not in ANSWERED
 
     @property
     def verdict(self) -> str:
         """How it ended, in a sentence's beginning; the reason follows it."""
         return {
             RunState.COMPLETED: "The run has finished.",
+            RunState.STOPPED: "The run was stopped early.",
             RunState.FAILED: "The run could not finish.",
-            RunState.ABORTED: "The run was stopped.",
+            RunState.ABORTED: "The run was aborted.",
             RunState.CANCELLED: "The run was cancelled.",
         }.get(self.run.state, "")
 

@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from console.templatetags.figures import instant, span, thousands, usd, usd_column
 from console.templatetags.marks import TIERS, state_badge
 from console.templatetags.said import inert
-from fabric.core.flow import TERMINAL, RunState, Stage
+from fabric.core.flow import ANSWERED, TERMINAL, RunState, Stage
 from fabric.core.words import count
 from fabric.selectors.run_filter import TAIL_CHARS
 from fabric.selectors.runs_list import RunRow
@@ -62,7 +62,7 @@ def stage_bar(state: str, stage: str) -> SafeString:
 def marks(state: str, stage: str) -> list[Mark]:
     """What lies before a run's stage has passed in this epoch; what lies after it has not been reached."""
     order = [each.value for each in Stage]
-    here = len(order) if state == RunState.COMPLETED else order.index(stage) if stage in order else -1
+    here = len(order) if state in ANSWERED else order.index(stage) if stage in order else -1
     at = _HERE.get(state) or _HERE["ended" if state in TERMINAL else "live"]
     made = []
     for number, name in enumerate(order):

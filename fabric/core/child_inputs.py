@@ -139,4 +139,4 @@ class ChildEnded:
     keys_spent: bool = False
     """Something under its keys was undone, or nobody can tell (``mutation_keys.spent``)."""
     kind: Literal["child_ended"] = "child_ended"
-    version: Literal[4] = 4
+    version: Literal[5] = 5

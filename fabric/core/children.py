@@ -16,7 +16,7 @@ from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildWaits
 from fabric.core.command_ids import child_of
 from fabric.core.events.children import Purpose, Stop
 from fabric.core.fingerprint import digest
-from fabric.core.flow import RunState, Stage
+from fabric.core.flow import ANSWERED, Stage
 from fabric.core.frozen import replace
 from fabric.core.inputs import CancelRequested, DecisionMade, PauseRequested, ResumeRequested, TerminateRequested
 from fabric.core.mechanisms import budget, hop_limit, state_of
@@ -296,14 +296,14 @@ def report(work: Work) -> None:
     else:
         outcome = work.ctx.output(run.outcome_ref) if run.outcome_ref else None
         content = None if outcome is None else {"output": {**outcome, "gaps": outcome.get("gaps", [])}}
-        missing = () if run.state is RunState.COMPLETED else lineage.briefs
+        missing = () if run.state in ANSWERED else lineage.briefs
     told = ChildEnded(
         input_id=f"child:{lineage.parent_command}",
         child_id=run.id,
         command_id=lineage.parent_command,
         state=run.state,
         reason=run.reason[:REASON_CHARS],
-        cause=run.family.trouble if run.state is not RunState.COMPLETED else None,
+        cause=run.family.trouble if run.state not in ANSWERED else None,
         cost_usd_micros=ledger.spent_usd_micros,
         tokens=ledger.spent_tokens,
         missing=missing,

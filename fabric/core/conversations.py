@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fabric.core.frozen import value
-from fabric.core.graph.conversation import MAX_TURNS
-from fabric.core.graph.expectations import TTL, TURN_WITHIN
 from fabric.core.graph.spec import TransitionGraph
 from fabric.core.graph.state import Finish, Handoff, Logged, NodeOutcome, Packet, Round, State, ToolUse, Writes
 from fabric.core.run import CallRecord, Run, Step
@@ -22,10 +20,6 @@ from fabric.core.taxonomy import CLASSIFY
 from fabric.core.work import Work
 
 JSON = Any
-
-
-CUT_SHORT = frozenset({MAX_TURNS, TTL, TURN_WITHIN})
-"""Reasons of an end that no rule and nobody who takes part brought about."""
 
 
 def topology_of(work: Work) -> GraphTopology | HandoffTopology:

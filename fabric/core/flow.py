@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-FORMAT = 11
+FORMAT = 12
 """What this program reads: raised with every new event, input or version of one. A run or an input above it is a newer program's."""
 
 
@@ -64,10 +64,14 @@ class RunState(StrEnum):
     UNWINDING = "unwinding"
     QUARANTINED = "quarantined"
     COMPLETED = "completed"
+    STOPPED = "stopped"
+    """A protection stopped an agent, and what it had by then passed the gates: an outcome, and no success."""
     FAILED = "failed"
     ABORTED = "aborted"
     CANCELLED = "cancelled"
 
 
-TERMINAL = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.ABORTED, RunState.CANCELLED})
+ANSWERED = frozenset({RunState.COMPLETED, RunState.STOPPED})
+"""States of a run whose outcome passed all gates. Only ``completed`` is a success."""
+TERMINAL = ANSWERED | {RunState.FAILED, RunState.ABORTED, RunState.CANCELLED}
 """States that absorb: nothing leaves them."""

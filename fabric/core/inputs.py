@@ -148,8 +148,10 @@ class ForkRequested:
     topology: str = ""
     """Of a fork of a team's run: the worker whose topology that runs."""
     requested_by: str = ""
+    stopped: tuple[str, ...] = ()
+    """Sentences about agents that were stopped in the origin, and whose work is kept."""
     kind: Literal["fork_requested"] = "fork_requested"
-    version: Literal[3] = 3
+    version: Literal[4] = 4
 
 
 @value(kw_only=True)

@@ -19,13 +19,14 @@ from fabric.core import (
     questions,
     routing,
     stages,
+    stops,
     swap,
     unwinding,
 )
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, Unfit, record
-from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.flow import ANSWERED, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.judges import is_judge
 from fabric.core.ladder import Choice, Why
@@ -213,7 +214,8 @@ def _terminate(work: Work, failure: Failure, choice: Choice) -> None:
         waits = pending.failed and pending.issued.command_id not in work.run.timers
         if pending.issued.step_id == failure.step_id and (waits or hangs):
             agent_loop.unanswered(work, pending, choice.trip, "the agent was stopped")
-    work.emit(ev.ToolsStripped(step_id=failure.step_id, reason=choice.trip.message))
+    kept = stops.results_kept(work.run.steps[failure.step_id])
+    work.emit(ev.ToolsStripped(step_id=failure.step_id, reason=choice.trip.message, kept=kept))
 
 
 def _cheaper_model(work: Work, failure: Failure, choice: Choice) -> None:
@@ -324,13 +326,13 @@ def settle(work: Work) -> None:
     questions.withdraw_all(work, "the run is ending")
     if work.run.pending or work.run.family.alive or unwinding.move(work):
         return
-    if ending.state is RunState.COMPLETED and ending.reaction != Reaction.SAFE_FALLBACK:
+    if ending.state in ANSWERED and ending.reaction != Reaction.SAFE_FALLBACK:
         stages.complete(work)
         return
     reached = work.run.stages.get(work.run.stage)
     if reached is not None and not reached.left:
         work.emit(ev.StageLeft(stage=work.run.stage, epoch=work.run.epoch, outcome=StageOutcome.ENDED))
-    if ending.state is RunState.COMPLETED:
+    if ending.reaction == Reaction.SAFE_FALLBACK:
         stages.complete_with_fallback(work, ending)
         return
     partial, unwound = stages.partial_outcome(work), unwinding.said(work)

@@ -273,6 +273,9 @@ class Run:
     reason: str = ""
     recovered: bool = False
     truncated: bool = False
+    """An agent of its own was stopped, and has had its last word."""
+    stops: Mapping[str, str] = field(default_factory=dict)
+    """Sentences about the agents that a protection stopped, its child runs' too, by what says so."""
     withheld: tuple[str, ...] = ()
     """Steps, and stages as ``stage:name``, whose payload was blocked: it never leaves the run."""
     released: tuple[str, ...] = ()

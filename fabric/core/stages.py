@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import children, demands, guard, judging, permissions, releases, rests
+from fabric.core import children, demands, ends, guard, judging, permissions, releases, rests
 from fabric.core import events as ev
-from fabric.core.conversations import CUT_SHORT
 from fabric.core.failure import Failure
-from fabric.core.flow import End, RunState, Stage, StageOutcome
+from fabric.core.flow import End, Stage, StageOutcome
 from fabric.core.frozen import replace
+from fabric.core.graph.conversation import MAX_TURNS
 from fabric.core.judges import is_judge
 from fabric.core.mechanisms import budget, escalation, state_of, validation_gate
 from fabric.core.mechanisms.contract import Proposal
@@ -129,7 +129,7 @@ def leave(work: Work, stage: Stage, done: Concluded) -> Failure | None:
     if following is End.COMPLETE:
         if work.run.family.alive:  # Let go of, and not ended yet: the result stands, the end waits for what they cost.
             reason = "it is done, and waits for its children to stop"
-            work.emit(ev.RunEnding(state=RunState.COMPLETED, reaction="finalize", reason=reason))
+            work.emit(ev.RunEnding(state=ends.end_of(work.run), reaction="finalize", reason=reason))
         else:
             complete(work)
         return None
@@ -222,14 +222,14 @@ def complete(work: Work) -> None:
     accepted = any(part.get("accepted") for part in parts)
     partial = accepted or any(slices.accepted(work, step) for step in run.steps.values())
     finished = "finished as a partial success" if partial else "finished"
-    closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed in CUT_SHORT else ""
-    reason = "truncated: an agent was stopped and answered with what it had" if run.truncated else finished
+    closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed == MAX_TURNS else ""
+    reason = ends.stop_reason(run) or finished
     work.emit(
         ev.RunEnded(
-            state=RunState.COMPLETED,
+            state=ends.end_of(run),
             reason=(reason if not gaps else f"{reason}, with {len(gaps)} of the branches missing") + closed,
             reaction="finalize",
-            truncated=run.truncated,
+            truncated=bool(ends.stop_reason(run)),
             recovered=run.recovered,
             outcome_ref="" if outcome else ref,
             partial=partial,

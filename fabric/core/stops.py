@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.core.command_ids import step_of
-from fabric.core.flow import RunState, Stage
-from fabric.core.graph.expectations import TTL, TURN_WITHIN
+from fabric.core.flow import Stage
 from fabric.core.run import Run, Step
-from fabric.core.text import count
+from fabric.core.words import count
 
-OUT_OF_TIME: Mapping[str, str] = {
-    TTL: "the conversation reached the end of its time before anybody ended it",
-    TURN_WITHIN: "a turn of the conversation took longer than it may",
-}
-"""Ends of a conversation that stop a run early, and the sentence of each."""
 ORIGIN = "origin."
 """Begins the keys of sentences that a fork takes over."""
 
@@ -46,19 +40,3 @@ def rewritten(run: Run, stage: Stage, step_id: str) -> Mapping[str, str]:
     order = list(Stage)
     later = {step.id for step in run.steps.values() if order.index(step.stage) > order.index(stage)}
     return {key: said for key, said in run.stops.items() if step_of(key) in later}
-
-
-def reason(run: Run) -> str:
-    """Returns why a run ends as stopped; empty: nothing stopped it."""
-    found = [said for key, said in run.stops.items() if key.startswith(ORIGIN) or step_of(key) in run.steps]
-    if run.talk.closed in OUT_OF_TIME:
-        found.append(OUT_OF_TIME[run.talk.closed])
-    if not found:
-        return ""
-    others = len(found) - 1
-    return found[0] + (f"; {count(others, 'other agent was', 'other agents were')} stopped too" if others else "")
-
-
-def end_of(run: Run) -> RunState:
-    """Returns the state of a run whose outcome passed the gates."""
-    return RunState.STOPPED if reason(run) else RunState.COMPLETED

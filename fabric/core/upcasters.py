@@ -78,6 +78,11 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("call_edited", 1): same,
     ("call_deduplicated", 1): same,
     ("lineage_pinned", 2): same,
+    ("tools_stripped", 1): same,
+    ("run_ending", 1): same,
+    ("run_ended", 1): same,
+    ("child_answered", 4): same,
+    ("run_forked", 3): same,
     ("child_spawned", 2): same,
     ("child_answered", 3): same,
     ("model_answered", 2): same,
@@ -99,6 +104,8 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("child_ended", 2): same,
     ("child_requested", 3): same,
     ("child_ended", 3): same,
+    ("child_ended", 4): same,
+    ("fork_requested", 3): same,
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
@@ -119,7 +126,10 @@ SINCE: Mapping[str, int] = {
     "terminate_accepted": 2,
     "run_paused": 2,
     "run_resumed": 2,
-    "run_forked": 9,
+    "tools_stripped": 12,
+    "run_ending": 12,
+    "run_ended": 12,
+    "run_forked": 12,
     "content_kept": 2,
     "output_kept": 2,
     "run_quarantined": 2,
@@ -147,7 +157,7 @@ SINCE: Mapping[str, int] = {
     "child_waiting": 2,
     "child_quarantined": 2,
     "child_freed": 2,
-    "child_answered": 10,
+    "child_answered": 12,
     "child_let_go": 2,
     "mutation_taken_over": 2,
     "replanned": 3,
@@ -176,7 +186,7 @@ SINCE: Mapping[str, int] = {
 """The first format that reads an event kind in its present version; 1 for those that are not named."""
 SINCE_INPUT: Mapping[str, int] = {
     "decision_made": 9,
-    "fork_requested": 9,
+    "fork_requested": 12,
     "terminate_requested": 2,
     "pause_requested": 2,
     "resume_requested": 2,
@@ -184,7 +194,7 @@ SINCE_INPUT: Mapping[str, int] = {
     "child_requested": 10,
     "child_waits": 2,
     "child_stuck": 2,
-    "child_ended": 10,
+    "child_ended": 12,
 }
 """The same for inputs."""
 

@@ -87,8 +87,7 @@ def _for_people(command: FabricCommand, actor: Actor, run: RunView) -> None:
         for gap in outcome["gaps"]:
             command.stdout.write(f"Missing: {gap}")
         command.stdout.write("")
-    how = f"{run.state}, truncated" if run.truncated else f"{run.state}"
-    how = f"{how} after recovery" if run.recovered and run.state is RunState.COMPLETED else how
+    how = f"{run.state} after recovery" if run.recovered and run.state is RunState.COMPLETED else str(run.state)
     reason = f": {run.reason}" if run.reason else ""
     parts = part_words(run_story(actor, run.id).total)
     of_them = f" ({parts})" if parts else ""

@@ -57,6 +57,7 @@ class Tile(StrEnum):
     COMPLETED = "completed"
     RECOVERED = "recovered"
     STOPPED = "stopped"
+    ENDED_BADLY = "failed"
     CANCELLED = "cancelled"
 
 
@@ -69,8 +70,9 @@ TILE_OF: Mapping[RunState, Tile] = {
     RunState.UNWINDING: Tile.ENDING,
     RunState.QUARANTINED: Tile.QUARANTINED,
     RunState.COMPLETED: Tile.COMPLETED,
-    RunState.FAILED: Tile.STOPPED,
-    RunState.ABORTED: Tile.STOPPED,
+    RunState.STOPPED: Tile.STOPPED,
+    RunState.FAILED: Tile.ENDED_BADLY,
+    RunState.ABORTED: Tile.ENDED_BADLY,
     RunState.CANCELLED: Tile.CANCELLED,
 }
 """Where each state is counted; total over ``RunState``. A run that completed after recovery is counted apart."""

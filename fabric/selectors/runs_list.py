@@ -52,7 +52,7 @@ _COLUMNS = (
 )
 
 
-_WELL = f"state NOT IN ('{RunState.ABORTED.value}', '{RunState.FAILED.value}')"
+_WELL = f"state NOT IN ('{RunState.ABORTED.value}', '{RunState.FAILED.value}', '{RunState.STOPPED.value}')"
 _BARS = f"""
     SELECT number, COUNT(*) FILTER (WHERE {_WELL} AND NOT recovered), COUNT(*) FILTER (WHERE {_WELL} AND recovered),
         COUNT(*) FILTER (WHERE NOT ({_WELL}))

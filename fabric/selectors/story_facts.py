@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.core.command_ids import epoch_of
 from fabric.core.envelope import Event
-from fabric.core.flow import Stage
+from fabric.core.flow import ANSWERED, Stage
 from fabric.core.token_parts import by_kind
 from fabric.selectors.story_parts import Bar, BarEnd, Lane, Said, Span, StageSpan, Tally, Tripped
 from fabric.selectors.story_trips import Fired, margin_name
@@ -196,7 +196,7 @@ def _child_spawned(story: RunStory, event: Event, fact: Any) -> None:
 
 @_on("child_answered")
 def _child_answered(story: RunStory, event: Event, fact: Any) -> None:
-    became: BarEnd = "let_go" if fact.late else "done" if fact.state == "completed" else "failed"
+    became: BarEnd = "let_go" if fact.late else "done" if fact.state in ANSWERED else "failed"
     story.close(fact.command_id, became, fact.tokens, fact.cost_usd_micros)
     if became == "done":
         _done(story, fact.step_id)

@@ -204,6 +204,7 @@ def _input(origin: Origin, edit: Edit | None, input_id: str, deadline_at: int, a
         edited=edit.what if edit is not None else "",
         topology=origin.folded.topology or team_of(origin.run),
         requested_by=actor.name,
+        stopped=point.stopped,
     )
 
 

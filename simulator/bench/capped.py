@@ -29,7 +29,7 @@ RUN_USD_MICROS = STEPS * 700
 STATES = "SELECT state, count(*), coalesce(sum(cost_usd_micros), 0) FROM fabric_run GROUP BY state"
 REFUSED = "SELECT header FROM fabric_event WHERE kind = 'reaction_decided'"
 EVIDENCE = "budget"
-ENDED = ("completed", "aborted", "failed", "cancelled")
+ENDED = ("completed", "stopped", "aborted", "failed", "cancelled")
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from simulator.chaos.remembered import Kept
 from simulator.chaos.shares import Shared
 
 JSON = Any
-ENDED = ("completed", "failed", "aborted", "cancelled")
+ENDED = ("completed", "stopped", "failed", "aborted", "cancelled")
 UNDONE = ("failed", "aborted", "cancelled")
 """Ends after which nothing that a run did may stand."""
 ISSUED = ("call_issued", "compensation_issued")

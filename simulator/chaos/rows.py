@@ -24,7 +24,7 @@ from simulator.chaos.remembered import Kept
 from simulator.chaos.shares import Attempt, Shared
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-ENDED = "('completed', 'failed', 'aborted', 'cancelled')"
+ENDED = "('completed', 'stopped', 'failed', 'aborted', 'cancelled')"
 
 # Flushes carry their incarnation as application_name; what a process calls itself after its lease was taken away is the same with a number.
 # A row that moves under the name of another process than its owner's was written by one who should have been fenced out.

@@ -14,6 +14,7 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.derivation import numbers, purse
+from fabric.core.flow import ANSWERED
 from fabric.core.signatures import signature
 from fabric.core.taxonomy import CLASSIFY, Cause, Tier
 
@@ -284,7 +285,7 @@ def _model_answered(ledger: Ledger, fact: ev.ModelAnswered) -> None:
 
 def _child_answered(ledger: Ledger, fact: ev.ChildAnswered) -> None:
     step = ledger.steps.get(fact.step_id)
-    if step is not None and not fact.late and fact.state == "completed" and step.status == "delegated":
+    if step is not None and not fact.late and fact.state in ANSWERED and step.status == "delegated":
         step.status = "done"
 
 

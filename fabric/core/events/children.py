@@ -90,7 +90,7 @@ class ChildAnswered:
     keys_spent: bool = False
     """Something under its keys was undone, or nobody can tell, so that no later try asks under them. False too where a version before 4 wrote this."""
     kind: ClassVar[str] = "child_answered"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)

@@ -93,8 +93,10 @@ class RunForked:
     """What was changed by hand: ``request``, or a stage whose output was; empty: nothing."""
     topology: str = ""
     """Of a fork of a team's run: the worker whose topology it runs; empty: the fabric's own, or a version before 3 wrote this."""
+    stopped: tuple[str, ...] = ()
+    """Sentences about agents that were stopped in the origin, and whose work is kept. Empty: none was, or a version before 4 wrote this."""
     kind: ClassVar[str] = "run_forked"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)

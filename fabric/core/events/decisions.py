@@ -188,8 +188,10 @@ class ToolsStripped:
 
     step_id: str
     reason: str = ""
+    kept: int = 0
+    """Calls whose results the agent has; 0 where a version before 2 wrote this."""
     kind: ClassVar[str] = "tools_stripped"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -106,7 +106,7 @@ class RunEnding:
     reaction: str
     reason: str
     kind: ClassVar[str] = "run_ending"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -120,7 +120,8 @@ class RunEnded:
     partial: bool = False
     """True: the outcome is what there was when the run was stopped, or, of one that completed, made without branches whose retries were exhausted."""
     truncated: bool = False
+    """True: an agent was stopped by a protection and answered with what it had. Before version 2 such a run ended as completed."""
     recovered: bool = False
     """True: it completed, but needed a reaction on the way."""
     kind: ClassVar[str] = "run_ended"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2

@@ -9,10 +9,11 @@ from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.evolve.parts import Evolve, with_step, without
 from fabric.core.family import Answer, Child, Family
-from fabric.core.flow import RunState, Stage
+from fabric.core.flow import ANSWERED, RunState, Stage
 from fabric.core.frozen import replace
 from fabric.core.run import Run, StageRun
 from fabric.core.saga import BEFORE, STANDING, UNWOUND, Mutation, scope_of
+from fabric.core.stops import child_stopped
 
 
 def _lineage_pinned(run: Run, event: Event, fact: ev.LineagePinned) -> Run:
@@ -50,7 +51,10 @@ def _child_answered(run: Run, event: Event, fact: ev.ChildAnswered) -> Run:
     if spawned.keys and not fact.keys_spent:
         family = replace(family, tries={**family.tries, scope_of(fact.step_id, carry_over=False): spawned.keys})
     step = run.steps[fact.step_id]
-    if fact.state is not RunState.COMPLETED or step.status != "delegated":
+    if fact.state is RunState.STOPPED:
+        said = child_stopped(step.agent, fact.child_id, fact.reason)
+        run = replace(run, stops={**run.stops, fact.command_id: said})
+    if fact.state not in ANSWERED or step.status != "delegated":
         return replace(run, family=family)
     return with_step(run, replace(step, status="done", output_ref=event.content_ref), family=family)
 

@@ -13,6 +13,7 @@ from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.kept_answers import answer_named
 from fabric.core.run import Run, StageRun, Step, step_id
+from fabric.core.stops import ORIGIN, rewritten
 
 
 def _run_paused(run: Run, event: Event, fact: ev.RunPaused) -> Run:
@@ -33,7 +34,8 @@ def _run_forked(run: Run, event: Event, fact: ev.RunForked) -> Run:
     }
     family = replace(run.family, answers=answers) if answers else run.family
     control = replace(run.control, forked=fact)
-    return replace(run, stages=kept, stage=following, steps=steps, control=control, family=family)
+    stops = {f"{ORIGIN}{n}": said for n, said in enumerate(fact.stopped)}
+    return replace(run, stages=kept, stage=following, steps=steps, control=control, family=family, stops=stops)
 
 
 def _content_kept(run: Run, event: Event, fact: ev.ContentKept) -> Run:
@@ -55,7 +57,7 @@ def _output_kept(run: Run, event: Event, fact: ev.OutputKept) -> Run:
 def _output_edited(run: Run, event: Event, fact: ev.OutputEdited) -> Run:
     """It stands in place of what was there: of a step that is done with it, of a stage that is yet to be left, or of a plan that was handed out."""
     kept = tuple(name for name in run.withheld if name not in (fact.step_id, f"stage:{fact.stage}"))
-    run = replace(run, withheld=kept)
+    run = replace(run, withheld=kept, stops=rewritten(run, fact.stage, fact.step_id))
     if fact.step_id:
         return with_step(run, replace(run.steps[fact.step_id], status="done", output_ref=event.content_ref))
     reached = run.stages[fact.stage]

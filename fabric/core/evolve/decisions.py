@@ -12,6 +12,7 @@ from fabric.core.evolve.conversation import going, halted
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, unchanged, with_step, without
 from fabric.core.frozen import replace
 from fabric.core.run import OpenQuestion, Run, rung_key
+from fabric.core.stops import agent_stopped
 
 
 def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
@@ -48,7 +49,9 @@ def _model_changed(run: Run, event: Event, fact: ev.ModelChanged) -> Run:
 
 
 def _tools_stripped(run: Run, event: Event, fact: ev.ToolsStripped) -> Run:
-    return with_step(run, replace(run.steps[fact.step_id], final=True, message=fact.reason), truncated=True)
+    step = run.steps[fact.step_id]
+    found = {**run.stops, fact.step_id: agent_stopped(step.agent, fact.reason, fact.kept)}
+    return with_step(run, replace(step, final=True, message=fact.reason), truncated=True, stops=found)
 
 
 def _step_failed(run: Run, event: Event, fact: ev.StepFailed) -> Run:

@@ -59,6 +59,7 @@ def _replanned(run: Run, event: Event, fact: ev.Replanned) -> Run:
         pending={},
         timers={},
         truncated=False,
+        stops={},
         withheld=(),
         approved_stage=None,
         talk=replace(SILENT, waiting=run.talk.waiting) if run.talk.waiting else SILENT,

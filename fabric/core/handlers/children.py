@@ -8,7 +8,7 @@ from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, Chi
 from fabric.core.events.children import ChildSpawned
 from fabric.core.failure import Failure
 from fabric.core.family import Child
-from fabric.core.flow import RunState
+from fabric.core.flow import ANSWERED, RunState
 from fabric.core.handlers import start
 from fabric.core.run import Step
 from fabric.core.taxonomy import Cause
@@ -120,7 +120,7 @@ def ended(work: Work, given: ChildEnded) -> None:
     spawned, step = child.fact, work.run.steps.get(child.fact.step_id)
     if step is not None and (step.status not in KEPT or work.run.stages[step.stage].left):
         step = None
-    brings_nothing = given.content is None and given.state is not RunState.COMPLETED
+    brings_nothing = given.content is None and given.state not in ANSWERED
     fact = ev.ChildAnswered(
         command_id=given.command_id,
         step_id=spawned.step_id,
@@ -140,7 +140,7 @@ def ended(work: Work, given: ChildEnded) -> None:
     handing_up.take_over(work, spawned, given.mutations)
     children.withdraw(work, given.command_id, "the child run has ended")
     _clocks_run(work)
-    if step is None or step.status != "delegated" or given.state is RunState.COMPLETED or work.run.ending is not None:
+    if step is None or step.status != "delegated" or given.state in ANSWERED or work.run.ending is not None:
         return
     _failed(work, step, child, given)
 

@@ -35,6 +35,7 @@ def forked(work: Work, given: ForkRequested) -> None:
             ),
             edited=given.edited,
             topology=given.topology,
+            stopped=given.stopped,
         )
     )
 

@@ -40,7 +40,7 @@ def tone_of(kind: str, fact: Fact) -> Tone:
     return "warn" if bad or (kind == "stage_left" and fact.get("outcome") != "passed") else row.tone
 
 
-_END_TONES: Mapping[str, Tone] = {"completed": "ok", "cancelled": "warn"}
+_END_TONES: Mapping[str, Tone] = {"completed": "ok", "stopped": "warn", "cancelled": "warn"}
 
 # -- what a row is about -----------------------------------------------------------------------------------------------
 

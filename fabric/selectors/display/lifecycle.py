@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fabric.core.flow import ANSWERED
 from fabric.core.words import count, cut, joined, words
 from fabric.selectors.display.row import Display, Fact
 
@@ -69,7 +70,7 @@ def _run_ending(fact: Fact) -> str:
 
 def _run_ended(fact: Fact) -> str:
     how = " after recovery" if fact["recovered"] and fact["state"] == "completed" else ""
-    partial = " The partial result is kept." if fact["partial"] and fact["state"] != "completed" else ""
+    partial = " The partial result is kept." if fact["partial"] and fact["state"] not in ANSWERED else ""
     return f"{fact['state']}{how}: {cut(fact['reason'])}{'.' if partial else ''}{partial}"
 
 
