@@ -133,7 +133,7 @@ def expected(
     while state is None:
         gone = recovers_after is not None and sum(link.what == "decided" for link in links) >= recovers_after
         if walk.is_over(gone=gone):
-            state = RunState.COMPLETED
+            state = RunState.STOPPED if walk.stopped else RunState.COMPLETED
             break
         state = walk.decide()
         if state is RunState.FAILED and gap is not None:
@@ -266,7 +266,7 @@ class _Walk:
     def _stopped(self) -> RunState | None:
         """An agent without its tools answers once; where that fails as well, or there is none, what there is is surfaced."""
         if self.given.answers:
-            return RunState.COMPLETED
+            return RunState.STOPPED
         again, self.stopped = self.stopped, True
         if again or Reaction.TERMINATE in self.given.cannot:
             return RunState.FAILED

@@ -13,7 +13,7 @@ from fabric.core.command_ids import epoch_of
 from fabric.core.commands import Call
 from fabric.core.envelope import Event, Row
 from fabric.core.fingerprint import event_hash
-from fabric.core.flow import RunState
+from fabric.core.flow import ANSWERED, RunState
 from fabric.core.frozen import replace
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run
@@ -35,6 +35,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     reference_checks,
     saga_checks,
     speaker_checks,
+    stop_checks,
     stream_checks,
     swap_checks,
     token_checks,
@@ -115,7 +116,7 @@ def end_has_a_reason(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if ending is not None and ending.state != fact.state and not unread:
         return f"it was going to end as {ending.state} and ended as {fact.state}"
     # A quarantined run whose journal cannot be folded is ended where it stands.
-    stopped = ending is not None or fact.state == "completed" or seen.run.state is RunState.QUARANTINED
+    stopped = ending is not None or fact.state in ANSWERED or seen.run.state is RunState.QUARANTINED
     return "" if stopped else f"it ended as {fact.state} without having been stopped"
 
 

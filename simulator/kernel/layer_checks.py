@@ -6,7 +6,7 @@ from typing import Any
 
 from fabric.core.envelope import Event
 from fabric.core.fingerprint import decode
-from fabric.core.flow import Stage
+from fabric.core.flow import ANSWERED, Stage
 from fabric.core.retry_presets import CAP_S, JITTER
 from fabric.core.run import Run
 from fabric.core.taxonomy import CLASSIFY
@@ -123,7 +123,7 @@ def gaps_of_forks(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on("run_ended")
 def partial_success_is_said(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A run that completed without branches says so, and no other does."""
-    if fact.state != "completed" or fact.reaction == "safe_fallback":
+    if fact.state not in ANSWERED or fact.reaction == "safe_fallback":
         return ""
     gaps = bool(seen.done_without) or any(step.partial for step in seen.run.steps.values())
     return "" if fact.partial == gaps else f"it says partial {fact.partial}, and there are gaps: {gaps}"

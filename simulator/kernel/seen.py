@@ -206,6 +206,8 @@ class Seen:
     """By child: how changes stood that were handed down to it and that it has not taken yet, by key."""
     done_without: set[int] = field(default_factory=set)
     """Briefs of slices that this epoch goes on without, their retries exhausted."""
+    cut_short: set[str] = field(default_factory=set)
+    """Steps whose agent, or child run, a protection stopped early."""
     turns: list[Any] = field(default_factory=list)
     """The turns of this epoch."""
     ledger: Ledger = field(init=False)

@@ -269,7 +269,7 @@ class _Walk:
             return None
         self._wait(facts)
         if reaction == Reaction.TERMINATE and self.met.answers:
-            self.ended = (RunState.COMPLETED, "the agent answers with what it has")
+            self.ended = (RunState.STOPPED, "the agent answers with what it has")
         elif reaction in LED_ON:
             return self._led_on(LED_ON[Reaction(reaction)])
         elif reaction == Reaction.HANDOVER and self.met.cured:
