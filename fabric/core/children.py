@@ -25,6 +25,7 @@ from fabric.core.run import Step
 from fabric.core.taxonomy import Cause
 from fabric.core.topologies import slices
 from fabric.core.verdict import Evidence, Trip
+from fabric.core.words import count
 from fabric.core.work import Work
 
 JSON = Any
@@ -55,9 +56,7 @@ def _family_full(work: Work) -> list[Trip]:
     evidence = Evidence(
         limits.sub_agents_alive, unit="runs alive", scope="family", details=hop_limit.ancestry(work.run)
     )
-    message = (
-        f"the family of this run may have {limits.sub_agents_alive} runs alive and {limits.sub_agents_spawned} in all"
-    )
+    message = f"the runs of this family may be {limits.sub_agents_alive} at once and {limits.sub_agents_spawned} in all, and there are as many"
     return [Trip(hop_limit.NAME, Cause.SUB_AGENT_CAP, evidence, message)]
 
 
@@ -76,8 +75,8 @@ def _teams_too_large(work: Work, briefs: list[int]) -> list[Trip]:
     details = {"agent": agent, "spawned_limit": limit, **hop_limit.ancestry(run)}
     evidence = Evidence(part, needs[agent], "agents spawned", scope, details=details)
     message = (
-        f"agents spawned: the team of {agent} starts {needs[agent]} at the least, and of the {left} that may still be started with {len(briefs)} briefs "
-        f"its part is {part} ({scope})"
+        f"the team of {agent} starts at least {count(needs[agent], 'agent')}, and its part of the {left} that may still be started "
+        f"for {count(len(briefs), 'brief')} is {part}"
     )
     return [Trip(hop_limit.NAME, Cause.SUB_AGENT_CAP, evidence, message)]
 

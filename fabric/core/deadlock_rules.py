@@ -80,7 +80,7 @@ def _repeated(rules: Rules, recent: Sequence[Move], move: Move, repeats: bool) -
         else:
             same = near_identical(old.words, move.words, rules.similarity)
         if same:
-            what = f"{move.speaker} passes {move.target} the same brief for the second time"
+            what = f"{move.speaker} passed {move.target} the same brief twice (limit 2)"
             return Stuck(Cause.BRIEF_REPEATED, what, (move.speaker, move.target), 2, 2)
     return None
 
@@ -93,7 +93,7 @@ def _stuck(recent: Sequence[Move], move: Move) -> Stuck | None:
         if old.peer or old.wave == move.wave or (old.speaker, old.target) != (move.speaker, move.target):
             continue
         if old.heard == move.heard:
-            what = f"{move.speaker} turns to {move.target} again after the very message it had heard before"
+            what = f"{move.speaker} turned to {move.target} twice after the same message (limit 2)"
             return Stuck(Cause.SUPERVISOR_STUCK, what, (move.speaker, move.target, move.speaker), 2, 2)
     return None
 
@@ -111,7 +111,7 @@ def _cycle(rules: Rules, recent: Sequence[Move], move: Move) -> Stuck | None:
         if any(_says_something_new(rules, earlier, one) for one in closing):
             continue
         way = (*(one.speaker for one in closing), move.target)
-        what = f"the cycle {' -> '.join(way)} closes for the second time, with nothing new in it"
+        what = f"the work went round {' -> '.join(way)} twice, and nothing in it was new (limit 2)"
         return Stuck(Cause.HANDOFF_CYCLE, what, way, 2, 2)
     return None
 

@@ -73,5 +73,7 @@ class RunState(StrEnum):
 
 ANSWERED = frozenset({RunState.COMPLETED, RunState.STOPPED})
 """States of a run whose outcome passed all gates. Only ``completed`` is a success."""
+STATIC_ANSWER = "the fabric's static answer was given, because "
+"""Begins the reason of a run that completed by *safe fallback*: nothing that its agents said is in its outcome."""
 TERMINAL = ANSWERED | {RunState.FAILED, RunState.ABORTED, RunState.CANCELLED}
 """States that absorb: nothing leaves them."""

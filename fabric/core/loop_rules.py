@@ -63,6 +63,13 @@ class Asked:
     """Whether a call of this step was blocked before."""
     polling: frozenset[str] = frozenset()
     """Tools that are declared as polling: to ask again is their use."""
+    shown: Callable[[], str] | None = None
+    """Gives the call with its arguments, shortened; None: they are not known. Asked for a sentence alone: it costs reading arguments."""
+
+    @property
+    def named(self) -> str:
+        """The call as a sentence names it."""
+        return self.shown() if self.shown else self.call[0]
 
 
 @value()
@@ -74,6 +81,7 @@ class Found:
     observed: int
     window: str
     what: str
+    """What the agent did, as the end of a sentence: the agent is its subject."""
     cycle: tuple[str, ...]
     advice: str = ""
     """What the model is told instead of the usual words."""
@@ -100,7 +108,14 @@ def repeated_answer(config: LoopDetector, answers: Sequence[str]) -> Found | Non
     observed = sum(answer == answers[-1] for answer in answers)
     if observed < config.answer_threshold:
         return None
-    return Found("E", config.answer_threshold, observed, "step", f"the same answer for the {nth(observed)} time", ())
+    return Found(
+        "E",
+        config.answer_threshold,
+        observed,
+        "step",
+        f"gave the same answer {observed} times (limit {config.answer_threshold})",
+        (),
+    )
 
 
 # -- A, D: the same call ------------------------------------------------------------------------------------------------
@@ -111,7 +126,7 @@ def _identical(config: LoopDetector, asked: Asked) -> Found | None:
     observed = len(recent) + 1
     if observed < config.identical_threshold or not _equal([seen.masked for seen in recent]):
         return None
-    what = f"{asked.call[0]} with the same arguments for the {nth(observed)} time in {config.identical_window} calls, same results"
+    what = f"{_times(config, asked.named, observed)}, and each result was the same {_limit(config.identical_threshold)}"
     return Found("A", config.identical_threshold, observed, f"{config.identical_window} calls", what, (asked.call[0],))
 
 
@@ -120,7 +135,7 @@ def _flow(config: LoopDetector, asked: Asked) -> Found | None:
     observed = 1 + sum(seen.call == asked.call for seen in _window(config, asked))
     if observed < config.identical_threshold:
         return None
-    what = f"{asked.call[0]} with the same arguments for the {nth(observed)} time in {config.identical_window} calls"
+    what = f"{_times(config, asked.named, observed)} {_limit(config.identical_threshold)}"
     return Found(
         "flow", config.identical_threshold, observed, f"{config.identical_window} calls", what, (asked.call[0],)
     )
@@ -143,7 +158,7 @@ def _in_a_row(name: str, threshold: int, asked: Asked) -> Found | None:
         streak += 1
     if streak < threshold:
         return None
-    what = f"{asked.call[0]} with the same arguments for the {nth(streak)} time in a row"
+    what = f"asked for {asked.named} {streak} times in a row {_limit(threshold)}"
     return Found(name, threshold, streak, "in a row", what, (asked.call[0],))
 
 
@@ -168,8 +183,9 @@ def _similar(config: LoopDetector, asked: Asked) -> Found | None:
             continue
         alike = sum(seen.call == asked.call or asked.like(seen) for seen in recorded)
         if alike >= needed:
-            what = f"{tool} with nearly the same arguments for the {nth(alike + 1)} time in {config.identical_window} calls, same results"
-            return Found("C", config.identical_threshold, alike + 1, f"{config.identical_window} calls", what, (tool,))
+            said, limit = f"calls like {asked.named}", config.identical_threshold
+            what = f"{_times(config, said, alike + 1)}, and each result was the same {_limit(limit)}"
+            return Found("C", limit, alike + 1, f"{config.identical_window} calls", what, (tool,))
     return None
 
 
@@ -191,8 +207,9 @@ def _nothing_new(config: LoopDetector, asked: Asked) -> Found | None:
         if not made or seen.tool in asked.polling:
             return None
     cycle = (*(seen.tool for seen in last), asked.call[0])
-    what = f"nothing new in {config.stale_threshold} calls: each was made before in {config.long_window} calls, same results"
-    return Found("F", config.stale_threshold, config.stale_threshold, "in a row", what, cycle)
+    limit = config.stale_threshold
+    what = f"asked for {limit} calls in a row that had been made before, the last one {asked.named}, and got no new result {_limit(limit)}"
+    return Found("F", limit, limit, "in a row", what, cycle)
 
 
 def _long(config: LoopDetector, asked: Asked) -> Found | None:
@@ -212,7 +229,7 @@ def _long(config: LoopDetector, asked: Asked) -> Found | None:
     if len(alike) < needed or not _equal([seen.masked for seen in alike]):
         return None
     times, window = config.long_threshold, f"{config.long_window} calls"
-    what = f"{tool} with nearly the same arguments for the {nth(times)} time in {window}, same results, and nothing new in between"
+    what = f"asked {times} times within {window} for calls like {asked.named}, and learnt nothing new in between {_limit(times)}"
     return Found("G", times, times, window, what, (tool,))
 
 
@@ -227,7 +244,7 @@ def _failing(config: LoopDetector, asked: Asked) -> Found | None:
         turns.setdefault(seen.turn, seen.tool)
         if len(turns) >= config.failing_threshold:
             cycle = tuple(reversed(turns.values()))
-            what = f"all calls of the last {len(turns)} turns failed"
+            what = f"got nothing but errors in {len(turns)} turns in a row {_limit(config.failing_threshold)}"
             return Found("H", config.failing_threshold, len(turns), "in a row", what, cycle, STILL_FAILS)
     return None
 
@@ -251,7 +268,7 @@ def _periodic(config: LoopDetector, asked: Asked) -> Found | None:
         same_calls = all([calls for calls, _ in group] == first for group in groups)
         if same_calls and all(_same_results([group[n][1] for group in groups]) for n in range(period)):
             cycle = tuple(tool for calls in first for tool, _ in calls)
-            what = f"the cycle {' -> '.join(cycle)} repeats for the {nth(config.period_repeats)} time, same results"
+            what = f"went round {' -> '.join(cycle)} {config.period_repeats} times, and the results were the same {_limit(config.period_repeats)}"
             return Found(
                 "B", config.period_repeats, config.period_repeats, f"{config.period_window} turns", what, cycle
             )
@@ -269,7 +286,7 @@ def _fabro(config: LoopDetector, asked: Asked) -> Found | None:
         groups = _groups(turns, period, repeats)
         if repeats > 1 and all(group == groups[0] for group in groups):
             cycle = tuple(tool for calls in groups[0] for tool, _ in calls)
-            what = f"the cycle {' -> '.join(cycle)} fills the last {size} turns"
+            what = f"went round {' -> '.join(cycle)} in all of its last {size} turns"
             return Found("fabro", repeats, repeats, f"{size} turns", what, cycle, FABRO_STEERING)
     return None
 
@@ -308,6 +325,14 @@ def _same_results(results: list[tuple[str, ...]]) -> bool:
 
 def _equal(results: Sequence[str]) -> bool:
     return len({result for result in results if result}) <= 1
+
+
+def _times(config: LoopDetector, said: str, observed: int) -> str:
+    return f"asked for {said} {observed} times within {config.identical_window} calls"
+
+
+def _limit(limit: int) -> str:
+    return f"(limit {limit})"
 
 
 def nth(n: int) -> str:

@@ -26,7 +26,7 @@ from fabric.core import (
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, Unfit, record
-from fabric.core.flow import ANSWERED, RunState, Stage, StageOutcome
+from fabric.core.flow import ANSWERED, STATIC_ANSWER, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.judges import is_judge
 from fabric.core.ladder import Choice, Why
@@ -294,7 +294,7 @@ def _fall_back(work: Work, failure: Failure, choice: Choice) -> None:
     if work.compiled.spec.safe_fallback is None or work.run.family.lineage is not None:
         _surface(work, failure, choice)
     else:
-        end(work, RunState.COMPLETED, Reaction.SAFE_FALLBACK, "safe_fallback")
+        end(work, RunState.COMPLETED, Reaction.SAFE_FALLBACK, f"{STATIC_ANSWER}{choice.trip.message}")
 
 
 def _abort(work: Work, failure: Failure, choice: Choice) -> None:

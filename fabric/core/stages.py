@@ -7,7 +7,7 @@ from typing import Any
 from fabric.core import children, demands, ends, guard, judging, permissions, releases, rests
 from fabric.core import events as ev
 from fabric.core.failure import Failure
-from fabric.core.flow import End, Stage, StageOutcome
+from fabric.core.flow import End, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.graph.conversation import MAX_TURNS
 from fabric.core.judges import is_judge
@@ -223,14 +223,16 @@ def complete(work: Work) -> None:
     partial = accepted or any(slices.accepted(work, step) for step in run.steps.values())
     finished = "finished as a partial success" if partial else "finished"
     closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed == MAX_TURNS else ""
-    reason = ends.stop_reason(run) or finished
+    stopped = ends.stop_reason(run)
+    state = RunState.STOPPED if stopped else RunState.COMPLETED
+    reason = stopped or finished
     work.emit(
         ev.RunEnded(
-            state=ends.end_of(run),
+            state=state,
             reason=(reason if not gaps else f"{reason}, with {len(gaps)} of the branches missing") + closed,
             reaction="finalize",
-            truncated=bool(ends.stop_reason(run)),
-            recovered=run.recovered,
+            truncated=bool(stopped),
+            recovered=run.recovered and state is RunState.COMPLETED,
             outcome_ref="" if outcome else ref,
             partial=partial,
         ),

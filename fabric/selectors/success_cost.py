@@ -13,7 +13,7 @@ from django.db.models import Count, Q, Sum
 
 from fabric.core.actor import Actor
 from fabric.core.decision_table import Reaction
-from fabric.core.flow import RunState
+from fabric.core.flow import STATIC_ANSWER, RunState
 from fabric.core.taxonomy import Tier
 from fabric.models import Revision, Run
 from fabric.models.runs import ASKED_FOR
@@ -22,7 +22,7 @@ from fabric.selectors.overview import DAY, NEWEST_RUNS
 
 Basis = Literal["oracle", "gates", "mixed"]
 """An oracle of the revision; its gates alone, where it has none; of several revisions some have one."""
-FELL_BACK = Q(reason=str(Reaction.SAFE_FALLBACK))
+FELL_BACK = Q(reason=str(Reaction.SAFE_FALLBACK)) | Q(reason__startswith=STATIC_ANSWER)
 """Completed with the fabric's static answer: no gate has passed what its agents said, so it is no success."""
 DAYS = 7
 DAYS_MAX = 90

@@ -147,7 +147,7 @@ def ended(work: Work, given: ChildEnded) -> None:
 
 def _failed(work: Work, step: Step, child: Child, given: ChildEnded) -> None:
     """A child that somebody cancelled is a branch without a result; what failed is the decision table's."""
-    message = f"child run {given.child_id} ended as {given.state}: {given.reason}"
+    message = f"{given.reason} (run {given.child_id} of {step.agent} ended as {given.state})"
     if given.state is RunState.CANCELLED:
         work.emit(ev.StepFailed(step_id=step.id, cause=Cause.USER_CANCEL, message=message))
         return

@@ -8,6 +8,7 @@ from fabric.core.flow import RunState
 from fabric.core.handlers import people
 from fabric.core.inputs import TimeReached
 from fabric.core.mechanisms.contract import Proposal
+from fabric.core.mechanisms.deadline import deadline_passed
 from fabric.core.run import asked, asked_at_deadline, clocks_stopped
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Evidence, Trip
@@ -49,7 +50,7 @@ def overdue(work: Work) -> Failure | None:
             return None
         cause, at, scope = Cause.STAGE_DEADLINE, reached.deadline_at, f"stage:{run.stage}"
     evidence = Evidence(at, work.ctx.now, "us since epoch", scope)
-    return Failure((Trip("deadline", cause, evidence, f"the {scope} deadline has passed"),), run.stage)
+    return Failure((Trip("deadline", cause, evidence, deadline_passed(scope, at)),), run.stage)
 
 
 def _stalled(work: Work) -> bool:

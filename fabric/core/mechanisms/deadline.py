@@ -14,6 +14,7 @@ from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.words import instant_exact, words
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -61,6 +62,17 @@ def margin_s(timeout_s: float) -> float:
     return min(timeout_s, max(NEAR_FLOOR_S, NEAR_SHARE * timeout_s))
 
 
+def deadline_words(scope: str, at: int) -> str:
+    """Returns a deadline as a sentence names it. ``scope``: ``run``, or ``stage:fan_out``; ``at``: microseconds since the epoch."""
+    kind, _, stage = scope.partition(":")
+    return f"the deadline of {f'stage {words(stage)}' if stage else f'the {kind}'} at {instant_exact(at)}"
+
+
+def deadline_passed(scope: str, at: int) -> str:
+    """Returns the sentence about a deadline that has passed."""
+    return f"{deadline_words(scope, at)} has passed"
+
+
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
     """Refuses what is over or could not finish. A retry is judged at the instant it would start."""
     start = view.now + int(proposal.delay_s * US)
@@ -74,6 +86,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     # Rounded down: what is refused for being less is told as less.
     evidence = Evidence(needed, floor(remaining_s * 1_000) / 1_000, "s", scope, details={"deadline_at": end})
     if view.now >= end:
-        return Trip(NAME, cause, evidence, f"the {scope} deadline has passed")
-    message = f"{max(0.0, floor(remaining_s * 10) / 10):.1f} s remain of the {scope} deadline, less than the {needed:.1f} s an attempt needs"
+        return Trip(NAME, cause, evidence, deadline_passed(scope, end))
+    left = max(0.0, floor(remaining_s * 10) / 10)
+    message = f"an attempt needs {needed:.1f} s, and {left:.1f} s were left before {deadline_words(scope, end)}"
     return Trip(NAME, Cause.DEADLINE_NEAR, evidence, message)

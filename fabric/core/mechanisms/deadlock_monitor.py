@@ -123,7 +123,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     details: dict[str, Any] = {"speaker": proposal.agent, "cycle": list(found.cycle)}
     window = f"{config.window_moves} moves"
     evidence = Evidence(found.limit, found.observed, "times", f"epoch:{view.run.epoch}", window, details)
-    return Trip(NAME, found.cause, evidence, f"deadlock monitor: {found.what}")
+    return Trip(NAME, found.cause, evidence, found.what)
 
 
 def _moves(wave: Wave, number: int, contents: Contents) -> list[Move]:

@@ -50,7 +50,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     nodes = len(here)
     details: dict[str, Any] = {"problems": problems}
     evidence = Evidence(nodes, nodes - len(problems), "goals", "run", details=details)
-    return Trip(NAME, Cause.GOAL_UNMET, evidence, f"goal gate: {'; '.join(problems[:3])}")
+    return Trip(NAME, Cause.GOAL_UNMET, evidence, f"a goal was not reached: {'; '.join(problems[:3])}")
 
 
 def _unmet(node: str, proposal: Proposal, view: View) -> str:

@@ -83,10 +83,27 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     """Refuses the first one over its limit."""
     for cause, limit, observed, unit, scope in _counts(config, state, proposal, view):
         if observed > limit:
-            message = f"{unit}: {observed} would pass the limit of {limit} ({scope or 'run'})"
+            message = _said(unit, observed, limit, scope, proposal)
             evidence = Evidence(limit, observed, unit, scope or "run", details=_lineage(proposal, view.run))
             return Trip(NAME, cause, evidence, message, STEERING if cause is Cause.TURN_LIMIT else "")
     return PASS
+
+
+SENTENCES: Mapping[str, str] = {
+    "turns": "agent {agent} has used up its turns (limit {limit})",
+    "visits": "{node} has been reached {limit} times in this run, which is the limit",
+    "hops": "agents have handed over {limit} times in this run, which is the limit",
+    "levels": "teams may be {limit} levels deep, and this one would be on level {observed}",
+    "agents alive": "{observed} agents would work at once, and {whose} may have {limit}",
+    "agents spawned": "{observed} agents would have been started, and {whose} may start {limit}",
+}
+"""What is counted, and the sentence of its limit."""
+
+
+def _said(unit: str, observed: int, limit: int, scope: str, proposal: Proposal) -> str:
+    whose = "this run, with its part of its family's agents," if scope == "family" else "the run"
+    node = scope.replace("stage:", "stage ").replace("agent:", "agent ")
+    return SENTENCES[unit].format(agent=proposal.agent, node=node, limit=limit, observed=observed, whose=whose)
 
 
 def _counts(config: Config, state: State, proposal: Proposal, view: View) -> list[tuple[Cause, int, int, str, str]]:

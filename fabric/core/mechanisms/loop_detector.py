@@ -23,6 +23,7 @@ from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, 
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.near_identical import Words, near_identical, words_of
 from fabric.core.policy import LoopDetector as Config
+from fabric.core.showing_calls import call_shown
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 
@@ -103,12 +104,14 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     call = (proposal.target, proposal.args_hash)
     polling = frozenset(tool.name for tool in view.spec.all_tools if tool.polling)
     like = _like(proposal, view)
-    asked = Asked(call, proposal.turn, proposal.wave, state.calls, like, state.warned, polling)
+    asked = Asked(
+        call, proposal.turn, proposal.wave, state.calls, like, state.warned, polling, lambda: _shown(proposal, view)
+    )
     found = judge(config, asked)
     if found is None:
         return PASS
-    advice = f"This call was not executed: {found.what}. Its result will not change. Use what you have, or do something else."
-    return _trip(found, {"tool": call[0], "args_hash": call[1]}, "calls", found.advice or advice)
+    advice = f"This call was not executed. You {found.what}. Its result will not change. Use what you have, or do something else."
+    return _trip(proposal.agent, found, {"tool": call[0], "args_hash": call[1]}, "calls", found.advice or advice)
 
 
 def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
@@ -117,7 +120,7 @@ def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Ve
     if proposal.stage is Stage.PLAN:
         return PASS  # A malformed plan has a row of its own, and its corrections lead there.
     found = repeated_answer(config, [_mark(view.contents.read(ref)) for ref in state.answers])
-    return PASS if found is None else _trip(found, {}, "answers", "")
+    return PASS if found is None else _trip(proposal.agent, found, {}, "answers", "")
 
 
 def _mark(content: JSON) -> str:
@@ -141,13 +144,19 @@ def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:
     return like
 
 
+def _shown(proposal: Proposal, view: View) -> str:
+    known = view.contents is not None and proposal.args_ref
+    return call_shown(proposal.target, _args(view, proposal.args_ref, proposal.call_id) if known else None)
+
+
 def _args(view: View, ref: str, call_id: str) -> JSON:
     assert view.contents is not None
     calls = view.contents.read(ref)["calls"]
     return next(call.get("args") for call in calls if call["call_id"] == call_id)
 
 
-def _trip(found: Found, of: dict[str, Any], unit: str, advice: str) -> Trip:
+def _trip(agent: str, found: Found, of: dict[str, Any], unit: str, advice: str) -> Trip:
+    who = f"agent {agent}" if agent else "the agent"
     details: dict[str, Any] = {"detector": found.detector, **of, "cycle": list(found.cycle)}
     evidence = Evidence(found.limit, found.observed, unit, "step", found.window, details)
-    return Trip(NAME, Cause.LOOP_DETECTED, evidence, f"loop detector {found.detector}: {found.what}", advice)
+    return Trip(NAME, Cause.LOOP_DETECTED, evidence, f"{who} {found.what}", advice)

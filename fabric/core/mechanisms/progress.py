@@ -144,8 +144,9 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     hashes = [progress_hash(proposal.stage, turn, view.spec) for turn in turns]
     if not hashes[-1] or len(set(hashes)) > 1:
         return PASS
-    who = "the supervisor" if plans else "the agent"
-    message = f"no progress: after {limit} turns of {who} {proposal.agent} nothing has changed, and each came to the same result"
+    who = "supervisor" if plans else "agent"
+    called = " and ".join(dict.fromkeys(call.tool for call in turns[-1].calls))
+    message = f"{who} {proposal.agent} called {called} in {limit} turns in a row, and each came to the same result (limit {limit})"
     evidence = Evidence(limit, limit, "turns", f"step:{proposal.step_id}", details={"hash": hashes[-1]})
     return Trip(NAME, Cause.NO_PROGRESS, evidence, message)
 

@@ -50,7 +50,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     """Refuses what would go past a cap."""
     for cause, limit, observed, unit in _counts(config, proposal, view):
         if observed > limit:
-            message = f"{unit}: {observed:,} would pass the cap of {limit:,} (run)"
+            message = f"the run may have at most {limit:,} {unit}, and this would be {observed:,}"
             details: dict[str, Any] = {"target": proposal.target}
             return Trip(NAME, cause, Evidence(limit, observed, unit, "run", details=details), message)
     return PASS

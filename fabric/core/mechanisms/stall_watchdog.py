@@ -77,6 +77,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         return PASS
     silent = (view.now - view.run.at) / US
     what = f"step:{proposal.step_id}" if proposal.step_id else f"stage:{proposal.stage}"
-    message = f"stalled: nothing has happened for {silent:g} s ({what}, {proposal.target or 'nothing is out'})"
+    awaited = f" while {proposal.target} was awaited" if proposal.target else ""
+    message = f"nothing happened for {silent:g} s{awaited} (limit {window:g} s)"
     evidence = Evidence(window, silent, "s", what, details={"target": proposal.target, "since": view.run.at})
     return Trip(NAME, Cause.STALLED, evidence, message)

@@ -22,6 +22,7 @@ from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
+from fabric.core.words import words
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -234,6 +235,13 @@ def judge(config: Config, proposal: Proposal, view: View) -> GateResult | Awaite
     return GateResult(gate="post", checks=tuple(done))
 
 
+def _said(gate: str, stage: Stage, check: str, problems: str) -> str:
+    what = (
+        f"stage {words(stage)} could not begin" if gate == "pre" else f"the output of stage {words(stage)} was refused"
+    )
+    return f"{what} by its check {words(check)}: {problems}"
+
+
 def trip_of(result: GateResult, stage: Stage, left_out: tuple[str, ...] = ()) -> Trip | None:
     """A failed gate as a trip; None when it passed. ``left_out``: what the stage's grounding critic was not shown."""
     if result.cause is None:
@@ -246,7 +254,7 @@ def trip_of(result: GateResult, stage: Stage, left_out: tuple[str, ...] = ()) ->
     if left_out and failed.name == GROUNDING_CRITIC:
         details["left_out"] = list(left_out)
     evidence = Evidence(scope=f"stage:{stage}", details=details)
-    return Trip(NAME, result.cause, evidence, f"{result.gate}-gate of {stage}, check {failed.name}: {shown}")
+    return Trip(NAME, result.cause, evidence, _said(result.gate, stage, failed.name, shown))
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
@@ -254,7 +262,9 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     result = judge(config, proposal, view)
     if isinstance(result, Awaited):
         evidence = Evidence(scope=f"stage:{proposal.stage}")
-        return Trip(NAME, Cause.INVARIANT, evidence, f"post-gate of {proposal.stage}: its judge has not been heard")
+        return Trip(
+            NAME, Cause.INVARIANT, evidence, f"the output of stage {words(proposal.stage)} has not been judged yet"
+        )
     return trip_of(result, proposal.stage) or PASS
 
 

@@ -15,6 +15,7 @@ from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step, step_id
 from fabric.core.taxonomy import Cause
 from fabric.core.topologies.shape import Concluded, parts
+from fabric.core.topologies.supervisor import failed_parts
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import Work
 
@@ -118,6 +119,6 @@ def _kept(work: Work, branch: int, turn: Turn) -> str:
 def without(failed: list[Step], turns: int, why: Callable[[Step], str] = attrgetter("message")) -> Failure:
     """What turns that failed, and whose results are needed, come to. ``why`` says of each what is wrong with it."""
     evidence = Evidence(turns, turns - len(failed), "turns", "stage:fan_out", details={"turns": turns})
-    told = "; ".join(f"turn {step.branch + 1} ({step.agent}): {why(step)}" for step in failed[:3])
-    message = f"{len(failed)} of {turns} turns ended without a result, all are needed; {told}"
+    causes = [(f"{step.agent} in turn {step.branch + 1}", why(step)) for step in failed[:3]]
+    message = failed_parts(causes, len(failed), turns, turns, "turns")
     return Failure((Trip("fan_in", Cause.PARTIAL_FAN_IN, evidence, message),), Stage.FAN_OUT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fabric.core import calls
@@ -93,7 +94,7 @@ class Tally:
 
 def _tally(work: Work, steps: list[Step]) -> Tally:
     branches = done = failed = accepted = 0
-    why: list[str] = []
+    why: list[tuple[str, str]] = []
     for step in steps:
         stands_for, have = 1, int(step.status == "done")
         if slices.is_slice(step.agent):
@@ -103,7 +104,7 @@ def _tally(work: Work, steps: list[Step]) -> Tally:
             continue
         done, failed, accepted = done + have, failed + stands_for - have, accepted + slices.accepted(work, step)
         if have < stands_for and len(why) < 3:
-            why.append(f"branch {step.branch + 1} ({step.agent}): {step.message or slices.gap(work, step)}")
+            why.append((step.agent, step.message or slices.gap(work, step)))
     return Tally(branches, done, failed, accepted, tuple(why))
 
 
@@ -124,11 +125,16 @@ def cancel_rest(work: Work, steps: list[Step], reason: str) -> None:
             work.emit(ev.StepFailed(step_id=step.id, cause=Cause.PARTIAL_FAN_IN, message=reason))
 
 
+def failed_parts(why: Sequence[tuple[str, str]], failed: int, of: int, needed: int, parts: str = "agents") -> str:
+    """Returns the sentence of work that lacks results: the causes first. ``why``: ``(who, cause)`` of the first that failed."""
+    if of == 1 and why:
+        return why[0][1]
+    causes = "; ".join(f"{agent}: {cause}" for agent, cause in why)
+    return f"{causes} ({failed} of {of} {parts} brought no result, and {'all' if needed == of else needed} must)"
+
+
 def _partial(work: Work, policy: FanIn, tally: Tally, needed: int) -> Failure:
     details: Details = {"mode": policy.mode, "branches": tally.branches}
     evidence = Evidence(needed, tally.done, "branches", "stage:fan_out", details=details)
-    message = (
-        f"{tally.failed} of {tally.branches} branches came back without a result, {needed} are needed; "
-        f"{'; '.join(tally.why)}"
-    )
+    message = failed_parts(tally.why, tally.failed, tally.branches, needed)
     return Failure((Trip("fan_in", Cause.PARTIAL_FAN_IN, evidence, message),), Stage.FAN_OUT)

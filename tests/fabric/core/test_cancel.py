@@ -125,6 +125,8 @@ ARRIVALS = [
 
 
 def ended(state: RunState) -> World:
+    if state is RunState.STOPPED:
+        return ran(lone(limits={"turns": 1}), {"worker": [asks(call(q="x")), summary()]})
     if state is RunState.COMPLETED:
         return ran(lone())
     if state is RunState.CANCELLED:

@@ -70,7 +70,7 @@ def test_a_stage_that_is_over_time_takes_the_cost_row(tier, state):
     assert (decided.failure_type, decided.cause.cause) == (FailureType.COST_OVERRUN, Cause.STAGE_DEADLINE)
     assert world.end.state is state
     assert world.events[-1].at == T0 + 30 * US
-    assert world.end.reason == "the stage:fan_out deadline has passed"
+    assert world.end.reason == "the deadline of stage fan-out at 2027-01-15 08:00:30 UTC has passed"
 
 
 def test_the_run_deadline_ends_the_run_whatever_it_does():
@@ -125,17 +125,23 @@ def test_a_run_deadline_is_asked_about_once_and_then_waits_for_the_answer():
     fabric = spec(table=ESCALATES, deadlines={"interactive": {"call_s": 30, "stage_s": 40, "run_s": 40}})
     world = ran(fabric, {"planner": planned().after(25), "worker": HANGS})
     (question,) = world.run.questions.values()
-    assert (question.fact.reason, question.at) == ("the run deadline has passed", T0 + 40 * US)
+    assert (question.fact.reason, question.at) == (
+        "the deadline of the run at 2027-01-15 08:00:40 UTC has passed",
+        T0 + 40 * US,
+    )
     assert wake_at(world.run) == question.fact.remind_at
     world.wait(301)
     assert world.of(ev.EscalationOpened) == [question.fact]
-    assert world.end.reason == "nobody answered in time (the run deadline has passed)"
+    assert world.end.reason == "nobody answered in time (the deadline of the run at 2027-01-15 08:00:40 UTC has passed)"
 
 
 def test_a_run_deadline_that_passes_while_its_stage_is_asked_about_is_asked_about_in_that_questions_place():
     world = ran(spec(table=ESCALATES), {"critic": scored(0.2)})
     assert world.question.fact.item == "post_stage"
     world.wait(301)
-    assert world.of(ev.EscalationWithdrawn)[0].reason == "asked anew: the run deadline has passed"
+    assert (
+        world.of(ev.EscalationWithdrawn)[0].reason
+        == "asked anew: the deadline of the run at 2027-01-15 08:05:00 UTC has passed"
+    )
     (question,) = world.run.questions.values()
     assert (question.fact.item, question.at) == ("failure", T0 + 300 * US)

@@ -281,7 +281,7 @@ def test_interactive_runs_on_the_clock_while_it_waits():
     world.wait(301)
     assert world.end.state is RunState.ABORTED
     assert world.events[-1].at == T0 + 300 * US
-    assert "run deadline has passed" in world.end.reason
+    assert "the deadline of the run at" in world.end.reason
 
 
 def test_an_interactive_answer_never_moves_the_run_deadline():

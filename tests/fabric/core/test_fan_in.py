@@ -27,7 +27,7 @@ def test_all_waits_for_every_branch_and_fails_with_the_first_that_is_lost():
     partial = world.of(ev.ReactionDecided)[-1]
     assert (partial.failure_type, partial.cause.cause) == (FailureType.SCHEMA_GROUNDING, Cause.PARTIAL_FAN_IN)
     assert (partial.cause.evidence.limit, partial.cause.evidence.observed) == (3, 1)
-    assert "branch 2 (worker): the key was refused" in world.end.reason
+    assert "worker: the key was refused (1 of 3 agents brought no result, and all must)" in world.end.reason
     assert [abort.command_id for abort in world.aborted] == ["fan_out.2.e0.r0.t1"]
 
 
@@ -67,7 +67,7 @@ def test_a_quorum_that_cannot_be_met_any_more_lets_go_of_the_rest_at_once():
     world = ran(fabric, {"planner": planned(3), "worker": branches(DOWN, DOWN.after(3), HANGS)})
     assert world.end.state is RunState.FAILED
     assert world.elapsed_s == pytest.approx(1 + 3)
-    assert "2 of 3 branches came back without a result, 2 are needed" in world.end.reason
+    assert "2 of 3 agents brought no result, and 2 must" in world.end.reason
 
 
 def test_a_quorum_larger_than_the_plan_means_all():
@@ -103,7 +103,7 @@ def test_a_plan_of_16_branches_passes_and_one_of_17_is_malformed(count, state):
 def test_agents_alive_are_counted_before_any_is_started():
     world = ran(spec(limits={"sub_agents_alive": 2}), {"planner": planned(3)})
     assert world.end.state is RunState.ABORTED
-    assert "agents alive: 3 would pass the limit of 2" in world.end.reason
+    assert "3 agents would work at once, and the run may have 2" in world.end.reason
     assert world.asked("worker") == 0
     assert world.of(ev.StageEntered)[1].agents == ()
 
@@ -112,7 +112,7 @@ def test_agents_are_counted_over_the_whole_run_replans_included():
     fabric = spec(limits={"sub_agents_spawned": 5})
     world = ran(fabric, {"planner": planned(3), "worker": fails(Cause.TOOL_CONSTRAINT)}, tier=Tier.BATCH)
     assert world.end.state is RunState.ABORTED
-    assert "agents spawned: 6 would pass the limit of 5" in world.end.reason
+    assert "6 agents would have been started, and the run may start 5" in world.end.reason
     assert world.asked("worker") == 3
 
 

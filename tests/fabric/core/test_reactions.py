@@ -35,13 +35,13 @@ def test_inject_blocks_the_call_tells_the_model_and_goes_on():
     tool, note = world.requests[3].messages[-2:]
     assert (tool.role, note.role) == ("tool", "user")
     assert "was not executed" in tool.text
-    assert "third time" in note.text
+    assert "3 times within 5 calls" in note.text
 
 
 def test_terminate_strips_the_tools_and_lets_the_agent_answer_once():
     world = ran(lone(), {"worker": loops_then(asks(call(q="x")), summary("What I have."))})
     assert world.reactions == ["inject", "terminate"]
-    assert (world.end.state, world.end.truncated, world.end.recovered) == (RunState.COMPLETED, True, True)
+    assert (world.end.state, world.end.truncated, world.end.recovered) == (RunState.STOPPED, True, False)
     assert world.outcome["text"] == "What I have."
     assert world.requests[-1].tools == ()
     assert world.requests[-1].messages[-1].text.startswith("You may not use any more tools.")
@@ -52,13 +52,13 @@ def test_a_terminated_agent_that_does_not_answer_is_surfaced_with_the_cause_name
     world = ran(lone(), LOOP)
     assert world.reactions[:3] == ["inject", "terminate", "surface"]
     assert world.end.state is RunState.FAILED
-    assert "loop detector A" in world.end.reason
+    assert "asked for look" in world.end.reason
 
 
 def test_a_last_word_in_plain_words_counts_even_beside_a_call():
     fabric = lone(agents={"worker": {"answers": "text"}})
     world = ran(fabric, {"worker": loops_then(asks(call(q="x")), asks(call(q="x"), text="It is x."))})
-    assert (world.end.state, world.end.truncated) == (RunState.COMPLETED, True)
+    assert (world.end.state, world.end.truncated) == (RunState.STOPPED, True)
     assert world.outcome["text"] == "It is x."
 
 
@@ -83,7 +83,7 @@ def test_a_branch_that_was_terminated_takes_no_rung_from_another():
         return summary(command.step_id) if turn == 5 else asks(call(q="x"))
 
     world = ran(lone(workers=2), {"worker": worker})
-    assert world.end.state is RunState.COMPLETED
+    assert world.end.state is RunState.STOPPED
     assert sorted(world.reactions) == ["inject", "inject", "terminate", "terminate"]
 
 
@@ -92,7 +92,7 @@ def test_a_limit_has_no_inject_rung():
     assert world.reactions == ["terminate"]
     assert world.of(ev.RungSkipped)[0].reason == "a limit has no inject rung"
     assert world.end.truncated
-    assert "turns: 3 would pass the limit of 2" in world.of(ev.ReactionDecided)[0].cause.message
+    assert "agent worker has used up its turns (limit 2)" in world.of(ev.ReactionDecided)[0].cause.message
 
 
 def test_calls_that_were_let_pass_in_the_same_wave_are_executed():
@@ -116,7 +116,7 @@ def test_replan_raises_the_epoch_and_tells_the_planner_why():
     ]
     assert world.of(ev.StageLeft)[1].outcome == "replan"
     told = next(r for r in reversed(world.requests) if r.agent == "planner").messages[-1].text
-    assert "An earlier plan failed in stage fan_out: loop detector A" in told
+    assert "An earlier plan failed in stage fan_out: agent worker asked for look" in told
 
 
 def test_rungs_spent_survive_a_replan_retries_excepted():
@@ -355,7 +355,7 @@ def test_terminate_after_a_failed_call_still_gets_its_last_word(where):
     if where == "tool":
         script = {"worker": [asks(), summary("What I know.")], "look": failing}
     world = ran(lone(table=table), script)
-    assert (world.end.state, world.end.truncated) == (RunState.COMPLETED, True)
+    assert (world.end.state, world.end.truncated) == (RunState.STOPPED, True)
     assert world.outcome["text"] == "What I know."
     if where == "tool":
         assert "the service is down" in next(m.text for m in world.requests[-1].messages if m.role == "tool")

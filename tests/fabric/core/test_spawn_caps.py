@@ -73,7 +73,7 @@ def test_teams_that_need_more_than_their_part_are_not_begun() -> None:
     [told] = [fact.cause for fact in family.root.of(ev.ReactionDecided)]
     assert told.cause is Cause.SUB_AGENT_CAP
     assert (told.evidence.limit, told.evidence.observed, told.evidence.unit) == (2, 3, "agents spawned")
-    assert "the team of critic starts 3 at the least" in told.message
+    assert "the team of critic starts at least 3 agents" in told.message
 
 
 def test_agents_at_work_are_counted_over_the_tree_too() -> None:

@@ -43,8 +43,9 @@ def test_stages_follow_each_other_replans_begin_anew_and_endings_stop():
         assert flow.TRANSITIONS[stage, StageOutcome.ENDED] is End.STOP
 
 
-def test_the_four_terminal_states():
-    assert {RunState.COMPLETED, RunState.FAILED, RunState.ABORTED, RunState.CANCELLED} == flow.TERMINAL
+def test_the_five_terminal_states():
+    assert flow.ANSWERED | {RunState.FAILED, RunState.ABORTED, RunState.CANCELLED} == flow.TERMINAL
+    assert {RunState.COMPLETED, RunState.STOPPED} == flow.ANSWERED
 
 
 @pytest.mark.parametrize(
@@ -127,6 +128,7 @@ def test_every_input_from_outside_survives_the_inbox():
         "waiting": True,
         "keys_spent": True,
         "state": "failed",
+        "stopped": ("a sentence",),
     }
     samples |= {"cost_usd_micros": 1, "tokens": 1, "cause": "timeout", "missing": (0,), "content": {}, "stuck": True}
     change = {"key": "k", "command_id": "c", "tool": "t", "effect": Effect.MUTATING, "compensation": "u"}

@@ -60,9 +60,9 @@ def test_a_choice_more_is_another_shape():
 
 def test_the_formats_of_both_lists_agree():
     now = event_shapes.current()
-    now["event run_ended 1"] = {**now["event run_ended 1"], "format": 7}
+    now["event run_ended 2"] = {**now["event run_ended 2"], "format": 7}
     [found] = event_shapes.wrong(event_shapes.recorded(), now)
-    assert found == "event run_ended version 1 came with format 1, and SINCE says 7: correct it"
+    assert found == "event run_ended version 2 came with format 12, and SINCE says 7: correct it"
 
 
 # -- the way up --------------------------------------------------------------------------------------------------------

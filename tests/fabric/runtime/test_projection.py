@@ -43,7 +43,10 @@ def test_a_run_on_its_way():
 def test_a_run_that_waits_says_for_what():
     world = ran(spec(), {"critic": scored(0.25)})
     now = columns(world)
-    assert (now.state, now.reason) == (RunState.WAITING, "confidence 0.25 is below tau 0.70")
+    assert (now.state, now.reason) == (
+        RunState.WAITING,
+        "the confidence of stage validate is 0.25, and the fabric asks for 0.70 (tau)",
+    )
     (opened,) = changes(world)
     fact = world.question.fact
     assert (opened.escalation_id, opened.item, opened.stage) == (fact.escalation_id, "post_stage", "validate")
@@ -52,7 +55,10 @@ def test_a_run_that_waits_says_for_what():
         fact.digest,
         ("approve", "edit", "respond", "reject"),
     )
-    assert json.loads(opened.content)["message"] == "confidence 0.25 is below tau 0.70"
+    assert (
+        json.loads(opened.content)["message"]
+        == "the confidence of stage validate is 0.25, and the fabric asks for 0.70 (tau)"
+    )
     assert opened.decided_at is None
 
 

@@ -75,7 +75,7 @@ def test_a_plan_that_goes_out_once_more_in_the_same_epoch_is_the_same_brief_agai
     verdict = Journal().planned(BRIEF).dispatch(BRIEF)
     assert isinstance(verdict, Trip)
     assert (verdict.mechanism, verdict.cause) == ("deadlock_monitor", Cause.BRIEF_REPEATED)
-    assert verdict.message == "deadlock monitor: planner passes worker the same brief for the second time"
+    assert verdict.message == "planner passed worker the same brief twice (limit 2)"
     assert verdict.evidence.window == "20 moves"
     assert verdict.evidence.details == {"speaker": "planner", "cycle": ["planner", "worker"]}
 

@@ -232,7 +232,7 @@ def test_an_agent_that_was_stopped_has_its_last_word_whatever_its_tool_still_say
         tools=("look", "slow"), table=table, loop_detector={"identical_threshold": 2}, failure_signature={"limit": 1}
     )
     world = ran(fabric, {"worker": worker, "look": gives("text"), "slow": slow})
-    assert (world.end.state, world.end.truncated) == (RunState.COMPLETED, True)
+    assert (world.end.state, world.end.truncated) == (RunState.STOPPED, True)
 
 
 def test_nothing_of_what_the_tool_said_stands_in_the_fact():

@@ -35,7 +35,7 @@ def test_a_worker_is_met_by_one_branch_with_a_result_and_by_none_it_is_not():
     assert check(("worker",), [part("worker", "timed out"), part("worker")]) is PASS
     verdict = check(("worker",), [part("worker", "timed out"), part("other")])
     assert (verdict.cause, verdict.evidence.limit, verdict.evidence.observed) == (Cause.GOAL_UNMET, 1, 0)
-    assert verdict.message == "goal gate: worker brought no result (timed out)"
+    assert verdict.message == "a goal was not reached: worker brought no result (timed out)"
 
 
 def test_a_worker_without_a_part_is_not_met():
@@ -47,7 +47,7 @@ def test_a_stage_is_met_when_it_was_passed():
         return Run("run", stages={Stage.VALIDATE: StageRun(Stage.VALIDATE, 0, 0, (), left=left)})
 
     assert check(("validate", "finalize"), run=run(True)) is PASS
-    assert check(("validate",), run=run(False)).message == "goal gate: stage validate was not passed"
+    assert check(("validate",), run=run(False)).message == "a goal was not reached: stage validate was not passed"
     assert check(("validate",), run=Run("run")).cause is Cause.GOAL_UNMET
 
 
@@ -82,7 +82,7 @@ def test_an_unmet_goal_is_a_direct_reaction(tier, reaction):
     world = ran(fabric, {"checker": fails(Cause.UNKNOWN, "broken"), "worker": summary()}, tier=tier)
     decided = world.of(ev.ReactionDecided)[-1]
     assert (decided.cause.cause, decided.failure_type, decided.reaction) == (Cause.GOAL_UNMET, None, reaction)
-    assert decided.cause.message == "goal gate: checker brought no result (broken)"
+    assert decided.cause.message == "a goal was not reached: checker brought no result (broken)"
     left = [fact.stage for fact in world.of(ev.StageLeft) if fact.outcome == "passed"]
     assert left == [Stage.PLAN, Stage.FAN_OUT, Stage.FAN_IN, Stage.VALIDATE]
     if reaction == "escalate":

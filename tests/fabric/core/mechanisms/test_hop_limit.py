@@ -46,7 +46,7 @@ def test_the_ninth_level_trips_and_the_eighth_does_not(kind):
     assert check(kind=kind, depth=8) is PASS
     verdict = check(kind=kind, depth=9)
     assert (verdict.cause, verdict.evidence.limit, verdict.evidence.observed) == (Cause.RECURSION_LIMIT, 8, 9)
-    assert verdict.message == "levels: 9 would pass the limit of 8 (run)"
+    assert verdict.message == "teams may be 8 levels deep, and this one would be on level 9"
 
 
 def test_the_26th_turn_trips_and_the_25th_does_not():
@@ -150,7 +150,7 @@ def test_a_node_beats_its_graph_which_beats_a_dry_run(limits, dry_run, allowed):
         allowed,
         allowed + 1,
     )
-    assert verdict.message == f"visits: {allowed + 1} would pass the limit of {allowed} (stage:plan)"
+    assert verdict.message == f"stage plan has been reached {allowed} times in this run, which is the limit"
 
 
 def test_a_limit_for_what_is_no_stage_is_refused_and_one_that_is_not_given_changes_no_bytes():

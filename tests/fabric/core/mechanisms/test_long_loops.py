@@ -36,7 +36,10 @@ def test_f_says_what_was_seen():
     window = Window()
     window.run(cycle("abcd", 2))
     (verdict,) = window.propose(*cycle("a"))
-    assert verdict.message == "loop detector F: nothing new in 5 calls: each was made before in 30 calls, same results"
+    assert (
+        verdict.message
+        == "the agent asked for 5 calls in a row that had been made before, the last one look, and got no new result (limit 5)"
+    )
     assert (verdict.evidence.limit, verdict.evidence.observed, verdict.evidence.window) == (5, 5, "in a row")
     assert verdict.evidence.details["cycle"] == ["look"] * 5
 
@@ -79,7 +82,7 @@ def test_g_says_what_was_seen():
     window.run(after_edits(6, 2)[:-1])
     (verdict,) = window.propose(("test", {}, ""))
     assert verdict.message == (
-        "loop detector G: test with nearly the same arguments for the 6th time in 30 calls, same results, and nothing new in between"
+        "the agent asked 6 times within 30 calls for calls like test, and learnt nothing new in between (limit 6)"
     )
     assert (verdict.evidence.limit, verdict.evidence.observed, verdict.evidence.window) == (6, 6, "30 calls")
 
@@ -111,7 +114,7 @@ def test_the_calls_of_one_answer_fail_together():
         assert set(window.propose(*(broken(10 * n + m) for m in range(4)))) == {PASS}
     assert window.propose(broken(90)) == [PASS]
     (verdict,) = window.propose(broken(91))
-    assert verdict.message == "loop detector H: all calls of the last 5 turns failed"
+    assert verdict.message == "the agent got nothing but errors in 5 turns in a row (limit 5)"
     assert (verdict.evidence.limit, verdict.evidence.observed) == (5, 5)
 
 

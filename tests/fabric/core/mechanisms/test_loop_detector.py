@@ -39,9 +39,7 @@ def test_the_trip_says_what_was_seen():
     window.run([look()] * 2)
     (verdict,) = window.propose(look())
     assert verdict.cause is Cause.LOOP_DETECTED
-    assert (
-        verdict.message == "loop detector A: look with the same arguments for the third time in 5 calls, same results"
-    )
+    assert verdict.message == "the agent asked for look 3 times within 5 calls, and each result was the same (limit 3)"
     assert (verdict.evidence.limit, verdict.evidence.observed, verdict.evidence.window) == (3, 3, "5 calls")
     assert verdict.advice.startswith("This call was not executed")
 
@@ -126,7 +124,7 @@ def test_the_cycle_is_named():
     window.run([("read", {}, "r"), ("write", {}, "r"), ("read", {}, "r")])
     (verdict,) = window.propose(("write", {}, "r"))
     assert verdict.evidence.details["cycle"] == ["read", "write"]
-    assert "the cycle read -> write repeats for the second time, same results" in verdict.message
+    assert "went round read -> write 2 times, and the results were the same (limit 2)" in verdict.message
 
 
 def test_turns_of_several_calls_are_compared_whole():

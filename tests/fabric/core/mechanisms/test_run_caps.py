@@ -52,7 +52,7 @@ def test_n_pass_and_the_next_trips(last, first, cause, limit, observed, unit):
         assert isinstance(verdict, Trip)
         seen = verdict.evidence
         assert (verdict.cause, seen.limit, seen.observed, seen.unit) == (cause, limit, observed, unit)
-        assert f"{observed:,} would pass the cap of {limit:,}" in verdict.message
+        assert f"at most {limit:,} {unit}, and this would be {observed:,}" in verdict.message
 
 
 def test_a_call_that_changes_the_world_has_its_way_back_journaled_before_it():

@@ -89,7 +89,7 @@ def test_a_call_that_hangs_is_let_go_of_after_half_an_hour_and_the_agent_answers
     assert tripped.at - issued.at == 1_800 * US
     assert world.reactions == ["terminate"]
     assert [command.command_id for command in world.aborted] == ["fan_out.0.e0.r0.t2"]
-    assert (world.end.state, world.end.truncated) == (RunState.COMPLETED, True)
+    assert (world.end.state, world.end.truncated) == (RunState.STOPPED, True)
 
 
 def _last_call(world):
@@ -134,7 +134,7 @@ def test_each_silent_branch_has_its_own_reaction():
         ("fan_out.0.e0.r0", "terminate"),
         ("fan_out.1.e0.r0", "terminate"),
     ]
-    assert world.end.state is RunState.COMPLETED
+    assert world.end.state is RunState.STOPPED
 
 
 def test_off_it_is_the_stages_deadline_that_ends_the_silence():

@@ -11,6 +11,7 @@ from fabric.core.flow import Stage
 from fabric.core.mechanisms import validation_gate as gate
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS
+from fabric.core.words import words
 from tests.fabric.core.fabrics import plan, proposal, spec, view
 
 CONFIG = gate.Config()
@@ -46,7 +47,7 @@ def test_the_first_failure_stops_and_what_was_checked_is_kept(stage):
     assert names(result) == [("schema", False)]
     assert result.cause is (Cause.PLAN_GATE if stage is Stage.PLAN else Cause.SCHEMA_INVALID)
     trip = gate.trip_of(result, stage)
-    assert trip.message.startswith(f"post-gate of {stage}, check schema: ")
+    assert trip.message.startswith(f"the output of stage {words(stage)} was refused by its check schema: ")
     assert trip.evidence.details["check"] == "schema"
 
 

@@ -242,7 +242,7 @@ def test_a_side_that_fails_is_the_fan_ins_row_where_all_are_needed(judge):
     assert world.end.state is RunState.FAILED
     partial = world.of(ev.ReactionDecided)[-1]
     assert (partial.failure_type, partial.cause.cause) == (FailureType.SCHEMA_GROUNDING, Cause.PARTIAL_FAN_IN)
-    assert "turn 2 (b): the key was refused" in world.end.reason
+    assert "b in turn 2: the key was refused" in world.end.reason
     assert len(world.of(ev.TurnOpened)) == 3, "no second round"
 
 
@@ -292,7 +292,7 @@ def test_a_critic_that_fails_is_missed_or_not_as_the_policy_says():
 def test_nobody_decides_in_the_judges_place(fan_in):
     world = ran(debate(judge="jo", rounds=1, fan_in=fan_in), {**TWO, "jo": GONE})
     assert world.end.state is RunState.FAILED
-    assert "turn 3 (jo)" in world.end.reason
+    assert "jo in turn 3" in world.end.reason
 
 
 def test_votes_that_came_count_where_the_policy_has_room():

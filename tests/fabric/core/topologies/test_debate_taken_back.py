@@ -91,6 +91,6 @@ def test_a_verdict_for_what_was_taken_back_decides_nothing(judge):
         assert "The proposal of b won with 1 of 1 votes" in world.outcome["text"], "one of the three is left"
         return
     asked = world.of(ev.EscalationOpened)[0]
-    assert "turn 4 (jo): it is for a, whose proposal failed after it" in asked.reason
+    assert "jo in turn 4: it is for a, whose proposal failed after it" in asked.reason
     world.decide("approve").go()
     assert world.outcome["text"].startswith("The verdict is for a."), "what it is for is there again"

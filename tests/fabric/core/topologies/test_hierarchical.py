@@ -190,7 +190,7 @@ def test_a_goal_is_its_own_teams_where_one_of_its_workers_is_the_goal():
     family = lived(research(**policy), {"counter": fails(Cause.BAD_REQUEST, "no")})
     [child] = family.children
     assert child.run.state is not RunState.COMPLETED
-    assert "goal gate: counter brought no result" in child.run.reason
+    assert "a goal was not reached: counter brought no result" in child.run.reason
     assert not any(
         "goal gate" in fact.cause.message and "given no part" in fact.cause.message
         for fact in family.root.of(ev.ReactionDecided)

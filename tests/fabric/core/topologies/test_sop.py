@@ -64,7 +64,7 @@ def test_an_item_that_fails_is_the_fan_ins_row_and_nothing_after_it_begins():
     assert len(world.of(ev.TurnOpened)) == 2
     partial = world.of(ev.ReactionDecided)[-1]
     assert (partial.failure_type, partial.cause.cause) == (FailureType.SCHEMA_GROUNDING, Cause.PARTIAL_FAN_IN)
-    assert "turn 2 (lawyer): the key was refused" in world.end.reason
+    assert "lawyer in turn 2: the key was refused" in world.end.reason
 
 
 def test_an_item_that_is_run_again_is_given_the_same():

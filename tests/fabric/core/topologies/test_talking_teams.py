@@ -213,7 +213,8 @@ def test_a_team_s_pace_is_its_own():
     family = led(team, script={**slow, "reader": SAYS["reader"].after(60)}, **LONG)
     last = of_team(family).of(ev.SpeakerChosen)[-1]
     assert (last.why, last.close_reason) == (Why.TTL, "ttl")
-    assert family.end.state is RunState.COMPLETED
+    assert family.end.state is RunState.STOPPED
+    assert "the end of its time" in family.end.reason
 
 
 def test_turns_of_a_team_that_take_long_are_told_there():
@@ -279,7 +280,7 @@ def test_a_plan_is_not_handed_out_where_a_team_could_not_let_in_all_who_take_par
     # Of seven, two are the plan's; three quarters of the other five are for two briefs, one each: the team needs two.
     stopped = led(team, limits={"sub_agents_spawned": 7})
     assert (stopped.end.state, stopped.requests) == (RunState.ABORTED, [])
-    assert "the team of desk starts 2 at the least" in stopped.end.reason
+    assert "the team of desk starts at least 2 agents" in stopped.end.reason
     assert led(team, limits={"sub_agents_spawned": 8}).end.state is RunState.COMPLETED
 
 
