@@ -32,6 +32,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     persona_checks,
     progress_checks,
     question_checks,
+    reason_checks,
     reference_checks,
     saga_checks,
     speaker_checks,

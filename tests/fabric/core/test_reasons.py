@@ -1,0 +1,103 @@
+"""docs/reasons.md is made of the tables of ``fabric/core/reasons.py`` and of runs that end so; what the tables refuse is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.reasons import NO_SENTENCES, WHAT_TO_DO, why_no_sentence
+from fabric.core.taxonomy import Cause
+from tests.fabric.core.fabrics import lone
+from tests.fabric.core.harness import World, ran
+from tests.fabric.core.scripts import HANGS, asks, call, fails, say, summary
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reasons.md"
+WRITE = "WRITE_DOCS"
+"""Set this variable when running this test to write the page anew."""
+HEAD = """# Reasons
+
+Why a run ended, was stopped or asks a person is one sentence: the agent and its call, how often against which limit, and the cause first. The causes
+below are the finest names that there are; each stands in the events, in the API and in `manage.py explain`. The examples are made by running the engine.
+Where there is none, the sentence is the endpoint's, the tool's or a person's own, behind who says it.
+
+This page is made from `fabric/core/reasons.py` by `tests/fabric/core/test_reasons.py`.
+
+| cause | example | what to do now |
+|---|---|---|
+"""
+
+
+def _loop(*answers: object) -> World:
+    return ran(lone(), {"worker": [*[asks(call(q="order 42"))] * 4, *answers]})
+
+
+SCENES: Mapping[Cause, Callable[[], World]] = {
+    Cause.LOOP_DETECTED: lambda: _loop(summary("What I have.")),
+    Cause.TURN_LIMIT: lambda: ran(lone(limits={"turns": 1}), {"worker": [asks(call(q="x")), summary()]}),
+    Cause.CORRECTIONS_SPENT: lambda: ran(lone(), {"worker": say("")}),
+    Cause.PARTIAL_FAN_IN: lambda: ran(lone(workers=3), {"worker": [summary(), fails(Cause.AUTH, "the key was refused"), summary()]}),
+    Cause.STAGE_DEADLINE: lambda: ran(lone(deadlines=SHORT), {"worker": HANGS}),
+    Cause.SUB_AGENT_CAP: lambda: ran(lone(workers=3, limits={"sub_agents_alive": 2})),
+}
+"""A run for each cause whose sentence is the engine's own."""
+
+
+SHORT = {"interactive": {"call_s": 20, "stage_s": 20, "run_s": 30}}
+
+
+def example(cause: Cause) -> str:
+    """What a run says that meets the cause."""
+    return next(fact.cause.message for fact in SCENES[cause]().of(ev.ReactionDecided) if fact.cause.cause is cause)
+
+
+def written() -> str:
+    rows = [f"| `{cause}` | {example(cause) if cause in SCENES else ''} | {WHAT_TO_DO[cause]} |" for cause in Cause]
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def test_each_cause_says_what_to_do():
+    assert list(WHAT_TO_DO) == list(Cause)
+    for cause, advice in WHAT_TO_DO.items():
+        assert advice.endswith("."), cause
+        assert len(advice.split()) <= 24, cause
+
+
+@pytest.mark.parametrize("cause", SCENES)
+def test_the_examples_are_sentences(cause):
+    assert why_no_sentence(example(cause)) == ""
+    assert len(example(cause)) > 10
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        ("loop detector A: look with the same arguments for the third time", "the letter of a detector"),
+        ("deadlock monitor: planner passes worker the same brief", "the name of a mechanism in front"),
+        ("1 of 1 branches came back without a result", "a count of one"),
+        ("run budget: the next call may take $0.000000", "money of nothing"),
+        ("levels: 9 would pass the limit of 8", "a limit that is passed"),
+        ("safe_fallback", "a token for a sentence"),
+        ("child run 1dd8a4b5 ended as aborted: agents alive", "an end before its cause"),
+    ],
+)
+def test_what_nobody_understands_is_no_sentence(reason, why):
+    assert why_no_sentence(reason) == why
+
+
+def test_each_pattern_has_its_sentence():
+    assert len(NO_SENTENCES) == 7
+
+
+@pytest.mark.parametrize("reason", ["finished", "spent $0.27 of $0.05, 1 of 10", "the answer is empty"])
+def test_sentences_are_let_pass(reason):
+    assert why_no_sentence(reason) == ""
+
+
+def test_the_page_is_what_the_tables_say():
+    if os.environ.get(WRITE):
+        PAGE.write_text(written(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == written(), f"set {WRITE}=1 and run this test to write it anew"
