@@ -82,7 +82,7 @@ def test_who_always_says_something_new_is_stopped_at_the_sixth_hop(settings, cap
     seen = seen_of(row, settings, caplog)
     assert len(handed(seen)) == 5
     assert "hop_limit" in seen.said
-    assert "5 times in this run, which is the limit" in seen.said
+    assert "as often as they may in one run (limit 5)" in seen.said
 
 
 @pytest.mark.parametrize("tier", ["interactive", "batch"])

@@ -56,7 +56,7 @@ def test_every_unit_is_written(unit):
 
 
 def test_a_mix_fills_its_bar():
-    shares = outcome_mix({Tile.COMPLETED: 2, Tile.STOPPED: 1, Tile.QUEUED: 1, Tile.PAUSED: 2})
+    shares = outcome_mix({Tile.COMPLETED: 2, Tile.ENDED_BADLY: 1, Tile.QUEUED: 1, Tile.PAUSED: 2})
     assert [(share.word, share.count) for share in shares] == [
         ("completed", 2),
         ("failed or aborted", 1),

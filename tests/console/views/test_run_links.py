@@ -228,7 +228,7 @@ def test_another_run_is_started_like_this_one_from_each_of_its_views(browser, ac
 @pytest.mark.parametrize("view", ["timeline", "events", "cost"])
 def test_why_it_ended_stands_in_the_header_of_every_view(browser, looping, view):
     head = page(browser, f"/runs/{looping.id}?view={view}").partition('id="panel-ask"')[0]
-    assert re.search(r'<p class="waits" data-tone="danger">.*?: <b>loop detector', head)
+    assert re.search(r'<p class="waits" data-tone="danger">.*?: <b>agent [a-z]+ asked for', head)
 
 
 def test_a_deadline_that_was_kept_and_one_that_had_passed(browser, told):

@@ -88,7 +88,7 @@ def test_replans_and_truncation_are_badges(browser, journaled):
     teller.tell(ev.ToolsStripped(step_id="plan.0.e2.r0", reason="loop"))
     page = shown(browser, journaled(teller))
     assert "After 2 replans" in page
-    assert "Truncated" in page
+    assert "Agent stopped early" in page
 
 
 def test_cost_rate_and_the_way_to_the_ceiling(browser, journaled):

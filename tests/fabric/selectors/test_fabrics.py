@@ -104,7 +104,7 @@ def test_activity_by_fabric(actor, small, doubtful):
     ids = {view.name: view.id for view in fabrics_list(actor)}
     found = fabric_activities(actor, NOW)
     assert (found.of(ids[small]).runs, found.of(ids[doubtful]).runs, found.cut) == (4, 0, False)
-    assert found.of(ids[small]).mix == {Tile.COMPLETED: 1, Tile.RECOVERED: 1, Tile.STOPPED: 1, Tile.RUNNING: 1}
+    assert found.of(ids[small]).mix == {Tile.COMPLETED: 1, Tile.RECOVERED: 1, Tile.ENDED_BADLY: 1, Tile.RUNNING: 1}
     newest = [found.of(ids[name]).last for name in (small, doubtful)]
     assert [run.id for run in newest if run] == [last.id, old.id]
 

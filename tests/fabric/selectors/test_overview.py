@@ -42,12 +42,13 @@ def test_runs_are_counted_by_state(actor, small):
         "quarantined": 1,
         "completed": 1,
         "recovered": 1,
-        "stopped": 2,
+        "stopped": 0,
+        "failed": 2,
         "cancelled": 1,
     }
     assert (found.live, found.ended, found.cut) == (9, 5, False)
     assert found.tiles[Tile.RUNNING].oldest_at == NOW - HOUR // 2
-    assert found.tiles[Tile.STOPPED].spark == (1, *[0] * 10, 1)
+    assert found.tiles[Tile.ENDED_BADLY].spark == (1, *[0] * 10, 1)
 
 
 def test_counts_stop_and_say_so(actor, small, monkeypatch):

@@ -24,13 +24,13 @@ FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 CELLS = [(failure, tier) for failure in FailureType for tier in Tier]
 
 CHAINS = """
-infinite_tool_loop    | inject > terminate > completed | inject > replan > abort > aborted | escalate > aborted
+infinite_tool_loop    | inject > terminate > stopped | inject > replan > abort > aborted | escalate > aborted
 sub_agent_deadlock    | abort > aborted | skips handover > abort > aborted | escalate > aborted
 cost_overrun          | abort > aborted | skips cheaper_model > abort > aborted | escalate > aborted
 provider_failure      | retry > retry > skips fallback_model > surface > failed | retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted | retry > retry > escalate > aborted
 schema_grounding_fail | retry > surface > failed | replan > replan > abort > aborted | escalate > aborted
 plan_malformed        | abort > aborted | replan > replan > abort > aborted | abort > ticket > aborted
-semantic_no_progress  | terminate > completed | replan > escalate > aborted | escalate > aborted
+semantic_no_progress  | terminate > stopped | replan > escalate > aborted | escalate > aborted
 unsafe_output         | safe_fallback > failed | halt > aborted | escalate > aborted
 """
 """What the default table comes to in a fabric without fallbacks, cheaper models, breakers, a lead, or a static answer, by hand."""

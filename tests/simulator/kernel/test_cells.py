@@ -20,6 +20,7 @@ from tests.simulator.kernel.worlds import ROLES, cooperative, supervisor, world
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 COMPLETED, FAILED, ABORTED = RunState.COMPLETED, RunState.FAILED, RunState.ABORTED
+STOPPED = RunState.STOPPED
 ANSWER = "This cannot be answered here."
 LEAD = {"name": "lead", "instructions": "You are lead.", "model": "model"}
 Ask = Callable[[ModelRequest], Reply]
@@ -152,17 +153,17 @@ def test_a_deadlock_in_high_stakes_that_a_person_lets_plan_again_is_asked_about_
 def test_no_progress_in_interactive_terminates():
     made = lived(fabric(), FAST, fruitless)
     state, reason, recovered = told(made)
-    assert (state, recovered, met(made)) == (COMPLETED, True, {"terminate"})
-    assert (
-        reason
-        == 'agent worker asked for look({"q":"x"}) 3 times within 5 calls, and each result was the same (limit 3); worker then answered with the 2 results that it had'
+    assert (state, recovered, met(made)) == (STOPPED, False, {"terminate"})
+    assert reason == (
+        "agent one called lookup in 6 turns in a row, and each came to the same result (limit 6); "
+        "one then answered with the 6 results that it had"
     )
 
 
 def test_no_progress_in_batch_replans_once_and_escalates():
     made = lived(fabric(), BATCH, fruitless)
     assert (told(made)[0], met(made)) == (ABORTED, {"replan", "escalate"})
-    assert "no progress" in told(made)[1]
+    assert "each came to the same result" in told(made)[1]
 
 
 def test_no_progress_in_high_stakes_escalates():
@@ -195,7 +196,7 @@ def test_a_stage_that_is_entered_too_often(tier, state, reactions):
     plain["decision_table"] = {FailureType.SCHEMA_GROUNDING: {tier: rungs}}
     made = lived(FabricSpec.model_validate(plain), tier, ungrounded)
     assert (told(made)[0], met(made)) == (state, reactions)
-    assert "visits: " in told(made)[1]
+    assert "as often as it may be" in told(made)[1]
 
 
 # -- unsafe output -----------------------------------------------------------------------------------------------------
@@ -214,4 +215,4 @@ def test_an_unsafe_output(tier, answer, state, reactions):
     made = lived(fabric(**({"safe_fallback": answer} if answer else {})), tier, unsafe)
     assert (told(made)[0], met(made)) == (state, reactions)
     if state is COMPLETED:
-        assert told(made)[1:] == ("safe_fallback", True)
+        assert told(made)[1:] == ("the fabric's static answer was given, because withheld", True)
