@@ -59,8 +59,10 @@ class Asked(Exchange):
     """Ids of the server's own requests that came with this call's answer."""
     wanted: tuple[str, Mapping[str, JSON]] | None = None
     """Message and form of the first question without an answer."""
-    crowded: bool = False
-    """True: it asked while others did, and no question named its call; it goes out once more alone."""
+    changes: bool = True
+    """False: the call only reads."""
+    unclear: bool = False
+    """True: while it was out among others, its server asked a person and named no call."""
     next_get: float = 0.0
     """Before then, by the loop's clock, no other GET goes out for it."""
 

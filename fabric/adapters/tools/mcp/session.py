@@ -248,13 +248,12 @@ class McpSession:
         try:
             async with asyncio.timeout_at(until) as limit:
                 await self._fits(client, tool, request)
-                sending = SENDING.get()
-                if sending is not None and not sending.allowed():
-                    raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
-                sent = True
-                repeatable = Effect(request.tool.effect) in (Effect.READ_ONLY, Effect.IDEMPOTENT)
-                send = partial(self._send, client, tool, request)
-                answer = await self._questions.settled(asked, send, repeatable=repeatable)
+                async with self._questions.turn(asked):
+                    sending = SENDING.get()
+                    if sending is not None and not sending.allowed():
+                        raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
+                    sent = True
+                    answer = await self._questions.answered(asked, partial(self._send, client, tool, request))
             return self._read(answer)
         except InputAsked:
             raise
@@ -268,10 +267,13 @@ class McpSession:
                 self.retire()
             if (refused := refused_by(asked, name)) is not None:
                 raise refused from None
-            outcome = Outcome.UNKNOWN if sent else Outcome.REJECTED
             noise = self._process.noise if self._process is not None else ""
+            if not sent:
+                why = f"another call, or its list of tools, took all of the {timeout_s:.1f} seconds{noise}"
+                sentence = f"MCP server {name!r} was not called: {why}"
+                raise CallBroken(Cause.TIMEOUT, sentence, outcome=Outcome.REJECTED) from None
             sentence = f"MCP server {name!r} did not answer within {timeout_s:.1f} seconds{noise}"
-            raise CallBroken(Cause.TIMEOUT, sentence, outcome=outcome) from None
+            raise CallBroken(Cause.TIMEOUT, sentence) from None
         except MCPError as error:
             failure = self._failure(error, asked, sent=sent)
             raise self._questions.asks(asked, str(failure)) or failure from None
@@ -351,4 +353,5 @@ class McpSession:
 
 def _asked(request: ToolRequest, until: float) -> Asked:
     own = {"Idempotency-Key": request.idempotency_key, CALL_HEADER: call_name(request)}
-    return Asked(own=own, until=until, answers=request.answers)
+    changes = Effect(request.tool.effect) is not Effect.READ_ONLY
+    return Asked(own=own, until=until, answers=request.answers, changes=changes)
