@@ -172,8 +172,9 @@ class McpSession:
         except TimeoutError:
             if not limit.expired():
                 raise
-            noise = self._process.noise + self._process.last_words if self._process is not None else ""
-            sentence = f"it did not answer the first greeting within {self.server.connect_s:g} seconds{noise}"
+            process = self._process
+            so_far = f": {self._greeting.so_far}" if process is None else process.noise + process.last_words
+            sentence = f"it did not answer the first greeting within {self.server.connect_s:g} seconds{so_far}"
             raise NotStarted(Cause.TIMEOUT, sentence) from None
         try:
             async with asyncio.timeout(self.server.connect_s):
@@ -267,13 +268,13 @@ class McpSession:
                 self.retire()
             if (refused := refused_by(asked, name)) is not None:
                 raise refused from None
-            noise = self._process.noise if self._process is not None else ""
+            so_far = self._process.noise if self._process is not None else f": {asked.so_far}" if sent else ""
+            sentence = f"MCP server {name!r} did not answer within {timeout_s:.1f} seconds{so_far}"
             if not sent:
-                why = f"another call, or its list of tools, took all of the {timeout_s:.1f} seconds{noise}"
+                why = f"another call, or its list of tools, took all of the {timeout_s:.1f} seconds{so_far}"
                 sentence = f"MCP server {name!r} was not called: {why}"
-                raise CallBroken(Cause.TIMEOUT, sentence, outcome=Outcome.REJECTED) from None
-            sentence = f"MCP server {name!r} did not answer within {timeout_s:.1f} seconds{noise}"
-            raise CallBroken(Cause.TIMEOUT, sentence) from None
+            outcome = Outcome.UNKNOWN if sent else Outcome.REJECTED
+            raise CallBroken(Cause.TIMEOUT, sentence, outcome=outcome) from None
         except MCPError as error:
             failure = self._failure(error, asked, sent=sent)
             raise self._questions.asks(asked, str(failure)) or failure from None
