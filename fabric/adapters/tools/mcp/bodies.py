@@ -184,6 +184,8 @@ def refused_by(asked: Asked, server: str) -> CallBroken | ToolError | None:
     """Returns the failure of a refusal whose status came before the time was over. None: no refusal had come."""
     if asked.status is None or asked.status < 400:
         return None
+    if isinstance(asked.failure, SessionGone):
+        return asked.failure.of(server)
     said = f"MCP server {server!r} answered HTTP {asked.status}"
     return asked.failure or ToolError(said, outcome=outcome_of(asked.status))
 

@@ -334,9 +334,7 @@ class McpSession:
         name = self.server.name
         unsure = Outcome.UNKNOWN if sent else Outcome.REJECTED
         if isinstance(asked.failure, SessionGone):
-            words = f"; it says: {asked.failure}" if str(asked.failure) else ""
-            sentence = f"MCP server {name!r} does not know this session any more{words}"
-            return SessionGone(sentence, asked.failure.status or 404)
+            return asked.failure.of(name)
         if asked.failure is not None:
             told = f"MCP server {name!r}: {asked.failure}"
             if isinstance(asked.failure, ToolError):
