@@ -160,6 +160,7 @@ class HttpModel(ABC):
                 return answer
             if not exchange.body.strip():
                 raise BrokenOff("the stream ended before its answer began")
+            exchange.complete = True
             raw = reply.fitted(bytes(exchange.body))
         else:
             raw = await reply.body()

@@ -75,8 +75,10 @@ async def read_stream(
     except BaseException:
         exchange.said = _said(protocol, assembly)
         raise
+    if not came:
+        return None
     exchange.complete = True
-    return protocol.read(assembly.body()) if came else None
+    return protocol.read(assembly.body())
 
 
 async def _take_all(

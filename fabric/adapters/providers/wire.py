@@ -5,9 +5,9 @@ Each ask makes one request, to the endpoint's own origin, with no credential but
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -15,6 +15,8 @@ import httpx2
 
 from fabric.adapters.providers.errors import Malformed, error_of
 from fabric.adapters.providers.refusals.causes import succeeded
+from fabric.adapters.tools.answers.decoding import text_of
+from fabric.adapters.tools.answers.headers import charset as charset_of
 from fabric.adapters.tools.answers.unpacking import GZIP_MARK, NotUnpacked, Unpacker
 from fabric.adapters.tools.outbound import CALL_HEADER, Exchange, Gate, Refused, TooLarge, VettedTransport, authority
 from fabric.core.text import DEPTH_MAX, clean_text, nesting
@@ -36,8 +38,6 @@ Read = Callable[[httpx2.Response, Exchange], Awaitable[bytes]]
 
 KEY: ContextVar[str] = ContextVar("KEY", default="")
 """The key that the ask of this task goes out with; empty: none. No client keeps one, so that a key that was replaced or deleted is gone."""
-_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-"""Byte order marks, and the encoding that each stands for."""
 
 
 class BrokenOff(httpx2.TransportError):
@@ -81,7 +81,7 @@ class Reply:
 
     def fitted(self, raw: bytes) -> bytes:
         """A body in UTF-8, without the key that was sent."""
-        return _fit(_decoded(raw, self._response.charset_encoding or ""))
+        return _fit(_decoded(raw, charset_of(self._response.headers)))
 
     async def events(self, body: bytes | None = None) -> AsyncGenerator[dict[str, JSON] | str]:
         """The events of a stream, or of a body that came as one: their JSON objects, or the text of those that are none.
@@ -121,7 +121,7 @@ class Reply:
             *lines, last = bytes(rest[: len(rest) - kept]).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
             rest = bytearray(last + b"\r" * kept)
             for line in lines:
-                yield line if begun else line.removeprefix(_MARKS[0][0])
+                yield line if begun else line.removeprefix(codecs.BOM_UTF8)
                 begun = True
         if rest.strip():
             yield bytes(rest)
@@ -272,23 +272,9 @@ def _grow(exchange: Exchange, chunk: bytes) -> None:
 
 
 def _decoded(body: bytes, charset: str) -> bytes:
-    """The body in UTF-8, without a byte order mark. ``charset``: as its content type names it; what is UTF-8 is not in another one."""
-    if body.startswith(GZIP_MARK):
-        body = _gunzipped(body)
-    for mark, encoding in _MARKS:
-        if body.startswith(mark):
-            return body[len(mark) :].decode(encoding, "replace").encode("utf-8", "replace")
-    try:
-        if b"\0" not in body[:4]:
-            body.decode()
-            return body
-        return body.decode(charset or "utf-8").encode("utf-8", "replace")
-    except UnicodeDecodeError:
-        with suppress(LookupError, UnicodeDecodeError):
-            return body.decode(charset or "utf-8").encode("utf-8", "replace")
-    except LookupError:
-        pass
-    return body
+    """The body in UTF-8, without a byte order mark, and unpacked. ``charset``: as its content type names it."""
+    body = _gunzipped(body) if body.startswith(GZIP_MARK) else body
+    return text_of(body, "application/json", charset).encode("utf-8", "replace")
 
 
 def _gunzipped(body: bytes) -> bytes:

@@ -216,7 +216,9 @@ def first_of(several: list[dict[str, JSON]]) -> dict[str, JSON]:
 
 def said_call(value: Mapping[str, JSON], call_id: JSON, own: JSON = None) -> SaidCall:
     """A call, whether its name and arguments stand in ``function``, in ``custom`` or in the call itself."""
-    inner = next((value[name] for name in ("function", "custom") if isinstance(value.get(name), dict)), {})
+    inner: Mapping[str, JSON] = next(
+        (value[name] for name in ("function", "custom") if isinstance(value.get(name), dict)), {}
+    )
     names = (inner.get("name"), value.get("name"), value.get("function"))
     given = [place[name] for place in (inner, value) for name in ARGUMENT_FIELDS if place.get(name) is not None]
     # An empty text is no arguments where there are some beside it.

@@ -14,7 +14,7 @@ from fabric.core.taxonomy import Cause
 from simulator.endpoint import Step
 from tests.fabric.adapters.providers.asking import TOOL
 from tests.fabric.adapters.providers.test_odd_answers import CALL, USAGE, A, gemini, message, response, said
-from tests.fabric.adapters.providers.test_streaming import asked, sends
+from tests.fabric.adapters.providers.test_streaming import asked, half, sends
 from tests.fabric.adapters.providers.wires import ANTHROPIC, GOOGLE, OPENAI, RESPONSES, STREAMED, Spoken, event
 
 JSON = Any
@@ -132,7 +132,7 @@ def test_an_end_that_every_chunk_names_is_none_until_the_stream_ends(spoken: Spo
     chunks = [chunk({"content": word}, "stop") if spoken is OPENAI else gemini({"text": word}) for word in words]
     slowly = Step(content_type=STREAM_TYPE, pieces=tuple(event(one) for one in chunks), every_s=0.1)
     assert asked(spoken, slowly)[0].text == "".join(words)
-    cut = Step(content_type=STREAM_TYPE, mode="drop", pieces=(*slowly.pieces[:4], *[b""] * 4))
+    cut = half([event(one) for one in chunks[:4]], "drop")
     result, _ = asked(spoken, cut)
     assert (result.cause, result.partial) == (Cause.DROPPED_STREAM, True)
 

@@ -54,10 +54,18 @@ def of(**given):
         ("", None),
         ("1.5", 1.5),
         ("3", 3.0),
+        ("30s", 30.0),
+        ("9999-12-31T23:59:59Z", RETRY_AFTER_MAX_S),
+        ("9999-99-31T23:59:59Z", None),
     ],
 )
 def test_a_wait_is_a_time_or_nothing(given, seconds):
     assert retry_after_s(httpx2.Headers([(b"retry-after", given.encode())]), NOW) == seconds
+
+
+def test_the_longest_of_several_waits_holds():
+    given = [(b"retry-after", one) for one in (b"5", b"soon", b"9")]
+    assert retry_after_s(httpx2.Headers(given), NOW) == 9.0
 
 
 def test_a_date_of_the_server_s_that_is_none_is_not_counted_from():
