@@ -62,8 +62,9 @@ class _Gzip:
             return
         while packed:
             if self._engine.eof:
-                if not packed.startswith(GZIP_MARK):
-                    return  # Behind the last member there may be padding. (gzip, "trailing garbage ignored")
+                packed = packed.lstrip(b"\0")  # Padding, which gzip passes over too.
+                if not packed:
+                    return
                 self._engine = zlib.decompressobj(zlib.MAX_WBITS | 16)
             yield from _inflated(self._engine, packed)
             packed = self._engine.unused_data
