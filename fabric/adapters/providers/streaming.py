@@ -151,7 +151,7 @@ def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, repor
     said = protocol.read(assembly.body()).calls
     calls = [settle_call(request, one, protocol.key)[0] for one in said]
     for count in range(reported + 1, whole + 1):
-        if said[count - 1].arguments in (None, "") and not assembly.whole_at_once:
+        if said[count - 1].arguments in (None, "", {}) and not assembly.whole_at_once:
             return count - 1  # Some servers begin every call before the arguments of the first.
         if calls[count - 1].args is not None:
             request.streamed(
