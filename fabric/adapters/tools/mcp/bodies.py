@@ -124,6 +124,32 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
+class _Ended(httpx2.AsyncByteStream):
+    """A body of events whose last one ends too, where a server forgets its blank line; one message that is announced as events is an event."""
+
+    def __init__(self, body: _Bounded) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        whole, plain, last = bytearray(), False, b""
+        async for chunk in self._body:
+            plain = plain or (not last and chunk.lstrip().startswith((b"{", b"[")))
+            last = chunk[-1:]
+            if not plain:
+                yield chunk
+                continue
+            whole += chunk
+            if len(whole) > MESSAGE_BYTES_MAX:
+                raise _Cut(ToolError(LARGER, outcome=Outcome.UNKNOWN, code=TOO_LARGE))
+        if plain:
+            yield b"data: " + b" ".join(whole.splitlines()) + b"\n\n"
+        elif last == b"\n":
+            yield b"\n"
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
 async def read_answer(
     request: httpx2.Request, response: httpx2.Response, asked: Asked, where: str, ends: float
 ) -> httpx2.Response | None:
@@ -136,7 +162,7 @@ async def read_answer(
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/event-stream":
         most = None if math.isinf(asked.until) else MESSAGE_BYTES_MAX
-        body = _Events(request, _Bounded(response, asked, where, ends, most), asked, where)
+        body = _Events(request, _Ended(_Bounded(response, asked, where, ends, most)), asked, where)
         return httpx2.Response(status, headers=_kept_headers(response), stream=body, request=request)
     try:
         raw = await _read(_Bounded(response, asked, where, ends, MESSAGE_BYTES_MAX))
@@ -261,7 +287,7 @@ def _other(strange: list[JSON], listed: list[dict[str, JSON]], where: str) -> Ca
 class _Events(httpx2.AsyncByteStream):
     """Events as the SDK may read them: whole ones, with the server's own messages, and the answer to the request alone."""
 
-    def __init__(self, request: httpx2.Request, body: _Bounded, asked: Asked, where: str) -> None:
+    def __init__(self, request: httpx2.Request, body: _Ended, asked: Asked, where: str) -> None:
         headers = {"content-type": "text/event-stream"}
         self._source = EventSource(
             httpx2.Response(200, headers=headers, stream=body, request=request),
@@ -292,9 +318,11 @@ class _Events(httpx2.AsyncByteStream):
         return not (isinstance(failure, CallBroken) and failure.cause is Cause.DROPPED_STREAM)
 
     def _passed_on(self, event: ServerSentEvent) -> list[bytes]:
-        if event.event != "message" or not event.data:
+        listed = objects_in(event.data.encode("utf-8", "surrogatepass")) if event.data else None
+        # Some servers name the event otherwise; an answer says itself what it is.
+        named = event.event == "message" or any(is_answer(one) for one in listed or ())
+        if not named or not event.data:
             return [b""] if event.id else []
-        listed = objects_in(event.data.encode("utf-8", "surrogatepass"))
         if listed is None:
             said = excerpt(event.data, 100)
             self._asked.failure = CallBroken(
