@@ -13,6 +13,8 @@ from fabric.core.token_parts import NO_PARTS, TokenParts
 
 TOKENS_MAX = 1_000_000_000
 """More tokens than any context has room for; a count above it is not believed."""
+COUNT_DIGITS = 19
+"""Digits of a count in text that are read; a longer one is absurd by its first ones."""
 BYTES_PER_TOKEN = 4
 """The average of plain text, about."""
 FAR_TOO_FEW = 10
@@ -54,7 +56,9 @@ class Metered:
 
 
 def whole(given: Any) -> int | None:
-    """A count in JSON as an integer; None for everything that is no whole number."""
+    """A count in JSON as an integer, also where it is written as text; None for everything that is no whole number."""
+    if isinstance(given, str) and given.strip().isascii() and given.strip().isdecimal():
+        return int(given.strip()[:COUNT_DIGITS])
     if isinstance(given, bool) or not isinstance(given, int | float):
         return None
     if isinstance(given, float):
@@ -85,6 +89,7 @@ def metered(*, reported: Reported, prompt_bytes: int, answer_bytes: int, max_out
     charged_in = _charged(tokens_in, reported.input, "input", prompt_bytes, worst_input_tokens(prompt_bytes), problems)
     at_most = max(min(answer_bytes, max_output_tokens), _floor(answer_bytes))
     charged_out = _charged(tokens_out, reported.output, "output", answer_bytes, at_most, problems)
+    charged_in = _up_to_total(reported, charged_in, charged_out, problems)
     # Tokens from a cache are cheaper, so they count only inside an input that is believed.
     discount = cached if charged_in == tokens_in else 0
     charged_in, charged_out = max(charged_in, written), max(charged_out, reasoning)
@@ -131,6 +136,17 @@ def _beyond(reported: Reported, counted: int, reasoning: int) -> tuple[int, int]
     more = max(0, _part(reported.total) - counted)
     thought = min(more, reasoning)
     return more - thought, thought
+
+
+def _up_to_total(reported: Reported, charged_in: int, charged_out: int, problems: list[str]) -> int:
+    """Returns the input to charge, where only the total says how much both sides took."""
+    if reported.input and reported.output:
+        return charged_in
+    more = _part(reported.total) - charged_in - charged_out
+    if more <= 0:
+        return charged_in
+    problems.append(f"the endpoint's total is {more:,} tokens above that, which are charged as input tokens")
+    return charged_in + more
 
 
 def _charged(tokens: int | None, said: int | None, side: str, size: int, worst: int, problems: list[str]) -> int:

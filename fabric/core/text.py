@@ -214,7 +214,7 @@ def _load(raw: str) -> tuple[dict[str, JSON] | None, str]:
 
 def _is_clean(raw: str) -> bool:
     """Whether JSON text can hold nothing that ``clean`` would change: no escapes by number, no lone surrogates. Numbers are seen to in reading."""
-    if "\\u" in raw:
+    if "\\u" in raw or "\x00" in raw:
         return False
     try:
         raw.encode()
@@ -223,10 +223,11 @@ def _is_clean(raw: str) -> bool:
     return True
 
 
-def _finite(digits: str) -> float | None:
-    """A float, or null for one that is too large to be one."""
+def _finite(digits: str) -> float:
     value = float(digits)
-    return value if math.isfinite(value) else None
+    if not math.isfinite(value):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return value
 
 
 def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
@@ -250,5 +251,9 @@ def _integer(digits: str) -> int | str:
 
 
 _strict = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_finite
+    object_pairs_hook=_unique,
+    parse_constant=_no_constant,
+    parse_int=_integer,
+    parse_float=_finite,
+    strict=False,  # Line breaks in a text, which JSON wants escaped, mean themselves.
 )

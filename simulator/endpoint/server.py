@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from simulator.endpoint.steps import Step
 from simulator.endpoint.streaming import asked_for, streamed
@@ -61,6 +61,8 @@ class ScriptedEndpoint:
         self, script: Script, *, port: int = 0, host: str = LOOPBACK, ledger: Path | None = None, keep: bool = True
     ) -> None:
         self.received: list[Received] = []
+        self.left: list[Received] = []
+        """Those whose client closed the connection before its answer was whole."""
         self._keep, self._number = keep, 0
         self._script, self._host, self._port, self._ledger = script, host, port, ledger
         self._counts: Counter[str] = Counter()
@@ -103,6 +105,12 @@ class ScriptedEndpoint:
                 raise TimeoutError(f"{len(self.received)} of {count} requests came within {timeout_s} s")
             return list(self.received)
 
+    def wait_left(self, count: int, timeout_s: float = 10.0) -> None:
+        """Waits until the clients of that many requests have closed their connections in mid-answer. TimeoutError when they do not."""
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: len(self.left) >= count, timeout_s):
+                raise TimeoutError(f"{len(self.left)} of {count} clients left within {timeout_s} s")
+
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             try:
@@ -129,7 +137,11 @@ class ScriptedEndpoint:
                 step = self._step(received)
                 if asked_for(received.path, received.body):
                     step = streamed(step, received.body)
-                if not await _send(step, reader, writer):
+                try:
+                    if not await _send(step, reader, writer):
+                        break
+                except ConnectionError:
+                    self._note_left(received)
                     break
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass  # The client went away, or does not speak HTTP.
@@ -139,6 +151,12 @@ class ScriptedEndpoint:
         finally:
             self._tasks.discard(task)
             writer.close()
+
+    def _note_left(self, received: Received) -> None:
+        with self._arrived:
+            if self._keep:
+                self.left.append(received)
+            self._arrived.notify_all()
 
     def _record(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Received:
         agent = headers.get("x-fabric-agent", "")
@@ -205,14 +223,13 @@ async def _read(reader: asyncio.StreamReader) -> tuple[str, str, dict[str, str],
 
 
 async def _send(step: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """Does what the step says; False when the connection is to be closed."""
+    """Does what the step says; False when the connection is to be closed. Raises ConnectionError where the client closes it before."""
     if step.delay_s:
         await asyncio.sleep(step.delay_s)
     if step.mode == "hang_up":
         return False
     if step.mode == "hang":
-        await reader.read()
-        return False
+        await _until_it_leaves(reader)
     head = _head(step)
     if step.mode == "trickle":
         await _trickle(step, head, writer)
@@ -223,8 +240,13 @@ async def _send(step: Step, reader: asyncio.StreamReader, writer: asyncio.Stream
         writer.write(_joined([*head, f"Content-Length: {len(step.body)}"]) + body)
         await writer.drain()
     if step.mode == "stall":
-        await reader.read()
+        await _until_it_leaves(reader)
     return step.mode == "send"
+
+
+async def _until_it_leaves(reader: asyncio.StreamReader) -> NoReturn:
+    await reader.read()
+    raise ConnectionResetError("the client closed the connection")
 
 
 def _head(step: Step) -> list[str]:

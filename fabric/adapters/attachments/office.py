@@ -51,6 +51,10 @@ OLE: tuple[tuple[str, str, str], ...] = (
 )
 """Streams of a compound file (MS-CFB), and what a file with such a stream is."""
 
+STRICT = b"http://purl.oclc.org/ooxml/"
+"""How the names of Strict Open XML begin, which Office writes when it is asked to, and no reader here knows (ISO/IEC 29500-1)."""
+STRICT_PARTS = ("word/document.xml", "xl/workbook.xml")
+
 _ROOT = re.compile(rb"<[A-Za-z_]")
 
 
@@ -85,6 +89,8 @@ def _kind(archive: ZipFile) -> str:
         raise Unreadable(f"unpacks to more than is read of an Office file; {SHORTER}", too_large=True)
     for part in xml:
         _no_definitions(archive, part)
+    if any(STRICT in _beginning(archive, name, HEAD_BYTES) for name in STRICT_PARTS):
+        raise Unreadable("is saved as Strict Open XML; save it as an ordinary DOCX or XLSX and attach that")
     return kind
 
 

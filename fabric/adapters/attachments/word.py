@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 from zipfile import BadZipFile
@@ -18,6 +19,7 @@ from fabric.adapters.attachments.refusal import Reading, Unreadable, Written
 from fabric.core.places import with_no_marks
 
 KIND = "Word document"
+HIDDEN = "hidden text read too"
 NOTES = (
     (RELATIONSHIP_TYPE.FOOTNOTES, "Footnotes", "w:footnote"),
     (RELATIONSHIP_TYPE.ENDNOTES, "Endnotes", "w:endnote"),
@@ -55,7 +57,16 @@ def read_word(data: bytes) -> Reading:
         raise Unreadable(f"is a Word document that is damaged and cannot be read; {advice}") from None
     if not (body + notes).replace(_BREAK, "").strip():
         raise Unreadable("is a Word document without text; attach a file with text in it")
-    return _paged(with_no_marks(body), with_no_marks(notes))
+    found = _paged(with_no_marks(body), with_no_marks(notes))
+    return replace(found, notes=(*found.notes, HIDDEN)) if _hides_text(document.element.body) else found
+
+
+def _hides_text(body: Any) -> bool:
+    """Returns True where a run of text is marked so that Word does not show it."""
+    off = ("0", "false", "off")
+    return any(
+        one.get(qn("w:val")) not in off for one in body.iter(qn("w:vanish")) if one.getparent().tag == qn("w:rPr")
+    )
 
 
 def _paged(body: str, notes: str) -> Reading:

@@ -14,22 +14,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fabric.adapters.providers.errors import Asked, Names, came_in_part, classify, failed
+from fabric.adapters.providers.errors import Asked, Names, broken_off, came_in_part, classify, failed
 from fabric.adapters.providers.fitting import fit
 from fabric.adapters.providers.keys import KeyRing, KeysUnreadable, StoredKey, origin_text
 from fabric.adapters.providers.prices import PRICED_AS
 from fabric.adapters.providers.protocols.contract import Answer, Protocol
+from fabric.adapters.providers.refusals.causes import succeeded
 from fabric.adapters.providers.settling import meter, settle
 from fabric.adapters.providers.signing import NotSignedIn, SignedIn, SignIn
-from fabric.adapters.providers.streaming import OPTION, read_stream, wants_stream
+from fabric.adapters.providers.streaming import OPTION, read_body, read_stream, wants_stream
 from fabric.adapters.providers.wire import (
     KEY,
+    BrokenOff,
     ModelTransport,
+    Reply,
     Unanswered,
     encoded,
     headers_of,
     host_of,
-    no_answer,
+    in_envelope,
+    is_events,
     origin,
     parsed,
     shown,
@@ -102,6 +106,8 @@ class HttpModel(ABC):
         try:
             async with asyncio.timeout((request.deadline_at - self._now()) / 1e6) as limit:
                 answer = await self._answer(request, url, asked, signed, exchange, limit)
+            if answer.finish == "broken":
+                return _counted(request, answer, broken_off(exchange, asked))
             return settle(request, answer, protocol=self._protocol(request.model).key, mended=exchange.mended)
         except TimeoutError as error:
             # A refusal is one by its status, also where its body does not end.
@@ -140,38 +146,43 @@ class HttpModel(ABC):
         headers = {**headers_of(request), **protocol.headers, **proof}
         reply = await self._transport(url).send(address, headers, content, exchange)
         try:
-            if reply.streams:
-                return await read_stream(request, protocol, reply, exchange, limit.when())
-            raw = await reply.body()
+            return await self._read(request, protocol, reply, exchange, limit.when())
         finally:
             await reply.aclose()
-        if exchange.status != 200:
-            raise Unanswered
-        value = parsed(raw.decode(), protocol.url_hint)
-        if not protocol.is_answer(value):
-            raise no_answer(value, raw, protocol.wanted)
-        return protocol.read(value)
+
+    async def _read(
+        self, request: ModelRequest, protocol: Protocol, reply: Reply, exchange: Exchange, deadline: float | None
+    ) -> Answer:
+        """The answer of a reply. The body says whether it is a stream or comes at once, also where its content type says otherwise."""
+        if reply.streams:
+            answer = await read_stream(request, protocol, reply.events(), exchange, deadline)
+            if answer is not None:
+                return answer
+            if not exchange.body.strip():
+                raise BrokenOff("the stream ended before its answer began")
+            exchange.complete = True
+            raw = reply.fitted(bytes(exchange.body))
+        else:
+            raw = await reply.body()
+            if not succeeded(exchange.status):
+                raise Unanswered
+            if is_events(raw):
+                answer = await read_stream(request, protocol, reply.events(raw), exchange, deadline)
+                if answer is not None:
+                    return answer
+        return read_body(protocol, raw)
 
     def _unread(self, request: ModelRequest, found: CallFailed, exchange: Exchange) -> CallFailed:
         """A failure with the tokens that its answer says it took, where that can be read although the answer cannot be used."""
-        if not found.billed or exchange.status != 200 or not exchange.complete:
+        if not found.billed or not succeeded(exchange.status) or not exchange.complete:
             return found
         try:
             protocol = self._protocol(request.model)
-            value = parsed(bytes(exchange.body).decode("utf-8", "replace"), "")
+            value = in_envelope(parsed(bytes(exchange.body).decode("utf-8", "replace"), ""), protocol.wanted)
             answer = protocol.read({**value, protocol.wanted: value.get(protocol.wanted) or []})
-            charged = meter(request, answer)
+            return _counted(request, answer, found)
         except Exception:  # noqa: BLE001 - An unreadable answer says nothing, and the failure stands.
             return found
-        if answer.usage.output is None and answer.usage.input is None:
-            return found
-        return replace(
-            found,
-            input_tokens=charged.input_tokens,
-            output_tokens=charged.output_tokens,
-            parts=charged.parts,
-            usage_problem=charged.problem,
-        )
 
     # -- each provider's own way --
 
@@ -297,6 +308,20 @@ class HttpModel(ABC):
         if found is None:
             found = self._transports[url] = ModelTransport(url, None if self._own(url) else self._gate)
         return found
+
+
+def _counted(request: ModelRequest, answer: Answer, found: CallFailed) -> CallFailed:
+    """A failure with the tokens that its answer says it took; as it is where that says nothing."""
+    if answer.usage.output is None and answer.usage.input is None:
+        return found
+    charged = meter(request, answer)
+    return replace(
+        found,
+        input_tokens=charged.input_tokens,
+        output_tokens=charged.output_tokens,
+        parts=charged.parts,
+        usage_problem=charged.problem,
+    )
 
 
 def _late(asked: Asked, exchange: Exchange, elapsed_s: float) -> CallFailed:

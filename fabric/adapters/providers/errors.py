@@ -22,6 +22,7 @@ from fabric.adapters.providers.refusals.causes import (
     codes_of,
     status_in_200,
     status_of_code,
+    succeeded,
 )
 from fabric.adapters.providers.waiting import Back, back_of, wait_s
 from fabric.adapters.tools.outbound import Exchange, causes, transport_failure
@@ -151,10 +152,20 @@ def fit(text: str, key: str, limit: int) -> str:
     return clean_text(shown[:limit])[0]
 
 
+def broken_off(exchange: Exchange, asked: Asked) -> CallFailed:
+    """The failure of an answer that its endpoint says it broke off itself: nothing of it is used, and it may be billed."""
+    raw = exchange.body[: RAW_CHARS * 4].decode("utf-8", "replace")
+    message = f"{asked.where} broke off its answer and says so, so nothing of it is used"
+    lost = failed(asked, Cause.DROPPED_STREAM, message, raw=raw, status=exchange.status, billed=True)
+    return replace(lost, partial=True)
+
+
 def came_in_part(exchange: Exchange) -> bool:
     """Whether a part of the answer had come: of a stream what the model says, of what comes at once any of its bytes."""
     streams = exchange.headers.get("content-type", "").startswith("text/event-stream")
-    return exchange.output or (exchange.status == 200 and not streams and not exchange.complete and bool(exchange.body))
+    return exchange.output or (
+        succeeded(exchange.status) and not streams and not exchange.complete and bool(exchange.body)
+    )
 
 
 def classify(error: BaseException, exchange: Exchange, asked: Asked, now: float) -> CallFailed:
@@ -166,7 +177,7 @@ def classify(error: BaseException, exchange: Exchange, asked: Asked, now: float)
 
 def _classified(error: BaseException, exchange: Exchange, asked: Asked, now: float) -> CallFailed:
     raw = exchange.said or exchange.body[: RAW_CHARS * 4].decode("utf-8", "replace")
-    if exchange.status == 200 and not exchange.complete and not _is_transport(error):
+    if succeeded(exchange.status) and not exchange.complete and not _is_transport(error):
         # Its stream did not break: its events cannot be read.
         message = f"{asked.where} answered, but with events that are no {asked.noun}"
         return failed(asked, Cause.MALFORMED_ANSWER, message, raw=raw, status=exchange.status, billed=True)

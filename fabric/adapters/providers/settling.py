@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from fabric.adapters.providers.fitting import compact
@@ -15,6 +16,8 @@ from fabric.core.text import clean, clean_text, parse_json_object
 from fabric.runtime.call_ports import ModelRequest
 
 JSON = Any
+_decoder = json.JSONDecoder(strict=False)
+_two_objects = re.compile(r"\}\s*\{")
 RAW_ARGS_CHARS = 20_000
 NAME_CHARS = 200
 OWN_BYTES_MAX = 400_000
@@ -34,7 +37,7 @@ def settle(request: ModelRequest, answer: Answer, *, protocol: str, mended: bool
         calls=tuple(call for call, _ in calls),
         input_tokens=charged.input_tokens,
         output_tokens=charged.output_tokens,
-        finish=answer.finish,
+        finish="stop" if answer.finish == "broken" else answer.finish,
         model=_name(answer.model),
         sanitized=mended or dirty or own_dirty or any(changed for _, changed in calls),
         own=own,
@@ -49,7 +52,7 @@ def settle_call(request: ModelRequest, said: SaidCall, protocol: str) -> tuple[T
     args, _ = parse_json_object(text, strict=True) if text.strip() else ({}, "")
     tool = _name(said.tool)
     # Escaped characters show only once they are read: a NUL, a lone surrogate, a number beyond 64 bits.
-    changed = dirty or (args is not None and bool(text.strip()) and args != json.loads(text))
+    changed = dirty or (args is not None and bool(text.strip()) and args != _decoder.decode(text.strip()))
     if args:
         args = _without_nulls(request, tool, args)
     kept = text[:RAW_ARGS_CHARS] if args is None else ""
@@ -89,7 +92,22 @@ def _arguments_text(arguments: JSON) -> str:
         except ValueError:
             return arguments
         return inner if isinstance(inner, str) else arguments
-    return arguments
+    return _once(text) if _two_objects.search(text) else arguments
+
+
+def _once(text: str) -> str:
+    """One object where a server put an empty one before it, or sent it again; the text as it is for any other."""
+    found: list[str] = []
+    at = 0
+    try:
+        while at < len(text):
+            _, end = _decoder.raw_decode(text, at)
+            found.append(text[at:end])
+            at = end + len(text[end:]) - len(text[end:].lstrip())
+    except (ValueError, RecursionError):
+        return text
+    said = {one for one in found if one[1:-1].strip()}
+    return said.pop() if len(said) == 1 else text
 
 
 def _without_nulls(request: ModelRequest, tool: str, args: dict[str, JSON]) -> dict[str, JSON]:

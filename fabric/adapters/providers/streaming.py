@@ -10,9 +10,9 @@ import httpx2
 
 from fabric.adapters.providers.errors import Malformed
 from fabric.adapters.providers.fitting import compact
-from fabric.adapters.providers.protocols.contract import Answer, Assembly, Protocol
+from fabric.adapters.providers.protocols.contract import Answer, Assembly, Protocol, dicts
 from fabric.adapters.providers.settling import settle_call
-from fabric.adapters.providers.wire import DONE, BrokenOff, Reply
+from fabric.adapters.providers.wire import DONE, BrokenOff, in_envelope, no_answer, parsed, parsed_list
 from fabric.adapters.tools.outbound import Exchange
 from fabric.core.inputs import CallStreamed
 from fabric.runtime.call_ports import ModelRequest
@@ -35,20 +35,48 @@ def wants_stream(request: ModelRequest) -> bool:
     return offers and request.streamed is not None and request.model.options.get(OPTION) is True
 
 
+def read_body(protocol: Protocol, raw: bytes) -> Answer:
+    """The answer in a body that came at once. Raises Malformed for one that has none."""
+    text = raw.decode()
+    value = in_envelope(_chunks(protocol, text) or parsed(text, protocol.url_hint), protocol.wanted)
+    if not protocol.is_answer(value):
+        raise no_answer(value, raw, protocol.wanted)
+    return protocol.read(value)
+
+
+def _chunks(protocol: Protocol, text: str) -> dict[str, JSON] | None:
+    """The body that the chunks of a stream make, which Google sends as one list where a gateway takes ``alt=sse`` away; None: it is none."""
+    several = parsed_list(text) if protocol.listed else []
+    if len(several) < 2 or any(_failure(one) is not None for one in several):
+        return None
+    assembly = protocol.assembly()
+    for chunk in several:
+        assembly.take(chunk)
+    if not assembly.over:
+        raise BrokenOff("the list ended before its answer was over")
+    return assembly.body()
+
+
 async def read_stream(
-    request: ModelRequest, protocol: Protocol, reply: Reply, exchange: Exchange, deadline: float | None
-) -> Answer:
-    """The whole answer of a stream. ``deadline``: by the loop's clock.
+    request: ModelRequest,
+    protocol: Protocol,
+    events: AsyncGenerator[dict[str, JSON] | str],
+    exchange: Exchange,
+    deadline: float | None,
+) -> Answer | None:
+    """The whole answer of a stream; None: no event came. ``deadline``: by the loop's clock.
 
     Each call is reported as soon as the next part begins, so that nothing more of it can come; the last one comes with the answer. Raises
     Malformed, BrokenOff and what ``Reply.events`` raises.
     """
     assembly = protocol.assembly()
     try:
-        await _take_all(request, protocol, assembly, reply, exchange, deadline)
+        came = await _take_all(request, protocol, assembly, events, exchange, deadline)
     except BaseException:
         exchange.said = _said(protocol, assembly)
         raise
+    if not came:
+        return None
     exchange.complete = True
     return protocol.read(assembly.body())
 
@@ -57,43 +85,61 @@ async def _take_all(
     request: ModelRequest,
     protocol: Protocol,
     assembly: Assembly,
-    reply: Reply,
+    events: AsyncGenerator[dict[str, JSON] | str],
     exchange: Exchange,
     deadline: float | None,
-) -> None:
-    reported, done, ends = 0, False, None
-    events = reply.events()
+) -> bool:
+    """Takes the events in; returns True where there was one."""
+    reported, done, came, ends = 0, False, False, None
+    sure = True
     while True:
         if ends is None and (assembly.over or done):
             last = asyncio.get_running_loop().time() + LAST_S
             ends = last if deadline is None else min(last, deadline - CLOSE_S)
-        event = await anext(events, None) if ends is None else await _last(events, ends)
+        event = await anext(events, None) if ends is None else await _last(events, ends, sure=sure or done)
         if event is None:
             break
+        came = True
         if event == DONE:
             done = protocol.done_line
             continue
-        if isinstance(event, str):
-            raise _malformed(event, "an event that is no JSON object", exchange)
-        if (error := _failure(event)) is not None:
-            raise _malformed(compact(error), "an error in its stream", exchange)
-        try:
-            assembly.take(event)
-        except Malformed:
-            exchange.body[:], exchange.complete = compact(event).encode(), True
-            raise
-        exchange.output = exchange.output or assembly.output
+        more = _take(protocol, assembly, event, exchange)
         reported = _report(request, protocol, assembly, reported)
-    if not (assembly.over or done):
+        if more and ends is not None and not done:
+            # What said that it was over says so too early, so the end of the stream alone is one.
+            ends, sure = None, False
+    if came and not (assembly.over or done):
         raise BrokenOff("the stream ended before its answer was over")
+    return came
 
 
-async def _last(events: AsyncGenerator[dict[str, JSON] | str], ends: float) -> dict[str, JSON] | str | None:
-    """Returns the next event behind an answer that is over. None: no event came in time, or the stream ended."""
+def _take(protocol: Protocol, assembly: Assembly, event: dict[str, JSON] | str, exchange: Exchange) -> bool:
+    """Takes one event in; returns True where it brought a part of the answer. Raises Malformed."""
+    if isinstance(event, str):
+        raise _malformed(event, "an event that is no JSON object", exchange)
+    event = in_envelope(event, protocol.wanted) if protocol.enveloped else event
+    if (error := _failure(event)) is not None:
+        raise _malformed(compact(error), "an error in its stream", exchange)
+    assembly.output = False
+    try:
+        assembly.take(event)
+    except Malformed:
+        exchange.body[:], exchange.complete = compact(event).encode(), True
+        raise
+    exchange.output = exchange.output or assembly.output
+    return assembly.output
+
+
+async def _last(
+    events: AsyncGenerator[dict[str, JSON] | str], ends: float, *, sure: bool
+) -> dict[str, JSON] | str | None:
+    """Returns the next event behind an answer that is over. None: no event came in time, or the stream ended. ``sure``: it may break off."""
     try:
         async with asyncio.timeout_at(ends):
             return await anext(events, None)
     except (TimeoutError, OSError, httpx2.TransportError):
+        if not sure:
+            raise BrokenOff("the stream broke off, and what said that it was over had said so before") from None
         return None
 
 
@@ -102,8 +148,11 @@ def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, repor
     whole = assembly.begun() if assembly.after_calls else assembly.begun() - 1
     if whole <= reported or request.streamed is None:
         return reported
-    calls = [settle_call(request, one, protocol.key)[0] for one in protocol.read(assembly.body()).calls]
+    said = protocol.read(assembly.body()).calls
+    calls = [settle_call(request, one, protocol.key)[0] for one in said]
     for count in range(reported + 1, whole + 1):
+        if said[count - 1].arguments in (None, "", {}) and not assembly.whole_at_once:
+            return count - 1  # Some servers begin every call before the arguments of the first.
         if calls[count - 1].args is not None:
             request.streamed(
                 CallStreamed(command_id=request.command_id, attempt=request.attempt, calls=tuple(calls[:count]))
@@ -112,10 +161,14 @@ def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, repor
 
 
 def _failure(event: dict[str, JSON]) -> JSON:
-    """Returns the object with the error, where an event says that the answer failed: the event, or the response in it. None: it does not say so."""
-    inner = event.get("response")
-    whole = event if event.get("error") or event.get("type") == "error" else inner
-    return whole if whole is event or (isinstance(whole, dict) and whole.get("error")) else None
+    """Returns the object with the error, where an event says that the answer failed: the event, or the response or the choice in it. None: it does not say so."""
+    if event.get("error") or "error" in (event.get("type"), event.get("object")):
+        return event
+    return next((one for one in (event.get("response"), *dicts(event.get("choices"))) if _failed(one)), None)
+
+
+def _failed(value: JSON) -> bool:
+    return isinstance(value, dict) and bool(value.get("error"))
 
 
 def _malformed(text: str, what: str, exchange: Exchange) -> Malformed:

@@ -5,6 +5,7 @@ Each ask makes one request, to the endpoint's own origin, with no credential but
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
@@ -13,6 +14,10 @@ from typing import Any
 import httpx2
 
 from fabric.adapters.providers.errors import Malformed, error_of
+from fabric.adapters.providers.refusals.causes import succeeded
+from fabric.adapters.tools.answers.decoding import text_of
+from fabric.adapters.tools.answers.headers import charset as charset_of
+from fabric.adapters.tools.answers.unpacking import GZIP_MARK, NotUnpacked, Unpacker
 from fabric.adapters.tools.outbound import CALL_HEADER, Exchange, Gate, Refused, TooLarge, VettedTransport, authority
 from fabric.core.text import DEPTH_MAX, clean_text, nesting
 from fabric.runtime.call_ports import ModelRequest
@@ -24,13 +29,15 @@ STREAM_TYPE = "text/event-stream"
 SAID_CHARS = 300
 """Characters of an endpoint's own words in a sentence."""
 DONE = "[DONE]"
+NOTHING = frozenset({"", "null", "ping", "keep-alive"})
+"""Data that says no more than that the connection is alive."""
+ENVELOPES = ("response", "data", "result", "body")
+"""Fields in which gateways put the whole answer of the endpoint behind them."""
 JSON = Any
 Read = Callable[[httpx2.Response, Exchange], Awaitable[bytes]]
 
 KEY: ContextVar[str] = ContextVar("KEY", default="")
 """The key that the ask of this task goes out with; empty: none. No client keeps one, so that a key that was replaced or deleted is gone."""
-_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-"""Byte order marks, and the encoding that each stands for."""
 
 
 class BrokenOff(httpx2.TransportError):
@@ -51,38 +58,59 @@ class Reply:
     def streams(self) -> bool:
         """Returns True where it is a stream of events."""
         kind = self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return self._exchange.status == 200 and kind == STREAM_TYPE
+        return succeeded(self._exchange.status) and kind == STREAM_TYPE
 
     async def body(self) -> bytes:
-        """The whole body. Raises Refused for one that is too large, and httpx2's transport errors."""
-        raw = await self._read(self._response, self._exchange)
-        fitted = _fit(_decoded(raw))
+        """The whole body. Raises Refused for one that is too large, and httpx2's transport errors.
+
+        A document that came whole is the answer, although the connection broke before HTTP said that it was over.
+        """
+        try:
+            raw = await self._read(self._response, self._exchange)
+        except Refused:
+            raise
+        except (httpx2.HTTPError, OSError):
+            raw = bytes(self._exchange.body)
+            if parse_event(self.fitted(raw).decode()) is None:
+                raise
+            self._exchange.complete = True
+        fitted = self.fitted(raw)
         self._exchange.mended = fitted != raw
         self._exchange.body[:] = fitted
         return fitted
 
-    async def events(self) -> AsyncGenerator[dict[str, JSON] | str]:
-        """The events of a stream: their JSON objects, or the text of those that are none.
+    def fitted(self, raw: bytes) -> bytes:
+        """A body in UTF-8, without the key that was sent."""
+        return _fit(_decoded(raw, charset_of(self._response.headers)))
 
-        Names, ids and comments say nothing that the data does not. An event may have one line of data or several, and servers forget
-        the blank line after it. (WHATWG HTML, "Server-sent events")
+    async def events(self, body: bytes | None = None) -> AsyncGenerator[dict[str, JSON] | str]:
+        """The events of a stream, or of a body that came as one: their JSON objects, or the text of those that are none.
+
+        Ids and comments say nothing that the data does not; a name does where the data has no type. An event may have one line of data or several, and
+        servers forget the blank line after it. (WHATWG HTML, "Server-sent events")
         """
         lines: list[str] = []
-        async for line in self._lines():
+        name = ""
+        async for line in self._lines() if body is None else _lines_of(body):
             if line.startswith(b"data:"):
                 lines.append(self._data(line))
                 value = parse_event(lines[0] if len(lines) == 1 else "\n".join(lines))
                 if value is not None or lines == [DONE]:
-                    yield DONE if value is None else value
+                    yield DONE if value is None else _named(value, name)
+                    lines, name = [], ""
+                elif len(lines) == 1 and lines[0].lower() in NOTHING:
                     lines = []
+            elif line.startswith(b"event:"):
+                name = line[6:].decode("utf-8", "replace").strip()
             elif not line and lines:
                 yield "\n".join(lines)
-                lines = []
+                lines, name = [], ""
         if lines:
             yield "\n".join(lines)
 
     async def _lines(self) -> AsyncIterator[bytes]:
         rest = bytearray()
+        begun = False
         async for chunk in self._response.aiter_raw():
             _grow(self._exchange, chunk)
             rest += chunk
@@ -93,7 +121,8 @@ class Reply:
             *lines, last = bytes(rest[: len(rest) - kept]).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
             rest = bytearray(last + b"\r" * kept)
             for line in lines:
-                yield line
+                yield line if begun else line.removeprefix(codecs.BOM_UTF8)
+                begun = True
         if rest.strip():
             yield bytes(rest)
 
@@ -160,9 +189,51 @@ def parsed(text: str, url_hint: str) -> dict[str, JSON]:
         raise Malformed(f"not with JSON; it begins with {body[:60]!r}") from None
     if body[end:].lstrip()[:1] in ("{", "["):
         raise Malformed("with two JSON documents in one body, and which of them is meant is not known")
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
     if not isinstance(value, dict):
         raise Malformed(f"with JSON that is no object; it begins with {body[:60]!r}")
     return value
+
+
+def parsed_list(text: str) -> list[dict[str, JSON]]:
+    """The objects of a body that is a list of nothing but objects; empty for any other."""
+    if not text.lstrip().startswith("[") or nesting(text) > DEPTH_MAX:
+        return []
+    try:
+        value = _lenient.decode(text.strip())
+    except (ValueError, RecursionError):
+        return []
+    return value if all(isinstance(one, dict) for one in value) else []
+
+
+def in_envelope(value: dict[str, JSON], wanted: str) -> dict[str, JSON]:
+    """The answer out of a gateway's envelope; the value itself where it has what is wanted, or no envelope is around it."""
+    if value.get(wanted) is not None:
+        return value
+    for name in ENVELOPES:
+        inner = value.get(name)
+        inner = parse_event(inner) if isinstance(inner, str) else inner
+        if isinstance(inner, dict) and inner.get(wanted) is not None:
+            return inner
+    return value
+
+
+def _named(value: dict[str, JSON], name: str) -> dict[str, JSON]:
+    """An event's object with what its name alone says."""
+    if name == "error":
+        return value if value.get("error") else {"error": value}
+    return value if not name or value.get("type") else {**value, "type": name}
+
+
+def is_events(body: bytes) -> bool:
+    """Returns True where a body is the events of a stream, whatever its content type says."""
+    return body[:20].lstrip().startswith((b"data:", b"event:", b"id:", b": "))
+
+
+async def _lines_of(body: bytes) -> AsyncIterator[bytes]:
+    for line in body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"):
+        yield line
 
 
 def parse_event(text: str) -> dict[str, JSON] | None:
@@ -189,7 +260,9 @@ def _number(digits: str) -> int | float:
     return int(digits) if len(digits) <= 400 else float("inf")
 
 
-_lenient = json.JSONDecoder(parse_int=_number)
+_lenient = json.JSONDecoder(
+    parse_int=_number, strict=False
+)  # Line breaks in a text, which JSON wants escaped, mean themselves.
 
 
 def _grow(exchange: Exchange, chunk: bytes) -> None:
@@ -198,12 +271,21 @@ def _grow(exchange: Exchange, chunk: bytes) -> None:
         raise TooLarge(f"the answer is larger than {ANSWER_BYTES_MAX:,} bytes; the rest is not read")
 
 
-def _decoded(body: bytes) -> bytes:
-    """The body in UTF-8, without a byte order mark."""
-    for mark, encoding in _MARKS:
-        if body.startswith(mark):
-            return body[len(mark) :].decode(encoding, "replace").encode("utf-8", "replace")
-    return body
+def _decoded(body: bytes, charset: str) -> bytes:
+    """The body in UTF-8, without a byte order mark, and unpacked. ``charset``: as its content type names it."""
+    body = _gunzipped(body) if body.startswith(GZIP_MARK) else body
+    return text_of(body, "application/json", charset).encode("utf-8", "replace")
+
+
+def _gunzipped(body: bytes) -> bytes:
+    """A body that is packed with gzip and does not say so; as it came where it cannot be unpacked."""
+    unpacker = Unpacker(["gzip"], ANSWER_BYTES_MAX)
+    try:
+        unpacked = b"".join(unpacker.unpack(body))
+        unpacker.end()
+    except NotUnpacked:
+        return body
+    return unpacked
 
 
 def _fit(body: bytes) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fabric.adapters.providers.errors import Malformed
 from fabric.adapters.providers.fitting import Fitted, Turn, compact
+from fabric.adapters.providers.protocols.chunks import Chunks, call_objects
 from fabric.adapters.providers.protocols.contract import (
     Answer,
     Assembly,
@@ -15,11 +16,14 @@ from fabric.adapters.providers.protocols.contract import (
     SaidCall,
     dicts,
     finish_of,
-    id_of,
-    malformed_event,
+    first_of,
+    index_of,
     own_fields,
+    plain,
+    said_call,
     text_of,
     tier_of,
+    word_of,
 )
 from fabric.core.metering import Reported, whole
 from fabric.runtime.call_ports import ModelRequest, ToolOffer
@@ -32,8 +36,6 @@ PASSED_ON: Mapping[str, str] = {
     "stop_sequences": "stop",
 }
 """Options that go out, and the field that each goes out as."""
-ARGUMENT_FIELDS = ("arguments", "args", "parameters", "input")
-"""Where servers put the arguments of a call."""
 DESCRIPTION_CHARS = 1_024
 """OpenAI refuses a longer description of a tool."""
 
@@ -46,6 +48,7 @@ class Chat(Protocol):
 
     key = "chat"
     noun = "chat completion"
+    enveloped = True
     wanted = "choices"
     url_hint = "; the URL usually ends in /v1"
     done_line = True
@@ -72,38 +75,36 @@ class Chat(Protocol):
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Returns True where there is a choice with something in it."""
-        first = _first(value)
+        first = first_of(dicts(value.get("choices")))
         return bool(first) and any(isinstance(first.get(name), dict | str) for name in ("message", "delta", "text"))
 
     def read(self, value: dict[str, JSON]) -> Answer:
-        """The first choice."""
-        choice = _first(value)
-        if choice.get("error"):
+        """The first choice, with the parts of it that stand in others."""
+        choices = dicts(value.get("choices"))
+        first = first_of(choices)
+        if first.get("error"):
             raise Malformed("with an error instead of choices")
-        message = choice.get("message") or choice.get("delta") or {"content": choice.get("text")}
-        if not isinstance(message, dict):
-            message = {"content": message}
-        text, parts = _content(message.get("content"))
-        refusal = text_of(message.get("refusal"))
-        own: dict[str, JSON] = own_fields(message) or {}
-        if parts:
+        messages = [_message_of(one) for one in _parts_of_one(choices, first)]
+        content = [_content(one.get("content")) for one in messages]
+        text = "".join(words for words, _ in content)
+        refusal = "".join(_refusal(one) for one in messages)
+        own: dict[str, JSON] = {name: one for message in messages for name, one in (own_fields(message) or {}).items()}
+        if parts := [part for _, several in content for part in several]:
             own["content"] = parts
-        calls = [_call(one) for one in dicts(message.get("tool_calls"))]
-        if not calls and isinstance(message.get("function_call"), dict):
-            calls = [_call({"function": message["function_call"]})]
+        finish = finish_of(first.get("finish_reason"), first.get("native_finish_reason"))
         return Answer(
             text=text or refusal,
-            calls=calls,
-            finish="content_filter" if refusal and not text else finish_of(choice.get("finish_reason")),
+            calls=[call for message in messages for call in _calls(message)],
+            finish="content_filter" if refusal and not text else finish,
             model=text_of(value.get("model")),
-            usage=reported(value.get("usage")),
+            usage=reported(_usage(value, first)),
             own=own or None,
             tier=tier_of(value),
         )
 
     def assembly(self) -> Assembly:
         """Begins to put a stream together."""
-        return _Assembly()
+        return Chunks()
 
 
 def offered(tool: ToolOffer, schema_field: str) -> dict[str, JSON]:
@@ -197,146 +198,58 @@ def _response_format(request: ModelRequest) -> dict[str, JSON]:
 # -- coming back -------------------------------------------------------------------------------------------------------
 
 
-def _first(value: dict[str, JSON]) -> dict[str, JSON]:
-    """The choice of index 0, or the first one; empty: there is none."""
-    choices = dicts(value.get("choices"))
-    return next((one for one in choices if one.get("index") == 0), choices[0] if choices else {})
+def _parts_of_one(choices: list[dict[str, JSON]], first: dict[str, JSON]) -> list[dict[str, JSON]]:
+    """The choices that make one answer. Copilot writes text and calls of one answer into choices of their own; nobody here asks for a second answer."""
+    place = index_of(first.get("index"))
+    found = [one for one in choices if one is first or index_of(one.get("index")) in (None, place)]
+    ends = plain(word_of(first.get("finish_reason"))) in ("toolcalls", "functioncall")
+    if ends and not any(_calls(_message_of(one)) for one in found):
+        found += [one for one in choices if one not in found and _calls(_message_of(one))]
+    return found
+
+
+def _message_of(choice: dict[str, JSON]) -> dict[str, JSON]:
+    message = choice.get("message") or choice.get("delta") or {"content": choice.get("text")}
+    return message if isinstance(message, dict) else {"content": message}
+
+
+def _usage(value: dict[str, JSON], choice: dict[str, JSON]) -> JSON:
+    """The counts, which Moonshot writes into the choice of a stream, and Groq into a field of its own."""
+    groq = value.get("x_groq")
+    places = (value.get("usage"), choice.get("usage"), groq.get("usage") if isinstance(groq, dict) else None)
+    return next((one for one in places if one), None)
 
 
 def _content(content: JSON) -> tuple[str, list[JSON]]:
-    """The text of a message, and all of its parts where some are no text."""
+    """The text of a message, and all of its parts where some are no text. An object that is no part is the answer itself, already read from its JSON."""
     if isinstance(content, str):
         return content, []
-    parts = content if isinstance(content, list) else [content] if isinstance(content, dict) else []
+    if content is None or isinstance(content, bool | int | float):
+        return ("" if content is None else compact(content)), []
+    parts = content if isinstance(content, list) else [content]
+    if isinstance(content, dict) and not ({"type", "text"} & set(content)):
+        return compact(content), []
     texts: list[str] = []
     other = False
     for part in parts:
         if isinstance(part, str):
             texts.append(part)
-        elif isinstance(part, dict):
+        elif isinstance(part, dict) and part.get("type") != "refusal":
             words = part.get("text") if part.get("type", "text") in ("text", "output_text") else None
+            words = words.get("value") if isinstance(words, dict) else words
             texts.append(words if isinstance(words, str) else "")
             other = other or words is None
     return "".join(texts), list(parts) if other else []
 
 
-def _call(one: dict[str, JSON]) -> SaidCall:
-    """A call, whether its name stands in ``function``, in ``custom`` or in the call itself."""
-    inner = next((one[name] for name in ("function", "custom") if isinstance(one.get(name), dict)), one)
-    arguments = _one(inner, *ARGUMENT_FIELDS)
-    return SaidCall(id_of(one.get("id")), text_of(inner.get("name")), arguments, own_fields(one))
+def _refusal(message: dict[str, JSON]) -> str:
+    parts = dicts(message.get("content"))
+    return text_of(message.get("refusal")) or "".join(text_of(part.get("refusal")) for part in parts)
 
 
-class _Assembly(Assembly):
-    """Chunks of a chat completion."""
-
-    def __init__(self) -> None:
-        self._top: dict[str, JSON] = {}
-        self._texts: list[str] = []
-        self._parts: list[JSON] = []
-        self._own: dict[str, JSON] = {}
-        self._calls: list[dict[str, JSON]] = []
-        self._open: dict[int, int] = {}
-        self._finish: JSON = None
-        self._last_is_call = False
-
-    def take(self, event: dict[str, JSON]) -> None:
-        """A chunk; the last may have no choices and the usage."""
-        self._top |= {name: event[name] for name in ("model", "usage", "service_tier") if event.get(name) is not None}
-        choices = event.get("choices")
-        if not isinstance(choices, list | None):
-            raise malformed_event()
-        for choice in choices or ():
-            if not isinstance(choice, dict):
-                raise malformed_event()
-            if choice.get("index") in (0, None):
-                self._take_choice(choice)
-
-    def _take_choice(self, choice: dict[str, JSON]) -> None:
-        delta = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
-        if not isinstance(delta, dict):
-            raise malformed_event()
-        self._take_words(delta)
-        for one in dicts(delta.get("tool_calls")):
-            self._take_call(one)
-        if isinstance(delta.get("function_call"), dict):
-            self._take_call({"index": 0, "function": delta["function_call"]})
-        if choice.get("finish_reason"):
-            self._finish, self.over = choice["finish_reason"], True
-
-    def _take_words(self, delta: dict[str, JSON]) -> None:
-        content = delta.get("content")
-        if content:
-            self.output, self._last_is_call = True, False
-        if isinstance(content, str):
-            self._texts.append(content)
-        elif isinstance(content, list):
-            self._parts += content
-        for name, one in (own_fields(delta) or {}).items():
-            self.output = True
-            self._own[name] = _joined(self._own.get(name), one)
-
-    def _take_call(self, delta: dict[str, JSON]) -> None:
-        inner = delta.get("function")
-        inner = inner if isinstance(inner, dict) else delta
-        index = delta.get("index")
-        index = index if isinstance(index, int) else max(self._open, default=0)
-        at = self._open.get(index)
-        self.output = self._last_is_call = True
-        call_id, name = id_of(delta.get("id")), text_of(inner.get("name"))
-        if at is None or _is_another(self._calls[at], call_id, name):
-            self._open[index] = len(self._calls)
-            call: dict[str, JSON] = {"id": call_id, "function": {"name": name, "arguments": ""}}
-            self._calls.append(call)
-        else:
-            call = self._calls[at]
-            call["id"] = call["id"] or call_id
-            known = call["function"]["name"]
-            call["function"]["name"] = known if name == known else known + name
-        arguments = _one(inner, *ARGUMENT_FIELDS)
-        if isinstance(arguments, dict):
-            arguments = compact(arguments)
-        call["function"]["arguments"] += text_of(arguments)
-        for field, one in (own_fields(delta) or {}).items():
-            call[field] = _joined(call.get(field), one)
-
-    def begun(self) -> int:
-        """Calls that have begun."""
-        return len(self._calls)
-
-    @property
-    def after_calls(self) -> bool:
-        """Words came after the last call."""
-        return bool(self._calls) and not self._last_is_call
-
-    def body(self) -> dict[str, JSON]:
-        """A chat completion of one choice."""
-        content: JSON = (
-            [*({"type": "text", "text": one} for one in self._texts), *self._parts]
-            if self._parts
-            else "".join(self._texts)
-        )
-        message = {"content": content, "tool_calls": self._calls, **self._own}
-        return {**self._top, "choices": [{"index": 0, "message": message, "finish_reason": self._finish}]}
-
-
-def _is_another(call: dict[str, JSON], call_id: str, name: str) -> bool:
-    """Returns True where a piece begins another call than the one at its place: some servers put every call at place 0."""
-    if call_id and call["id"] and call_id != call["id"]:
-        return True
-    if call_id or not name or not call["function"]["arguments"]:
-        return False
-    return _is_whole(call["function"]["arguments"])
-
-
-def _is_whole(arguments: str) -> bool:
-    return arguments.rstrip().endswith("}") and arguments.count("{") <= arguments.count("}")
-
-
-def _joined(known: JSON, more: JSON) -> JSON:
-    """A field of a provider's own with what one more piece adds to it."""
-    if isinstance(known, str) and isinstance(more, str):
-        return known + more
-    if isinstance(known, list) and isinstance(more, list):
-        return known + more
-    return more
+def _calls(message: dict[str, JSON]) -> list[SaidCall]:
+    """The calls of a message, whether they are a list, an object of them, or the JSON text of either; or the old ``function_call``."""
+    found = [said_call(one, one.get("id"), own_fields(one)) for one in call_objects(message.get("tool_calls"))]
+    if not found and isinstance(message.get("function_call"), dict):
+        found = [said_call({"function": message["function_call"]}, None)]
+    return found

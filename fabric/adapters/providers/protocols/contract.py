@@ -13,39 +13,39 @@ from typing import Any, ClassVar, Literal
 
 from fabric.adapters.providers.errors import Malformed
 from fabric.adapters.providers.fitting import Fitted
-from fabric.core.metering import Reported
+from fabric.core.metering import Reported, whole
 from fabric.runtime.call_ports import ModelRequest
 
 JSON = Any
 Finish = Literal["stop", "length", "content_filter"]
+Ended = Finish | Literal["broken"]
+"""``broken``: the server says that it broke the answer off. Such an answer is a failed attempt, whatever stands in it."""
 
-FINISHES: Mapping[str, Finish] = {
-    # OpenAI and its kin, Mistral, Anthropic, Google, Bedrock, OpenAI Responses.
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "max_length": "length",
-    "model_length": "length",
-    "token_limit": "length",
-    "continuation": "length",
-    "model_context_window_exceeded": "length",
-    "content_filter": "content_filter",
-    "content_filtered": "content_filter",
-    "content-filter": "content_filter",
-    "guardrail_intervened": "content_filter",
-    "refusal": "content_filter",
-    "safety": "content_filter",
-    "recitation": "content_filter",
-    "blocklist": "content_filter",
-    "prohibited_content": "content_filter",
-    "spii": "content_filter",
-    "image_safety": "content_filter",
-    "language": "content_filter",
-    "sensitive": "content_filter",
+_WORDS: Mapping[Ended, str] = {
+    # OpenAI and its kin, Mistral, Anthropic, Google, Bedrock, OpenAI Responses, text-generation-inference, Cohere.
+    "length": "length max_tokens max_output_tokens max_completion_tokens max_new_tokens max_tokens_reached max_length model_length length_limit"
+    " length_capped token_limit continuation truncated incomplete model_context_window_exceeded context_window_exceeded context_length_exceeded",
+    "content_filter": "content_filter content_filtered guardrail_intervened refusal safety recitation blocklist prohibited_content spii image_safety"
+    " image_prohibited_content image_recitation model_armor language sensitive",
+    # OpenRouter, vLLM and SGLang, DeepSeek, Z.ai, Cohere, Google.
+    "broken": "error abort aborted cancel cancelled canceled user_cancel failed failure interrupted timeout time_limit network_error server_error internal_error"
+    " engine_error insufficient_system_resource repetition_truncation malformed_response other expired",
 }
-"""The reasons why an answer ended, in small letters. Every other word says that the model was done."""
+_NO_END = frozenset({"", "null", "none", "unspecified", "finishreasonunspecified"})
+"""Words for a reason of an answer that is not over, plain."""
+
+
+def plain(word: str) -> str:
+    """A word without case and punctuation."""
+    return "".join(letter for letter in word.lower() if letter.isalnum())
+
+
+FINISHES: Mapping[str, Ended] = {plain(word): end for end, words in _WORDS.items() for word in words.split()}
+"""The reasons why an answer ended, plain. Every other word says that the model was done."""
 
 UNREPORTED = Reported()
+ARGUMENT_FIELDS = ("arguments", "args", "parameters", "input")
+"""Where servers put the arguments of a call."""
 TIER_FIELDS = (
     ("service_tier",),  # OpenAI, Azure
     ("usage", "service_tier"),  # Anthropic
@@ -73,7 +73,7 @@ class Answer:
 
     text: str = ""
     calls: list[SaidCall] = field(default_factory=list)
-    finish: Finish = "stop"
+    finish: Ended = "stop"
     model: str = ""
     usage: Reported = UNREPORTED
     own: JSON = None
@@ -87,7 +87,7 @@ class Assembly(ABC):
     over: bool = False
     """The answer is over."""
     output: bool = False
-    """A part of the answer has come."""
+    """A part of the answer has come. Who gives events to it may take this back, to see whether the next one brings a part."""
 
     @abstractmethod
     def take(self, event: dict[str, JSON]) -> None:
@@ -127,6 +127,12 @@ class Protocol(ABC):
     done_line: ClassVar[bool] = False
     """A line ``[DONE]`` ends a stream. Elsewhere gateways may send one all the same, and it says nothing."""
 
+    enveloped: ClassVar[bool] = False
+    """Each event of a stream is a body of its own, which a gateway may have put into an envelope."""
+
+    listed: ClassVar[bool] = False
+    """The chunks of a stream may come as one list in JSON."""
+
     @abstractmethod
     def path(self, model: str, *, stream: bool) -> str:
         """The path behind the base URL, with its query."""
@@ -148,9 +154,31 @@ class Protocol(ABC):
         """Begins to put a stream together."""
 
 
-def finish_of(said: JSON) -> Finish:
-    """Returns why an answer ended, from its provider's word."""
-    return FINISHES.get(said.lower(), "stop") if isinstance(said, str) else "stop"
+def word_of(said: JSON) -> str:
+    """The word for why an answer ended; empty: it is not over. Some servers write an object with the word in it."""
+    if isinstance(said, list):
+        said = said[0] if said else None
+    if isinstance(said, dict):
+        said = next((said[name] for name in ("type", "reason", "finish_reason") if said.get(name)), None)
+    return said if isinstance(said, str) and plain(said) not in _NO_END else ""
+
+
+def finish_of(*said: JSON) -> Ended:
+    """Returns why an answer ended, from its provider's words: the first that says more than that the model was done."""
+    ends = (FINISHES.get(plain(word_of(one)), "stop") for one in said)
+    return next((end for end in ends if end != "stop"), "stop")
+
+
+def later_finish(known: JSON, said: JSON) -> JSON:
+    """Returns the word that holds where a stream says twice why it ended: an answer that was cut stays cut."""
+    return known if not word_of(said) or finish_of(known) != "stop" else said
+
+
+def later_usage(known: JSON, said: JSON) -> JSON:
+    """The counts of a stream, with what a later event says. A later zero, or nothing, takes no count back."""
+    if not isinstance(said, dict):
+        return known or said
+    return {**(known if isinstance(known, dict) else {}), **{name: one for name, one in said.items() if one}} or said
 
 
 def tier_of(value: Mapping[str, JSON]) -> str:
@@ -172,6 +200,31 @@ def text_of(value: JSON) -> str:
 def id_of(value: JSON) -> str:
     """An id as text; some servers number calls."""
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
+
+
+def index_of(value: JSON) -> int | None:
+    """A place in a list, which some servers write as text or with a fraction; None: it is none."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value[:9])
+    return whole(value)
+
+
+def first_of(several: list[dict[str, JSON]]) -> dict[str, JSON]:
+    """The answer of index 0, or the first one; empty: there is none."""
+    return next((one for one in several if index_of(one.get("index")) == 0), several[0] if several else {})
+
+
+def said_call(value: Mapping[str, JSON], call_id: JSON, own: JSON = None) -> SaidCall:
+    """A call, whether its name and arguments stand in ``function``, in ``custom`` or in the call itself."""
+    inner: Mapping[str, JSON] = next(
+        (value[name] for name in ("function", "custom") if isinstance(value.get(name), dict)), {}
+    )
+    names = (inner.get("name"), value.get("name"), value.get("function"))
+    given = [place[name] for place in (inner, value) for name in ARGUMENT_FIELDS if place.get(name) is not None]
+    # An empty text is no arguments where there are some beside it.
+    arguments = next((one for one in given if one != ""), given[0] if given else None)
+    tool = next((one.strip() for one in names if isinstance(one, str) and one.strip()), "")
+    return SaidCall(id_of(call_id), tool, arguments, own)
 
 
 def dicts(value: JSON) -> list[dict[str, JSON]]:

@@ -14,8 +14,8 @@ from fabric.adapters.providers.protocols.contract import (
     SaidCall,
     dicts,
     finish_of,
-    id_of,
     malformed_event,
+    said_call,
     text_of,
     tier_of,
 )
@@ -133,7 +133,7 @@ def _blocks(output: JSON) -> list[dict[str, JSON]]:
 
 
 def _call(use: dict[str, JSON]) -> SaidCall:
-    return SaidCall(id_of(use.get("toolUseId")), text_of(use.get("name")), use.get("input"))
+    return said_call(use, use.get("toolUseId"))
 
 
 def _invoked(trace: JSON) -> str:

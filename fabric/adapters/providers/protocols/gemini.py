@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,12 +13,16 @@ from fabric.adapters.providers.protocols.contract import (
     Assembly,
     Protocol,
     SaidCall,
+    are_objects,
     dicts,
     finish_of,
-    id_of,
+    first_of,
+    later_finish,
     malformed_event,
+    said_call,
     text_of,
     tier_of,
+    word_of,
 )
 from fabric.core.metering import Reported, whole
 from fabric.runtime.call_ports import ModelRequest
@@ -30,6 +35,8 @@ PASSED_ON: Mapping[str, str] = {
     "stop_sequences": "stopSequences",
 }
 """Options that go out, and the field that each goes out as."""
+_PART_NAMES = {"function_call": "functionCall", "thought_signature": "thoughtSignature"}
+"""Fields of a part as protocol buffers write them."""
 
 
 class GenerateContent(Protocol):
@@ -37,6 +44,8 @@ class GenerateContent(Protocol):
 
     key = "gemini"
     noun = "answer of generateContent"
+    enveloped = True
+    listed = True
     wanted = "candidates"
     url_hint = "; the URL is usually https://generativelanguage.googleapis.com"
 
@@ -67,22 +76,22 @@ class GenerateContent(Protocol):
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Candidates, or why there are none: the prompt was blocked."""
         candidates = value.get("candidates")
-        if isinstance(candidates, list) and candidates:
-            return all(isinstance(one, dict) for one in candidates)
+        if candidates and are_objects(candidates):
+            return True
         return _blocked(value)
 
     def read(self, value: dict[str, JSON]) -> Answer:
         """The first candidate."""
-        model, usage = text_of(value.get("modelVersion")), reported(value.get("usageMetadata"))
+        model, usage = text_of(value.get("modelVersion")), reported(_one(value, "usageMetadata"))
         tier = tier_of(value)
-        first = next(iter(dicts(value.get("candidates"))), None)
-        if first is None:
+        first = first_of(dicts(value.get("candidates")))
+        if not first:
             return Answer(finish="content_filter", model=model, usage=usage, tier=tier)
         parts = _parts(first)
         texts = [text_of(part.get("text")) for part in parts if not part.get("thought")]
         calls = [_call(part) for part in parts if isinstance(part.get("functionCall"), dict)]
         own = _own(parts)
-        return Answer("".join(texts), calls, finish_of(first.get("finishReason")), model, usage, own, tier)
+        return Answer("".join(texts), calls, finish_of(_one(first, "finishReason")), model, usage, own, tier)
 
     def assembly(self) -> Assembly:
         """Begins to put a stream together."""
@@ -99,14 +108,14 @@ def reported(usage: JSON) -> Reported:
     if not isinstance(usage, dict):
         return Reported()
     return Reported(
-        input=whole(usage.get("promptTokenCount")),
-        output=whole(usage.get("candidatesTokenCount")),
-        total=whole(usage.get("totalTokenCount")),
-        cached=whole(usage.get("cachedContentTokenCount")),
-        reasoning=whole(usage.get("thoughtsTokenCount")),
+        input=whole(_one(usage, "promptTokenCount")),
+        output=whole(_one(usage, "candidatesTokenCount")),
+        total=whole(_one(usage, "totalTokenCount")),
+        cached=whole(_one(usage, "cachedContentTokenCount")),
+        reasoning=whole(_one(usage, "thoughtsTokenCount")),
         reasoning_inside=False,
-        audio_in=_audio(usage.get("promptTokensDetails")),
-        audio_out=_audio(usage.get("candidatesTokensDetails")),
+        audio_in=_audio(_one(usage, "promptTokensDetails")),
+        audio_out=_audio(_one(usage, "candidatesTokensDetails")),
     )
 
 
@@ -147,15 +156,30 @@ def _sent(call: SentCall) -> dict[str, JSON]:
 # -- coming back -------------------------------------------------------------------------------------------------------
 
 
+_snake = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def _one(value: Mapping[str, JSON], name: str) -> JSON:
+    """A field, whether its name is written as JSON has it or as protocol buffers do."""
+    found = value.get(name)
+    return value.get(_snake.sub("_", name).lower()) if found is None else found
+
+
 def _parts(candidate: dict[str, JSON]) -> list[dict[str, JSON]]:
     content = candidate.get("content")
-    return dicts(content.get("parts")) if isinstance(content, dict) else []
+    parts = dicts(content.get("parts")) if isinstance(content, dict) else []
+    return [{_PART_NAMES.get(name, name): one for name, one in part.items()} for part in parts]
 
 
 def _call(part: dict[str, JSON]) -> SaidCall:
     call = part["functionCall"]
     own = {name: one for name, one in part.items() if name != "functionCall" and one} or None
-    return SaidCall(id_of(call.get("id")), text_of(call.get("name")), call.get("args"), own)
+    said = said_call(call, call.get("id"), own)
+    if call.get("partialArgs") or call.get("willContinue"):
+        said.arguments = [
+            call.get("partialArgs")
+        ]  # Arguments in pieces, which nobody here asks for: never an empty object.
+    return said
 
 
 def _own(parts: list[dict[str, JSON]]) -> JSON:
@@ -184,22 +208,21 @@ class _Assembly(Assembly):
     def take(self, event: dict[str, JSON]) -> None:
         """A chunk. Only the last count of tokens is of the whole answer; earlier ones count the part that had come."""
         candidates = event.get("candidates")
-        if candidates is not None and not (
-            isinstance(candidates, list) and all(isinstance(c, dict) for c in candidates)
-        ):
+        if candidates is not None and not are_objects(candidates):
             raise malformed_event()
         self._top |= {name: event[name] for name in ("modelVersion", "promptFeedback") if event.get(name)}
-        first: dict[str, JSON] = candidates[0] if candidates else {}
+        first = first_of(dicts(candidates))
         for part in _parts(first):
             # A piece of text is added to the one before it.
             said = bool(part.get("text")) or bool(set(part) - {"text", "thought"})
             self.output = self.output or said
             if said:
                 self._add(part)
-        self._finish = first.get("finishReason") or self._finish
-        self.over = bool(self._finish) or _blocked(self._top)
-        if self.over and event.get("usageMetadata") is not None:
-            self._top["usageMetadata"] = event["usageMetadata"]
+        self._finish = later_finish(self._finish, _one(first, "finishReason"))
+        self.over = bool(word_of(self._finish)) or _blocked(self._top)
+        usage = _one(event, "usageMetadata")
+        if self.over and usage:
+            self._top["usageMetadata"] = usage
 
     def _add(self, part: dict[str, JSON]) -> None:
         last = self._parts[-1] if self._parts else {}

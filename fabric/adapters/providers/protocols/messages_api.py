@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fabric.adapters.providers.fitting import Fitted, Turn
+from fabric.adapters.providers.fitting import Fitted, Turn, compact
 from fabric.adapters.providers.protocols.chat import offered
+from fabric.adapters.providers.protocols.chat import reported as chat_reported
 from fabric.adapters.providers.protocols.contract import (
     Answer,
     Assembly,
@@ -16,9 +17,14 @@ from fabric.adapters.providers.protocols.contract import (
     dicts,
     finish_of,
     id_of,
+    index_of,
+    later_finish,
+    later_usage,
     malformed_event,
+    said_call,
     text_of,
     tier_of,
+    word_of,
 )
 from fabric.core.metering import Reported, whole
 from fabric.runtime.call_ports import ModelRequest
@@ -78,12 +84,15 @@ class MessagesApi(Protocol):
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Returns True where there is content, with nothing in it perhaps."""
         content = value.get("content")
-        return (isinstance(content, str) or are_objects(content)) and value.get("type", "message") == "message"
+        is_content = isinstance(content, str) or are_objects(content)
+        return is_content and (value.get("type") or "message") == "message"
 
     def read(self, value: dict[str, JSON]) -> Answer:
         """Texts and calls; thinking and whatever else there is goes back as it came."""
         content = value["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else dicts(content)
+        blocks = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else [_typed(one) for one in dicts(content)]
+        )
         texts = [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
         calls = [_call(block) for block in blocks if block.get("type") == "tool_use"]
         return Answer(
@@ -105,11 +114,15 @@ def reported(usage: JSON) -> Reported:
     """Tokens; those of the prompt cache are counted apart from the input's."""
     if not isinstance(usage, dict):
         return Reported()
+    if not {"input_tokens", "output_tokens"} & set(usage):
+        return chat_reported(usage)
+    by_age = usage.get("cache_creation")
+    written = sum(whole(one) or 0 for one in by_age.values()) if isinstance(by_age, dict) else 0
     return Reported(
         input=whole(usage.get("input_tokens")),
         output=whole(usage.get("output_tokens")),
         cached=whole(usage.get("cache_read_input_tokens")),
-        cache_written=whole(usage.get("cache_creation_input_tokens")),
+        cache_written=whole(usage.get("cache_creation_input_tokens")) or written or None,
         cached_inside=False,
     )
 
@@ -161,7 +174,15 @@ def in_order(own: JSON, text: list[JSON], calls: dict[str, JSON]) -> list[JSON]:
 
 
 def _call(block: dict[str, JSON]) -> SaidCall:
-    return SaidCall(id_of(block.get("id")), text_of(block.get("name")), block.get("input"))
+    return said_call(block, block.get("id"))
+
+
+def _typed(block: dict[str, JSON]) -> dict[str, JSON]:
+    """A block with its type, which some gateways leave out."""
+    if block.get("type"):
+        return block
+    kind = "text" if isinstance(block.get("text"), str) else "tool_use" if block.get("name") else ""
+    return {**block, "type": kind} if kind else block
 
 
 def _own(blocks: list[dict[str, JSON]]) -> JSON:
@@ -185,42 +206,91 @@ class _Assembly(Assembly):
 
     def __init__(self) -> None:
         self._message: dict[str, JSON] = {}
-        self._usage: dict[str, JSON] = {}
-        self._blocks: dict[JSON, dict[str, JSON]] = {}
-        self._pieces: dict[JSON, list[str]] = {}
+        self._usage: JSON = {}
+        self._blocks: list[dict[str, JSON]] = []
+        self._pieces: list[list[str]] = []
+        self._at: dict[int, int] = {}
+        self._open: set[int] = set()
 
     def take(self, event: dict[str, JSON]) -> None:
         """Takes in one event; an unknown kind is passed over."""
         kind = event.get("type")
         if kind == "message_start":
-            self._message = _object(event, "message")
-            usage = self._message.get("usage")
-            # The beginning counts a token or two of the answer; the end counts all of them.
-            self._usage |= {**usage, "output_tokens": None} if isinstance(usage, dict) else {}
+            self._begin(_object(event, "message"))
+        elif kind == "message" and not self._blocks:
+            self._take_whole(event)
         elif kind == "content_block_start":
-            block = dict(_object(event, "content_block"))
-            if not isinstance(block.get("type"), str):
-                raise malformed_event()
-            self._blocks[event.get("index")] = block
-            self.output = self.output or block["type"] != "text" or bool(block.get("text"))
+            self._take_start(event)
         elif kind == "content_block_delta":
-            self._take_delta(event.get("index"), _object(event, "delta"))
+            self._take_delta(self._place(event), _object(event, "delta"))
+        elif kind == "content_block_stop" and self._blocks:
+            self._open.discard(self._place(event))
         elif kind == "message_delta":
-            self._message |= {name: one for name, one in _object(event, "delta").items() if one is not None}
-            # Some servers end their stream here, without the event that says that it is over.
-            self.over = bool(self._message.get("stop_reason"))
-            usage = event.get("usage")
-            self._usage |= (
-                {name: one for name, one in usage.items() if one is not None} if isinstance(usage, dict) else {}
-            )
+            self._take_end(event)
         elif kind == "message_stop":
-            self.over = True
+            # Without a reason, a call that is still open is one that was cut.
+            self.over = bool(self._message.get("stop_reason")) or not self._open
 
-    def _take_delta(self, index: JSON, delta: dict[str, JSON]) -> None:
+    def _begin(self, message: dict[str, JSON]) -> None:
+        if self._blocks:
+            raise malformed_event()  # A second message: which one is meant is not known.
+        self._message = message
+        usage = message.get("usage")
+        # The beginning counts a token or two of the answer; the end counts all of them.
+        self._usage = {**usage, "output_tokens": None} if isinstance(usage, dict) else {}
+
+    def _take_whole(self, event: dict[str, JSON]) -> None:
+        """A message that came in one event."""
+        if not are_objects(event.get("content")):
+            raise malformed_event()
+        self._message, self._usage = event, event.get("usage")
+        self._blocks = [_typed(one) for one in dicts(event["content"])]
+        self._pieces = [[] for _ in self._blocks]
+        self.over = self.output = True
+
+    def _take_start(self, event: dict[str, JSON]) -> None:
+        block = _typed(dict(_object(event, "content_block")))
+        if not isinstance(block.get("type"), str):
+            raise malformed_event()
+        index = index_of(event.get("index"))
+        index = len(self._blocks) if index is None else index
+        known = self._at.get(index)
+        if known is None or self._pieces[known] or self._blocks[known] != block:
+            self._at[index] = known = len(self._blocks)
+            self._blocks.append(block)
+            self._pieces.append([])
+        if block["type"] == "tool_use":
+            self._open.add(known)
+        self.output = self.output or block["type"] != "text" or bool(block.get("text"))
+
+    def _place(self, event: dict[str, JSON]) -> int:
+        """Returns the block that an event goes on with; the last where it names none. A text may begin without the event for it."""
+        index = index_of(event.get("index"))
+        if index is None and self._blocks:
+            return len(self._blocks) - 1
+        index = index or 0
+        if index not in self._at:
+            self._at[index] = len(self._blocks)
+            self._blocks.append({"type": "text", "text": ""})
+            self._pieces.append([])
+        return self._at[index]
+
+    def _take_end(self, event: dict[str, JSON]) -> None:
+        delta = _object(event, "delta")
+        reason = later_finish(self._message.get("stop_reason"), delta.get("stop_reason"))
+        self._message |= {**{name: one for name, one in delta.items() if one is not None}, "stop_reason": reason}
+        # Some servers end their stream here, without the event that says that it is over.
+        self.over = bool(word_of(reason))
+        for usage in (event.get("usage"), delta.get("usage")):
+            if usage is not None:
+                self._usage = later_usage(self._usage, usage)
+
+    def _take_delta(self, at: int, delta: dict[str, JSON]) -> None:
         self.output = True
-        block = self._blocks.setdefault(index, {"type": "text", "text": ""})
+        block = self._blocks[at]
         if "partial_json" in delta:
-            self._pieces.setdefault(index, []).append(text_of(delta["partial_json"]))
+            piece = delta["partial_json"]
+            self._pieces[at].append(piece if isinstance(piece, str) else "" if piece is None else compact(piece))
             return
         for name in ("text", "thinking", "signature", "data"):
             if isinstance(delta.get(name), str):
@@ -230,19 +300,18 @@ class _Assembly(Assembly):
 
     def begun(self) -> int:
         """Calls that have begun."""
-        return sum(block.get("type") == "tool_use" for block in self._blocks.values())
+        return sum(block.get("type") == "tool_use" for block in self._blocks)
 
     @property
     def after_calls(self) -> bool:
         """Another block began after the last call."""
-        kinds = [block.get("type") for block in self._blocks.values()]
-        return bool(kinds) and kinds[-1] != "tool_use"
+        return bool(self._blocks) and self._blocks[-1].get("type") != "tool_use"
 
     def body(self) -> dict[str, JSON]:
         """The message that the events make."""
         content = []
-        for index, block in self._blocks.items():
-            pieces = "".join(self._pieces.get(index, ()))
+        for block, several in zip(self._blocks, self._pieces, strict=True):
+            pieces = "".join(several)
             content.append({**block, "input": pieces} if block.get("type") == "tool_use" and pieces.strip() else block)
         return {**self._message, "content": content, "usage": self._usage}
 

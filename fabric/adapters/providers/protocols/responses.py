@@ -12,13 +12,16 @@ from fabric.adapters.providers.protocols.chat import offered, reported
 from fabric.adapters.providers.protocols.contract import (
     Answer,
     Assembly,
+    Ended,
     Protocol,
     SaidCall,
     are_objects,
     dicts,
     finish_of,
     id_of,
+    index_of,
     malformed_event,
+    said_call,
     text_of,
     tier_of,
 )
@@ -29,6 +32,8 @@ JSON = Any
 PASSED_ON = ("temperature", "top_p")
 _without_reasoning = re.compile(r"(?:ft:)?(?:gpt-3|gpt-4|chatgpt-4)", re.IGNORECASE)
 """Models that refuse to be asked for encrypted reasoning."""
+_PIECES = ("response.output_text.", "response.function_call_arguments.")
+"""Events with a part of a text or of arguments, or with all of it once more."""
 
 
 class Responses(Protocol):
@@ -77,21 +82,24 @@ class Responses(Protocol):
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Returns True where there is output, with nothing in it perhaps."""
-        output = value.get("output")
-        return (isinstance(output, str) or are_objects(output)) and not value.get("error")
+        return (isinstance(_output(value), str) or are_objects(_output(value))) and not value.get("error")
 
     def read(self, value: dict[str, JSON]) -> Answer:
         """Texts and calls; reasoning and whatever else there is goes back as it came."""
         if value.get("status") == "failed":
             raise Malformed("with a response that failed")
-        output = value["output"]
-        items = [{"type": "message", "content": output}] if isinstance(output, str) else dicts(output)
+        output = _output(value)
+        items = (
+            [{"type": "message", "content": output}]
+            if isinstance(output, str)
+            else [_typed(one) for one in dicts(output)]
+        )
         text, refused = _words(items)
         calls = [_call(item) for item in items if item.get("type") == "function_call"]
         return Answer(
             text=text,
             calls=calls,
-            finish="content_filter" if refused else _finish(value),
+            finish="content_filter" if refused else _finish(value, items),
             model=text_of(value.get("model")),
             usage=reported(value.get("usage")),
             own=_own(items, id_of(value.get("id")) if value.get("store") is True else ""),
@@ -133,15 +141,32 @@ def _items(turn: Turn) -> list[JSON]:
 # -- coming back -------------------------------------------------------------------------------------------------------
 
 
-def _finish(value: Mapping[str, JSON]) -> Any:
+_UNENDED = frozenset({"in_progress", "queued", "cancelled", "canceled", "cancelling", "expired"})
+"""Statuses of a response that is not over, or was broken off."""
+
+
+def _output(value: Mapping[str, JSON]) -> JSON:
+    """The items; some servers give the text alone, in the field that clients make of it."""
+    output, text = value.get("output"), value.get("output_text")
+    return text if not output and isinstance(text, str) and text else output
+
+
+def _typed(item: dict[str, JSON]) -> dict[str, JSON]:
+    """An item with its type, which some servers leave out."""
+    return {**item, "type": "message"} if not item.get("type") and "content" in item else item
+
+
+def _finish(value: Mapping[str, JSON], items: list[dict[str, JSON]]) -> Ended:
     details = value.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, dict) else None
-    # An incomplete response counts as cut, even for an unknown reason.
-    return (
-        finish_of(reason)
-        if reason in ("max_output_tokens", "content_filter") or value.get("status") != "incomplete"
-        else "length"
+    if value.get("status") in _UNENDED:
+        return "broken"
+    found = finish_of(reason)
+    cut = value.get("status") == "incomplete" or any(
+        item.get("status") == "incomplete" for item in items if item.get("type") == "function_call"
     )
+    # An incomplete response counts as cut, even for an unknown reason.
+    return "length" if cut and found == "stop" else found
 
 
 def _words(items: list[dict[str, JSON]]) -> tuple[str, bool]:
@@ -149,7 +174,7 @@ def _words(items: list[dict[str, JSON]]) -> tuple[str, bool]:
     texts: list[str] = []
     refusals: list[str] = []
     for item in items:
-        if item.get("type") == "message":
+        if item.get("type") == "message" and item.get("role", "assistant") == "assistant":
             content = item.get("content")
             for part in [{"text": content}] if isinstance(content, str) else dicts(content):
                 texts.append(text_of(part.get("text")))
@@ -159,7 +184,7 @@ def _words(items: list[dict[str, JSON]]) -> tuple[str, bool]:
 
 
 def _call(item: dict[str, JSON]) -> SaidCall:
-    return SaidCall(id_of(item.get("call_id") or item.get("id")), text_of(item.get("name")), item.get("arguments"))
+    return said_call(item, item.get("call_id") or item.get("id"))
 
 
 def _own(items: list[dict[str, JSON]], response_id: str) -> JSON:
@@ -182,25 +207,55 @@ class _Assembly(Assembly):
 
     def __init__(self) -> None:
         self._response: dict[str, JSON] = {}
-        self._items: dict[JSON, dict[str, JSON]] = {}
+        self._items: dict[int, dict[str, JSON]] = {}
+        self._pieces: dict[int, str] = {}
 
     def take(self, event: dict[str, JSON]) -> None:
         """Takes in one event; an unknown kind is passed over."""
         kind = text_of(event.get("type"))
-        index = event.get("output_index")
-        if kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
+        if kind in (
+            "response.completed",
+            "response.incomplete",
+            "response.failed",
+            "response.cancelled",
+            "response.done",
+        ):
             response = event.get("response")
             if not isinstance(response, dict):
                 raise malformed_event()
             self._response, self.over = response, True
+            if kind == "response.completed" and response.get("status") in ("in_progress", "queued"):
+                self._response = {**response, "status": "completed"}  # The event says that it is over.
         elif kind in ("response.output_item.added", "response.output_item.done"):
             item = event.get("item")
             if not isinstance(item, dict):
                 raise malformed_event()
-            self._items[index] = item
+            index = index_of(event.get("output_index"))
+            begins = kind.endswith("added") or not self._items
+            self._items[(len(self._items) if begins else self._known(item)) if index is None else index] = item
             self.output = self.output or item.get("type") != "message"
+        elif kind.startswith(_PIECES):
+            self._take_piece(kind, event)
         elif kind.endswith(".delta"):
             self.output = self.output or bool(event.get("delta"))
+        elif not kind and event.get("object") == "response" and not self._items:
+            self._response, self.over, self.output = event, True, True
+
+    def _known(self, item: dict[str, JSON]) -> int:
+        """Returns the place of an item that names none: of the one with its id, or behind the last."""
+        same = [index for index, one in self._items.items() if one.get("id") and one.get("id") == item.get("id")]
+        return same[0] if same else len(self._items)
+
+    def _take_piece(self, kind: str, event: dict[str, JSON]) -> None:
+        index = index_of(event.get("output_index"))
+        index = max(self._items, default=0) if index is None else index
+        said = next((event[name] for name in ("delta", "text", "arguments") if isinstance(event.get(name), str)), "")
+        known = self._pieces.get(index, "")
+        self.output = self.output or bool(said)
+        if kind.endswith(".delta"):
+            self._pieces[index] = known + said
+        elif (said and kind.startswith("response.function_call")) or (said and not known):
+            self._pieces[index] = said
 
     def begun(self) -> int:
         """Calls that have begun."""
@@ -215,4 +270,13 @@ class _Assembly(Assembly):
     def body(self) -> dict[str, JSON]:
         """The response."""
         output = self._response.get("output")
-        return {**self._response, "output": output or list(self._items.values())}
+        # A text whose item nobody announced is a message.
+        items = {**{index: {"type": "message"} for index in self._pieces}, **self._items}
+        return {**self._response, "output": output or [self._filled(*one) for one in sorted(items.items())]}
+
+    def _filled(self, index: int, item: dict[str, JSON]) -> dict[str, JSON]:
+        """An item with the pieces that came for it, where it has nothing itself."""
+        said = self._pieces.get(index)
+        if said and item.get("type") == "function_call" and not item.get("arguments"):
+            return {**item, "arguments": said}
+        return {**item, "content": said} if said and item.get("type") == "message" and not item.get("content") else item

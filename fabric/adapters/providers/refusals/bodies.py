@@ -85,8 +85,10 @@ def _read(value: JSON, wraps: int) -> dict[str, JSON]:
 
 
 def _error_in(value: dict[str, JSON]) -> dict[str, JSON]:
-    """The object that names the fault: ``error``, the first of ``errors``, MiniMax's ``base_resp``, or the whole."""
-    error = value.get("error", value.get("Error"))
+    """The object that names the fault: ``error``, also of a choice, the first of ``errors``, MiniMax's ``base_resp``, or the whole."""
+    choices = value.get("choices")
+    in_choices = (one.get("error") for one in choices if isinstance(one, dict)) if isinstance(choices, list) else ()
+    error = value.get("error", value.get("Error")) or next(filter(None, in_choices), None)
     if isinstance(error, dict):
         below = error.get("error")
         return below if isinstance(below, dict) and "message" not in error else error

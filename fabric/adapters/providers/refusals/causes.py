@@ -316,6 +316,11 @@ def status_in_200(said: Mapping[str, str]) -> int:
     return status
 
 
+def succeeded(status: int | None) -> bool:
+    """Returns True for a status of success; None: there was no answer."""
+    return status is not None and 200 <= status < 300
+
+
 def status_of_code(code: str) -> int | None:
     """The status that a code is written as: "429"; None: it is none."""
     return int(code) if code.isascii() and code.isdigit() and len(code) == 3 and 400 <= int(code) < 600 else None

@@ -13,6 +13,7 @@ RETRY_AFTER_MAX_S = 86_400.0
 HEADER_CHARS = 1_000
 """Of a header that is read; longer ones are nonsense."""
 _number = re.compile(r"\d{1,30}(?:\.\d{1,30})?", re.ASCII)
+_iso = re.compile(r"\d{4}-\d\d-\d\dT", re.ASCII)
 _type = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", re.ASCII)
 _charset = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
 
@@ -84,15 +85,18 @@ _WAITS = (
 def retry_after_s(headers: httpx2.Headers, now: float) -> float | None:
     """Seconds to wait, from ``retry-after-ms``, ``x-ms-retry-after-ms`` or ``Retry-After`` (seconds or HTTP date); a day at most."""
     for name, unit in _WAITS:
-        seconds = _seconds(_value(headers, name), unit, _value(headers, "date"), now)
-        if seconds is not None and isfinite(seconds):
-            return min(seconds, RETRY_AFTER_MAX_S)
+        given = [one.strip() for one in headers.get_list(name) if len(one) <= HEADER_CHARS]
+        found = [_seconds(one, unit, _value(headers, "date"), now) for one in given]
+        # A proxy may add its own to the endpoint's.
+        seconds = [one for one in found if one is not None and isfinite(one)]
+        if seconds:
+            return min(max(seconds), RETRY_AFTER_MAX_S)
     return None
 
 
 def _seconds(raw: str, unit: float, date: str, now: float) -> float | None:
-    if _number.fullmatch(raw):
-        return float(raw) * unit
+    if _number.fullmatch(raw.removesuffix("s")):
+        return float(raw.removesuffix("s")) * (1.0 if raw.endswith("s") else unit)
     until = _instant(raw)
     if until is None:
         return None
@@ -103,7 +107,7 @@ def _seconds(raw: str, unit: float, date: str, now: float) -> float | None:
 
 def _instant(text: str) -> float | None:
     try:
-        parsed: datetime = parsedate_to_datetime(text)
+        parsed = datetime.fromisoformat(text) if _iso.match(text) else parsedate_to_datetime(text)
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError, AttributeError):
         return None

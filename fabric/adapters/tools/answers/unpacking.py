@@ -19,6 +19,10 @@ LAYERS_MAX = 3
 """Packings of one body, one inside the other."""
 
 
+GZIP_MARK = b"\x1f\x8b"
+"""The bytes that gzip begins with; no text does."""
+
+
 class NotUnpacked(Exception):
     """A packed body that cannot be read. The message goes on from "the answer "."""
 
@@ -42,16 +46,31 @@ class _Gzip:
 
     def __init__(self) -> None:
         self._engine = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._head = b""
+        self._plain = self._begun = False
 
     def unpack(self, packed: bytes) -> Iterator[bytes]:
+        if not self._begun:
+            self._head += packed
+            if len(self._head) < len(GZIP_MARK):
+                return
+            packed, self._begun = self._head, True
+            # A proxy that unpacked the body has left the header as it was.
+            self._plain = packed.lstrip()[:1] in (b"{", b"[", b"<", b'"')
+        if self._plain:
+            yield packed
+            return
         while packed:
             if self._engine.eof:
+                packed = packed.lstrip(b"\0")  # Padding, which gzip passes over too.
+                if not packed:
+                    return
                 self._engine = zlib.decompressobj(zlib.MAX_WBITS | 16)
             yield from _inflated(self._engine, packed)
             packed = self._engine.unused_data
 
     def is_whole(self) -> bool:
-        return self._engine.eof
+        return self._plain or self._engine.eof
 
 
 class _Deflate:

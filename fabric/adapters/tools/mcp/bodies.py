@@ -59,15 +59,26 @@ class Asked(Exchange):
     """Ids of the server's own requests that came with this call's answer."""
     wanted: tuple[str, Mapping[str, JSON]] | None = None
     """Message and form of the first question without an answer."""
-    crowded: bool = False
-    """True: it asked while others did, and no question named its call; it goes out once more alone."""
+    changes: bool = True
+    """False: the call only reads."""
+    unclear: bool = False
+    """True: while it was out among others, its server asked a person and named no call."""
+    came: int = 0
+    """Bytes of the body that answers the request that is out."""
     next_get: float = 0.0
     """Before then, by the loop's clock, no other GET goes out for it."""
 
     def begin(self, request_id: JSON, method: str) -> None:
         """Another request of the same call goes out."""
         self.request_id, self.method = request_id, method
-        self.sent, self.status, self.failure = False, None, None
+        self.sent, self.status, self.failure, self.came = False, None, None, 0
+
+    @property
+    def so_far(self) -> str:
+        """Says what had come of an answer that is late."""
+        if self.status is not None:
+            return f"{self.came} bytes of an answer had come"
+        return "no answer had begun"
 
 
 class _Cut(Exception):
@@ -81,8 +92,8 @@ class _Cut(Exception):
 class _Bounded(httpx2.AsyncByteStream):
     """A body that ends at its bound and at its time. Raises _Cut. ``most``: of all of it, or of no more than one event where it is None."""
 
-    def __init__(self, response: httpx2.Response, where: str, ends: float, most: int | None) -> None:
-        self._response, self._where, self._ends, self._most = response, where, ends, most
+    def __init__(self, response: httpx2.Response, asked: Asked, where: str, ends: float, most: int | None) -> None:
+        self._response, self._asked, self._where, self._ends, self._most = response, asked, where, ends, most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read, chunks = 0, aiter(self._response.aiter_raw())
@@ -92,7 +103,7 @@ class _Bounded(httpx2.AsyncByteStream):
                 async with asyncio.timeout_at(until):
                     chunk = await anext(chunks, None)
             except TimeoutError:
-                sentence = f"{self._where} did not end its answer in time: {read} bytes had come"
+                sentence = f"{self._where} did not end its answer in time: {self._asked.so_far}"
                 raise _Cut(CallBroken(Cause.TIMEOUT, sentence)) from None
             except Refused as error:
                 outcome = outcome_of(self._response.status_code)
@@ -103,6 +114,7 @@ class _Bounded(httpx2.AsyncByteStream):
             if chunk is None:
                 return
             read += len(chunk)
+            self._asked.came = read
             if self._most is not None and read > self._most:
                 outcome = outcome_of(self._response.status_code)
                 raise _Cut(ToolError(LARGER, outcome=outcome, code=TOO_LARGE))
@@ -110,6 +122,32 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._response.aclose()
+
+
+class _Ended(httpx2.AsyncByteStream):
+    """A body of events whose last one ends too, where a server forgets its blank line; one message that is announced as events is an event."""
+
+    def __init__(self, body: _Bounded) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        whole, plain, last = bytearray(), False, b""
+        async for chunk in self._body:
+            plain = plain or (not last and chunk.lstrip().startswith((b"{", b"[")))
+            last = chunk[-1:]
+            if not plain:
+                yield chunk
+                continue
+            whole += chunk
+            if len(whole) > MESSAGE_BYTES_MAX:
+                raise _Cut(ToolError(LARGER, outcome=Outcome.UNKNOWN, code=TOO_LARGE))
+        if plain:
+            yield b"data: " + b" ".join(whole.splitlines()) + b"\n\n"
+        elif last == b"\n":
+            yield b"\n"
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
 
 
 async def read_answer(
@@ -124,10 +162,10 @@ async def read_answer(
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/event-stream":
         most = None if math.isinf(asked.until) else MESSAGE_BYTES_MAX
-        body = _Events(request, _Bounded(response, where, ends, most), asked, where)
+        body = _Events(request, _Ended(_Bounded(response, asked, where, ends, most)), asked, where)
         return httpx2.Response(status, headers=_kept_headers(response), stream=body, request=request)
     try:
-        raw = await _read(_Bounded(response, where, ends, MESSAGE_BYTES_MAX))
+        raw = await _read(_Bounded(response, asked, where, ends, MESSAGE_BYTES_MAX))
     except _Cut as cut:
         asked.failure = cut.failure
         return None
@@ -147,7 +185,7 @@ async def read_refusal(
     status, raw = response.status_code, b""
     ends = min(ends, asyncio.get_running_loop().time() + REFUSAL_S)
     try:
-        raw = await _read(_Bounded(response, where, ends, REFUSAL_BYTES))
+        raw = await _read(_Bounded(response, asked, where, ends, REFUSAL_BYTES))
     except _Cut:
         pass  # The status says enough.
     finally:
@@ -172,6 +210,8 @@ def refused_by(asked: Asked, server: str) -> CallBroken | ToolError | None:
     """Returns the failure of a refusal whose status came before the time was over. None: no refusal had come."""
     if asked.status is None or asked.status < 400:
         return None
+    if isinstance(asked.failure, SessionGone):
+        return asked.failure.of(server)
     said = f"MCP server {server!r} answered HTTP {asked.status}"
     return asked.failure or ToolError(said, outcome=outcome_of(asked.status))
 
@@ -247,7 +287,7 @@ def _other(strange: list[JSON], listed: list[dict[str, JSON]], where: str) -> Ca
 class _Events(httpx2.AsyncByteStream):
     """Events as the SDK may read them: whole ones, with the server's own messages, and the answer to the request alone."""
 
-    def __init__(self, request: httpx2.Request, body: _Bounded, asked: Asked, where: str) -> None:
+    def __init__(self, request: httpx2.Request, body: _Ended, asked: Asked, where: str) -> None:
         headers = {"content-type": "text/event-stream"}
         self._source = EventSource(
             httpx2.Response(200, headers=headers, stream=body, request=request),
@@ -278,9 +318,11 @@ class _Events(httpx2.AsyncByteStream):
         return not (isinstance(failure, CallBroken) and failure.cause is Cause.DROPPED_STREAM)
 
     def _passed_on(self, event: ServerSentEvent) -> list[bytes]:
-        if event.event != "message" or not event.data:
+        listed = objects_in(event.data.encode("utf-8", "surrogatepass")) if event.data else None
+        # Some servers name the event otherwise; an answer says itself what it is.
+        named = event.event == "message" or any(is_answer(one) for one in listed or ())
+        if not named or not event.data:
             return [b""] if event.id else []
-        listed = objects_in(event.data.encode("utf-8", "surrogatepass"))
         if listed is None:
             said = excerpt(event.data, 100)
             self._asked.failure = CallBroken(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any, TypedDict
 
-from mcp import Client, ClientSession, MCPError
+from mcp import Client, ClientSession
 from mcp.client.session import ClientRequestContext
 from mcp_types import (
     INVALID_PARAMS,
@@ -61,79 +61,48 @@ class Questions:
     def __init__(self, server: str, known: Known) -> None:
         self._server, self._known = server, known
         self._out: list[Asked] = []
-        self._nameless = 0
-        """Questions without the name of a call that wait for an answer."""
-        self._changed = asyncio.Condition()
+        self._alone = asyncio.Lock()
+
+    @asynccontextmanager
+    async def turn(self, asked: Asked) -> AsyncIterator[None]:
+        """Counts a call as out; one at a time where the server's questions name no call."""
+        async with self._alone if self._known.asks else nullcontext():
+            self._out.append(asked)
+            try:
+                yield
+            finally:
+                self._out.remove(asked)
 
     async def answer(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """The answer to a question that comes as a request of the server's."""
-        asked = next((one for one in self._out if context.request_id in one.questions), None)
+        asked = self._call_of(context.request_id)
         if asked is None:
-            asked = await self._only_call()
-            if asked is None:
-                return ElicitResult(action="cancel")
+            return ElicitResult(action="cancel")
         try:
             content = self._given(asked, params)
         except ToolError as error:
             return ErrorData(code=INVALID_PARAMS, message=str(error))
         return ElicitResult(action="cancel" if content is None else "accept", content=content)
 
-    async def _only_call(self) -> Asked | None:
-        """Returns the call that a nameless question is about, once it is the only one. None: all calls that are out ask."""
+    def _call_of(self, question: JSON) -> Asked | None:
+        """Returns the call that a question is about. None: it names none while several are out, so that it ends them all."""
+        named = next((one for one in self._out if question in one.questions), None)
+        if named is not None:
+            return named
         self._known.asks = True
-        async with self._changed:
-            self._nameless += 1
-            self._changed.notify_all()
-            try:
-                await self._changed.wait_for(lambda: self._nameless >= len(self._out) or self._out[0].crowded)
-                if len(self._out) == 1 and not self._out[0].crowded:
-                    return self._out[0]
-                for one in self._out:
-                    one.crowded = True
-                return None
-            finally:
-                self._nameless -= 1
-                self._changed.notify_all()
+        if len(self._out) == 1 and not self._out[0].unclear:
+            return self._out[0]
+        for one in self._out:
+            one.unclear = True
+        return None
 
-    async def settled(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]], *, repeatable: bool) -> Answer:
-        """The call's answer, once all that its server asks was answered. Raises InputAsked, ToolError.
-
-        ``repeatable``: it may go out again after a result, since it changes nothing, or the same once only.
-        """
-        while True:
-            try:
-                async with self._among_others(asked):
-                    answer = await self._answered(asked, send)
-            except (MCPError, ToolError):
-                if not asked.crowded:
-                    raise
-            else:
-                if not asked.crowded:
-                    return answer
-                if not repeatable:
-                    sentence = f"MCP server {self._server!r} asked a person for several calls at once, and did not say for which"
-                    raise ToolError(sentence, outcome=Outcome.UNKNOWN)
-            asked.crowded = False
-
-    @asynccontextmanager
-    async def _among_others(self, asked: Asked) -> AsyncIterator[None]:
-        """Counts a call as out. It first waits for the others, where the server's questions name no call."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: not (self._known.asks and self._out))
-            self._out.append(asked)
-        try:
-            yield
-        finally:
-            self._out.remove(asked)
-            async with self._changed:
-                self._changed.notify_all()
-
-    async def _answered(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]]) -> Answer:
+    async def answered(self, asked: Asked, send: Callable[[Replies], Awaitable[Answer]]) -> Answer:
+        """The call's answer, once all that its server asks was answered. Raises ToolError."""
         answer, wait_s = await send({}), WAIT_S
         for _ in range(ROUNDS_MAX):
             if not isinstance(answer, InputRequiredResult):
-                if (wanted := self.asks(asked, _said(answer), _outcome(answer))) is not None:
-                    raise wanted
+                if (refused := self.asks(asked, _said(answer), _outcome(answer))) is not None:
+                    raise refused
                 return answer
             responses = self._responses(asked, answer)
             if not responses:
@@ -143,8 +112,11 @@ class Questions:
         sentence = f"MCP server {self._server!r} asked for the same call {ROUNDS_MAX} times"
         raise ToolError(sentence, outcome=Outcome.REJECTED)
 
-    def asks(self, asked: Asked, said: str, outcome: Outcome = Outcome.REJECTED) -> InputAsked | None:
+    def asks(self, asked: Asked, said: str, outcome: Outcome = Outcome.REJECTED) -> ToolError | None:
         """The end of a call whose server asks a person; None: it asks no person. ``said``: its answer to the cancel."""
+        if asked.unclear:
+            sentence = f"MCP server {self._server!r} asked a person while several calls were out, and did not say for which; make one call at a time"
+            return ToolError(sentence, outcome=Outcome.UNKNOWN if asked.changes else Outcome.REJECTED)
         if asked.wanted is None:
             return None
         message, schema = asked.wanted

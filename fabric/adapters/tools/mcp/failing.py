@@ -30,3 +30,8 @@ class SessionGone(CallBroken):
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(Cause.DROPPED_STREAM, message, status=status, outcome=Outcome.REJECTED)
+
+    def of(self, server: str) -> SessionGone:
+        """The same of a server; the message was its own words until then."""
+        words = f"; it says: {self}" if str(self) else ""
+        return SessionGone(f"MCP server {server!r} does not know this session any more{words}", self.status or 404)

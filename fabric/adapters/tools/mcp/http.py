@@ -80,6 +80,10 @@ class BoundedTransport(VettedTransport):
         if response.status_code < 400 or request.method != "POST":
             return await read_answer(request, response, asked, where, ends)
         in_session = SESSION_HEADER in request.headers
+        if in_session and response.status_code == 404:
+            # Also where its body, with the server's words, does not end in time.
+            asked.failure = SessionGone("", 404)
+            self._gone()
         passed_on = await read_refusal(request, response, asked, where, ends, in_session=in_session)
         if isinstance(asked.failure, SessionGone):
             self._gone()

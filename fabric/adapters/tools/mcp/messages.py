@@ -11,6 +11,7 @@ from mcp_types import INTERNAL_ERROR, jsonrpc_message_adapter
 from pydantic_core import from_json
 
 from fabric.adapters.tools.mcp.settling import settled
+from fabric.core.text import clean
 
 JSON = Any
 EXCERPT_CHARS = 300
@@ -21,12 +22,30 @@ _escape = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 
 def objects_in(raw: bytes) -> list[dict[str, JSON]] | None:
     """The JSON objects of a body, an event or a line: one, or those of a batch. None: it is neither."""
+    text = raw.removeprefix(BYTE_ORDER_MARK).strip()
+    if text.startswith((b"data:", b"event:", b"id:")):
+        # The events of a stream, whatever they were announced as.
+        return [one for data in _data(text) for one in objects_in(data) or ()] or None
     try:
-        found = from_json(raw.removeprefix(BYTE_ORDER_MARK).strip())
+        found = from_json(text)
     except ValueError:
-        return None
+        found = _cleaned(text) if b"\\u" in text else None
     listed = found if isinstance(found, list) else [found]
     return listed if listed and all(isinstance(one, dict) for one in listed) else None
+
+
+def _data(text: bytes) -> list[bytes]:
+    """The data of each event in a body."""
+    events = text.replace(b"\r\n", b"\n").split(b"\n\n")
+    return [b"\n".join(line[5:] for line in one.split(b"\n") if line.startswith(b"data:")) for one in events]
+
+
+def _cleaned(text: bytes) -> JSON:
+    """JSON with half a surrogate pair in it, which the SDK's reader refuses; None: it is none."""
+    try:
+        return clean(json.loads(text))[0]
+    except (ValueError, RecursionError):
+        return None
 
 
 def without_escapes(line: bytes) -> bytes:

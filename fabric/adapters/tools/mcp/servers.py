@@ -30,6 +30,8 @@ JSON = Any
 SESSION = "fabric.adapters.tools.mcp.session"
 PAUSE_S, PAUSE_MAX_S = 0.5, 30.0
 """After the first beginning that failed, doubled with each further one, up to the second."""
+AGAIN_S = 2.0
+"""A call whose session was forgotten goes out once more only with so much of its time left: what is sent and not answered may have been done."""
 SERVERS_MAX = 64
 """Sessions at once; the one that no call used for longest is let go of for another."""
 
@@ -72,8 +74,11 @@ class McpServers:
         until = loop.time() + timeout_s
         try:
             return await self._called(server, request, timeout_s, until)
-        except SessionGone:
+        except SessionGone as gone:
             # The server looked at nothing of it: it goes out once more, in another session.
+            if (left := until - loop.time()) < AGAIN_S:
+                sentence = f"{gone}; with {max(0.0, left):.1f} seconds left there is no time for a new one"
+                raise CallBroken(gone.cause, sentence, status=gone.status, outcome=gone.outcome) from None
             return await self._called(server, request, timeout_s, until)
 
     async def _called(self, server: McpServer, request: ToolRequest, timeout_s: float, until: float) -> JSON:

@@ -172,8 +172,9 @@ class McpSession:
         except TimeoutError:
             if not limit.expired():
                 raise
-            noise = self._process.noise + self._process.last_words if self._process is not None else ""
-            sentence = f"it did not answer the first greeting within {self.server.connect_s:g} seconds{noise}"
+            process = self._process
+            so_far = f": {self._greeting.so_far}" if process is None else process.noise + process.last_words
+            sentence = f"it did not answer the first greeting within {self.server.connect_s:g} seconds{so_far}"
             raise NotStarted(Cause.TIMEOUT, sentence) from None
         try:
             async with asyncio.timeout(self.server.connect_s):
@@ -248,13 +249,12 @@ class McpSession:
         try:
             async with asyncio.timeout_at(until) as limit:
                 await self._fits(client, tool, request)
-                sending = SENDING.get()
-                if sending is not None and not sending.allowed():
-                    raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
-                sent = True
-                repeatable = Effect(request.tool.effect) in (Effect.READ_ONLY, Effect.IDEMPOTENT)
-                send = partial(self._send, client, tool, request)
-                answer = await self._questions.settled(asked, send, repeatable=repeatable)
+                async with self._questions.turn(asked):
+                    sending = SENDING.get()
+                    if sending is not None and not sending.allowed():
+                        raise CallBroken(Cause.NETWORK, "it may not go out any more", outcome=Outcome.REJECTED)
+                    sent = True
+                    answer = await self._questions.answered(asked, partial(self._send, client, tool, request))
             return self._read(answer)
         except InputAsked:
             raise
@@ -268,9 +268,12 @@ class McpSession:
                 self.retire()
             if (refused := refused_by(asked, name)) is not None:
                 raise refused from None
+            so_far = self._process.noise if self._process is not None else f": {asked.so_far}" if sent else ""
+            sentence = f"MCP server {name!r} did not answer within {timeout_s:.1f} seconds{so_far}"
+            if not sent:
+                why = f"another call, or its list of tools, took all of the {timeout_s:.1f} seconds{so_far}"
+                sentence = f"MCP server {name!r} was not called: {why}"
             outcome = Outcome.UNKNOWN if sent else Outcome.REJECTED
-            noise = self._process.noise if self._process is not None else ""
-            sentence = f"MCP server {name!r} did not answer within {timeout_s:.1f} seconds{noise}"
             raise CallBroken(Cause.TIMEOUT, sentence, outcome=outcome) from None
         except MCPError as error:
             failure = self._failure(error, asked, sent=sent)
@@ -331,9 +334,7 @@ class McpSession:
         name = self.server.name
         unsure = Outcome.UNKNOWN if sent else Outcome.REJECTED
         if isinstance(asked.failure, SessionGone):
-            words = f"; it says: {asked.failure}" if str(asked.failure) else ""
-            sentence = f"MCP server {name!r} does not know this session any more{words}"
-            return SessionGone(sentence, asked.failure.status or 404)
+            return asked.failure.of(name)
         if asked.failure is not None:
             told = f"MCP server {name!r}: {asked.failure}"
             if isinstance(asked.failure, ToolError):
@@ -351,4 +352,5 @@ class McpSession:
 
 def _asked(request: ToolRequest, until: float) -> Asked:
     own = {"Idempotency-Key": request.idempotency_key, CALL_HEADER: call_name(request)}
-    return Asked(own=own, until=until, answers=request.answers)
+    changes = Effect(request.tool.effect) is not Effect.READ_ONLY
+    return Asked(own=own, until=until, answers=request.answers, changes=changes)

@@ -19,8 +19,10 @@ UNKNOWN_TYPE = "application/octet-stream"
 
 
 def settled(method: str, result: JSON) -> JSON:
-    """A result as the SDK reads it. A non-object stays as it is, and the SDK refuses it."""
+    """A result as the SDK reads it. A non-object stays as it is, and the SDK refuses it; a call's text, list or null is its content."""
     by = SETTLED.get(method)
+    if method == "tools/call" and isinstance(result, list | str | None):
+        result = {"content": result}
     return by(result) if by is not None and isinstance(result, dict) else result
 
 
@@ -96,9 +98,15 @@ def _called(result: dict[str, JSON]) -> JSON:
     content = result.get("content")
     if result.get("resultType") == "input_required" or not isinstance(content, list | dict | str | None):
         return result
-    found = {name: one for name, one in result.items() if name not in ("structuredContent", "isError", "_meta")}
+    found = {
+        name: one for name, one in result.items() if name not in ("structuredContent", "isError", "is_error", "_meta")
+    }
     found["content"] = [_block(one) for one in _blocks(content)]
-    found["isError"] = result.get("isError") is True
+    if content is None and result.get("structuredContent") is None:
+        # A result in a field of its own, as ``toolResult`` was before 2025.
+        own = {name: one for name, one in found.items() if name not in ("content", "resultType") and one is not None}
+        found["content"] = [_block(next(iter(own.values())) if len(own) == 1 else own)] if own else []
+    found["isError"] = any(result.get(name) in _TRUE for name in ("isError", "is_error"))
     structured = result.get("structuredContent")
     if structured is not None:
         # Before 2026 the protocol knows objects alone here; the key is the one that the official SDKs wrap with.
@@ -119,6 +127,8 @@ def _block(one: JSON) -> JSON:
         return {"type": "text", "text": one}
     if _is(one):
         kept = {name: each for name, each in one.items() if name not in ("annotations", "_meta")}
+        if not one.get("type") and isinstance(one.get("text"), str):
+            kept["type"] = "text"
         tried = kept | {
             name: each for name, each in _DEFAULTS.get(str(one.get("type")), {}).items() if not one.get(name)
         }
@@ -132,6 +142,8 @@ def _block(one: JSON) -> JSON:
     return {"type": "text", "text": json.dumps(one, ensure_ascii=False)}
 
 
+_TRUE = (True, 1, "true", "True")
+"""What servers write for true."""
 _DEFAULTS: Mapping[str, Mapping[str, JSON]] = {
     "text": {"text": ""},
     "image": {"mimeType": UNKNOWN_TYPE},

@@ -63,8 +63,22 @@ def test_a_table_in_a_table_stands_in_its_cell():
 
 
 @pytest.mark.parametrize(
+    ("mark", "noted"), [("<w:vanish/>", True), ('<w:vanish w:val="0"/>', False), ("<w:b/>", False)]
+)
+def test_text_that_word_does_not_show_is_read_and_noted(mark, noted):
+    found = read(files.word_with(f"<w:p><w:r><w:rPr>{mark}</w:rPr><w:t>pay twice</w:t></w:r></w:p>"))
+    assert (found.text, "hidden text read too" in found.notes) == ("pay twice", noted)
+
+
+STRICT = files.replaced(
+    files.word("x"), "word/document.xml", '<w:document xmlns:w="http://purl.oclc.org/ooxml/wordprocessingml/main"/>'
+)
+
+
+@pytest.mark.parametrize(
     ("data", "said"),
     [
+        (STRICT, "is saved as Strict Open XML; save it as an ordinary DOCX or XLSX and attach that"),
         (files.word(), "is a Word document without text"),
         (files.word_with("<w:p>"), "is a Word document that is damaged"),
         (files.replaced(files.word("x"), "word/document.xml", "no XML"), "no Office program writes|damaged"),

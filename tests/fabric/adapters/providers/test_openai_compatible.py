@@ -5,12 +5,12 @@ import pytest
 
 from fabric.adapters.providers.openai_compatible import ANSWER_BYTES_MAX, Endpoint, OpenAICompatible
 from fabric.adapters.tools.outbound import Gate
-from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
+from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.payloads import json_schema
 from fabric.core.spec import ModelSpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ChatMessage
-from simulator.endpoint import ScriptedEndpoint, Step, answer, call, drop, hang, hang_up, refusal, trickle, unfit_text
+from simulator.endpoint import ScriptedEndpoint, Step, answer, call, drop, hang, hang_up, refusal, unfit_text
 from tests.fabric.adapters.providers.asking import KEY, TOOL, request
 
 
@@ -164,20 +164,6 @@ def test_tools_are_not_sent_to_a_model_without_tool_calls():
 
 
 # -- the end of the deadline --
-
-
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [(trickle(), "bytes of an answer had come"), (hang(), "no answer had begun")],
-    ids=["trickle", "hang"],
-)
-def test_the_deadline_ends_a_server_that_does_not_finish(step, said):
-    result, received = ask(step, within_s=0.4)
-    assert isinstance(result, CallFailed)
-    assert (result.cause, result.billed) == (Cause.TIMEOUT, True)
-    assert "did not finish within 0.4 seconds" in result.message
-    assert said in result.message
-    assert len(received) == 1
 
 
 def test_nothing_is_sent_after_the_deadline():

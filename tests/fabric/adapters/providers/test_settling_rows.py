@@ -8,32 +8,43 @@ import pytest
 
 from fabric.adapters.providers.fitting import compact, fit, short_id
 from fabric.adapters.providers.protocols import chat, converse, gemini
-from fabric.adapters.providers.protocols.contract import FINISHES, Answer, SaidCall, finish_of, own_fields
+from fabric.adapters.providers.protocols.contract import FINISHES, Answer, SaidCall, finish_of, own_fields, plain
 from fabric.adapters.providers.settling import NAME_CHARS, RAW_ARGS_CHARS, settle
 from fabric.core.inputs import ToolCall
 from fabric.core.metering import Reported
 from fabric.runtime.call_ports import ChatMessage, ToolOffer
 from tests.fabric.adapters.providers.asking import request
 
-CUT = ("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "token_limit", "continuation")
-WITHHELD: tuple[str, ...] = (
-    "content_filter",
-    "content_filtered",
-    "content-filter",
-    "guardrail_intervened",
-    "refusal",
-    "safety",
-)
-WITHHELD += ("recitation", "blocklist", "prohibited_content", "spii", "image_safety", "language", "sensitive")
+CUT = """length max_tokens max_output_tokens max_completion_tokens max_new_tokens max_tokens_reached max_length model_length length_limit
+ length_capped token_limit continuation truncated incomplete model_context_window_exceeded context_window_exceeded context_length_exceeded"""
+WITHHELD = """content_filter content_filtered content-filter guardrail_intervened refusal safety recitation blocklist prohibited_content spii
+ image_safety image_prohibited_content image_recitation model_armor language sensitive"""
+BROKEN = """error abort aborted cancel cancelled canceled user_cancel failed failure interrupted timeout time_limit network_error server_error
+ internal_error engine_error insufficient_system_resource repetition_truncation malformed_response other expired"""
 WORDS = {
-    **dict.fromkeys((*CUT, "model_context_window_exceeded"), "length"),
-    **dict.fromkeys(WITHHELD, "content_filter"),
+    word: end
+    for end, words in (("length", CUT), ("content_filter", WITHHELD), ("broken", BROKEN))
+    for word in words.split()
 }
 
 
 def test_every_word_for_an_end_has_its_meaning_in_any_case():
-    assert dict(FINISHES) == WORDS
+    assert {plain(word): end for word, end in WORDS.items()} == FINISHES
     assert {word: finish_of(word.upper()) for word in WORDS} == WORDS
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [
+        (["stop", "max_tokens"], "length"),
+        ([{"type": "length"}], "length"),
+        ([["length"]], "length"),
+        (["Max-Tokens"], "length"),
+        ([7, None, "null", {}, []], "stop"),
+    ],
+)
+def test_an_end_is_read_in_any_form_and_the_word_that_says_most_holds(said: list[Any], finish: str):
+    assert finish_of(*said) == finish
 
 
 OWN = ("reasoning_content", "thinking_blocks", "thoughts", "signature", "encrypted_content", "extra_content")

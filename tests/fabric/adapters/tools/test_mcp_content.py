@@ -216,3 +216,9 @@ def test_structures_that_are_too_deep_are_one_sentence(levels):
     said = getattr(found, "error", "") or found.message
     assert found.outcome in (Outcome.ANSWERED, Outcome.UNKNOWN)
     assert "deep" in said or "no JSON-RPC" in said
+
+
+@pytest.mark.parametrize("flag", [{"isError": "true"}, {"isError": 1}, {"is_error": True}])
+def test_an_error_is_one_however_its_server_writes_true(flag):
+    found = answered(content=[{"type": "text", "text": "no"}], **flag)
+    assert (found.result, found.error) == (None, "the tool failed: no")

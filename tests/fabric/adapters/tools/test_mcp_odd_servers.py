@@ -43,6 +43,11 @@ READ = {
     "a request of tomorrow": ('{"jsonrpc": "2.0", "id": "s1", "method": "x/y"}', DONE),
     "a request for roots": ('{"jsonrpc": "2.0", "id": "s1", "method": "roots/list"}', DONE),
     "a request to sample": ('{"jsonrpc": "2.0", "id": "s1", "method": "sampling/createMessage", "params": {}}', DONE),
+    "a result that is a text": ('{"jsonrpc": "2.0", "id": ID, "result": "done"}',),
+    "a result that is its content": ('{"jsonrpc": "2.0", "id": ID, "result": [{"type": "text", "text": "done"}]}',),
+    "a result in a field of before 2025": ('{"jsonrpc": "2.0", "id": ID, "result": {"toolResult": "done"}}',),
+    "content without its type": (DONE.replace('"type": "text", ', ""),),
+    "half a pair in a field beside it": (DONE.replace('"content"', r'"note": "\ud83d", "content"'),),
     "a ping": ('{"jsonrpc": "2.0", "id": "s1", "method": "ping"}', DONE),
 }
 
@@ -243,6 +248,12 @@ HTTP_READ = {
         body=f"data: {{\n\ndata: {json.dumps(answer(received))}\n\n".encode(), content_type="text/event-stream"
     ),
     "ten thousand chunks": in_chunks,
+    "an event of another name": lambda received: Step(
+        body=f"event: response\ndata: {json.dumps(answer(received))}\n\n".encode(), content_type="text/event-stream"
+    ),
+    "a last event without a blank line": events_of(answer, end="\n"),
+    "events announced as JSON": events_of(notification, answer, kind="application/json"),
+    "JSON announced as events": json_of(answer, kind="text/event-stream"),
 }
 
 

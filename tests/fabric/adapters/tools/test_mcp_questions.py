@@ -1,6 +1,7 @@
 """An MCP server asks a person in the middle of a call: over each transport and protocol, answered, refused, and several at once."""
 
 import asyncio
+import json
 from contextlib import contextmanager
 
 import pytest
@@ -10,6 +11,7 @@ from fabric.core.inputs import ToolFinished
 from fabric.core.requested_input import question_digest
 from fabric.core.saga import Outcome
 from fabric.core.spec_mcp import McpServer
+from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools.mcp_worlds import call, runner, served, stdio, tool
 
 ASKING = """
@@ -19,26 +21,39 @@ def say(**said):
     print(json.dumps({'jsonrpc': '2.0', **said}), flush=True)
 
 form = {'type': 'object', 'properties': {'sure': {'type': 'boolean'}}, 'required': ['sure']}
-calls = {}
+waiting, asked, came = [], {}, 0
 for line in sys.stdin:
     given = json.loads(line)
     if 'method' not in given:
-        call = calls.pop(given['id'])
-        found = given.get('result', given.get('error'))
-        say(id=call, result={'content': [{'type': 'text', 'text': json.dumps(found)}]})
+        said = json.dumps([given.get('result', given.get('error')), came])
+        call, args = asked.pop(given['id'])
+        done = [(call, args), *(one for one in waiting if one[1].get('quiet') == 'until another is asked about')]
+        waiting = [one for one in waiting if one not in done]
+        for call, args in done:
+            error = {'error': {'code': -32603, 'message': said}}
+            say(id=call, **(error if 'fails' in args else {'result': {'content': [{'type': 'text', 'text': said}]}}))
     elif given['method'] == 'initialize':
         info = {'name': 'x', 'version': '1'}
         say(id=given['id'], result={'protocolVersion': '2025-06-18', 'capabilities': {}, 'serverInfo': info})
     elif given['method'] == 'tools/list':
         say(id=given['id'], result={'tools': [{'name': 'asks', 'inputSchema': {'type': 'object'}}]})
     elif given['method'] == 'tools/call':
-        calls[f"q{given['id']}"] = given['id']
-        question = {'message': 'Are you sure' + given['params']['arguments'].get('told', '') + '? (1)', 'requestedSchema': form}
-        say(id=f"q{given['id']}", method='elicitation/create', params=question)
+        args, came = given['params']['arguments'], came + 1
+        waiting.append((given['id'], args))
+        if len(waiting) < args.get('among', 1):
+            continue
+        for call, args in [one for one in waiting if 'quiet' not in one[1]]:
+            waiting.remove((call, args))
+            asked[f'q{call}'] = call, args
+            question = {'message': 'Are you sure' + args.get('told', '') + '? (1)', 'requestedSchema': form}
+            say(id=f'q{call}', method='elicitation/create', params=question)
     elif 'id' in given:
         say(id=given['id'], error={'code': -32601, 'message': 'unknown'})
 """
-"""A server of before 2026 over stdio that asks in each call, and answers with what it was given."""
+"""A server of before 2026 over stdio that asks in each call, and answers with what it was given, and how many calls have come.
+
+It asks once ``among`` calls wait. It asks nothing about a ``quiet`` one. It answers one that ``fails`` with an error.
+"""
 
 
 @contextmanager
@@ -126,8 +141,7 @@ def test_an_answer_to_another_question_answers_nothing():
     assert told("http", scene).requested.message == "On which floor is red?"
 
 
-@pytest.mark.parametrize("kind", ["old http", "old stdio"])
-def test_calls_at_once_are_each_asked_their_own_question(kind):
+def test_calls_at_once_are_each_asked_their_own_question():
     async def scene(port, server, _):
         first = await asyncio.gather(*(call(port, server, "asks", {"told": str(n)}) for n in range(3)))
         again = [
@@ -142,9 +156,35 @@ def test_calls_at_once_are_each_asked_their_own_question(kind):
         ]
         return first, await asyncio.gather(*again)
 
-    first, again = told(kind, scene)
+    first, again = told("old http", scene)
     assert [one.requested.message for one in first] == [f"Are you sure{n}? (1)" for n in range(3)]
     assert [("true" in one.result.lower()) for one in again] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("spec", "outcome"),
+    [
+        (tool("asks"), Outcome.REJECTED),
+        (tool("asks", effect="idempotent"), Outcome.UNKNOWN),
+        (tool("asks", effect="mutating", compensation="undo"), Outcome.UNKNOWN),
+    ],
+    ids=lambda one: getattr(one, "effect", ""),
+)
+def test_a_question_that_names_no_call_ends_all_calls_that_are_out_and_the_next_go_one_at_a_time(spec, outcome):
+    async def scene(port, server, _):
+        at_once = [{}, {"fails": True}, {"quiet": "until another is asked about"}]
+        first = await asyncio.gather(*(call(port, server, "asks", {"among": 3, **one}, spec=spec) for one in at_once))
+        again = await asyncio.gather(*(call(port, server, "asks", {"told": str(n)}, spec=spec) for n in range(3)))
+        given = {question_digest(one.requested.message, one.requested.schema): {"sure": True} for one in again}
+        return first, again, await call(port, server, "asks", {"told": "1"}, spec=spec, answers=given)
+
+    first, again, last = told("old stdio", scene)
+    assert [(type(one), one.requested, one.outcome) for one in first] == [(ToolFinished, None, outcome)] * 3
+    assert {one.error for one in first} == {
+        "MCP server 'things' asked a person while several calls were out, and did not say for which; make one call at a time"
+    }
+    assert [one.requested.message for one in again] == [f"Are you sure{n}? (1)" for n in range(3)]
+    assert json.loads(last.result) == [{"action": "accept", "content": {"sure": True}}, 7]  # Each call went out once.
 
 
 def test_a_server_whose_questions_name_no_call_has_one_call_at_a_time():
@@ -155,14 +195,18 @@ def test_a_server_whose_questions_name_no_call_has_one_call_at_a_time():
     assert [one.requested.message for one in told("old stdio", scene)] == [f"Are you sure{n}? (1)" for n in range(3)]
 
 
-def test_changes_that_ask_at_once_without_a_name_are_not_made_twice():
+def test_a_call_whose_turn_does_not_come_in_time_is_rejected():
     async def scene(port, server, _):
-        books = tool("asks", effect="mutating", compensation="undo")
-        return await asyncio.gather(*(call(port, server, "asks", {"told": str(n)}, spec=books) for n in range(2)))
+        await call(port, server, "asks")
+        out = asyncio.create_task(call(port, server, "asks", {"quiet": "for ever"}))
+        await asyncio.sleep(0)
+        waits = await call(port, server, "asks", within_s=0.3)
+        out.cancel()
+        return waits
 
-    found = told("old stdio", scene)
-    assert [(one.requested, one.outcome) for one in found] == [(None, Outcome.UNKNOWN)] * 2
-    assert "did not say for which" in found[0].error
+    waits = told("old stdio", scene)
+    assert (waits.cause, waits.outcome) == (Cause.TIMEOUT, Outcome.REJECTED)
+    assert "was not called: another call" in waits.message
 
 
 def test_forms_alone_are_declared():

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -119,6 +120,27 @@ def test_a_call_of_a_session_that_the_server_forgot_is_made_once_in_another_one(
         found = played(scene, port)
     assert [one.result for one in found] == ["done in s1", *["done in s2"] * 3]
     assert calls(endpoint) == ["s1", "s1", "s2", "s2", "s2"]
+
+
+@pytest.mark.parametrize("which", ["404 alone", "404 whose body does not end", "400 in plain words"])
+def test_a_call_without_time_for_another_session_says_so_and_the_next_begins_it(which):
+    server = Forgetful(FORGOTTEN[which])
+    with ScriptedEndpoint(server) as endpoint:
+        at = http(endpoint.authority)
+        port = runner(at, gate=Gate.of([endpoint.authority]))
+
+        async def scene():
+            await call(port, at, "act")
+            server.forget()
+            return await call(port, at, "act", within_s=1.0), await call(port, at, "act")
+
+        short, after = played(scene, port)
+    assert isinstance(short, CallFailed)
+    assert (short.cause, short.outcome) == (Cause.DROPPED_STREAM, Outcome.REJECTED)
+    assert short.message.startswith("MCP server 'things' does not know this session any more")
+    assert re.search(r"; with [01]\.\d seconds left there is no time for a new one$", short.message)
+    assert after.result == "done in s2"
+    assert calls(endpoint) == ["s1", "s1", "s2"]
 
 
 def test_calls_that_come_together_share_the_session_after_the_one_that_was_forgotten():
