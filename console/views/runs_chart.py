@@ -28,7 +28,7 @@ LOWEST = 1.5
 GAP = 0.16
 """Between two bars, as a part of the width that one has."""
 TONES = ("neutral", "warn", "danger")
-"""Of a bar's parts, from below: plain, after recovery, aborted or failed."""
+"""Of a bar's parts, from below: plain, after recovery, stopped, aborted or failed."""
 WIDTHS_S: tuple[tuple[int, str], ...] = (
     (10, "10 seconds"),
     (30, "30 seconds"),
@@ -97,7 +97,7 @@ class Chart:
     def label(self) -> str:
         """The picture in a sentence, for who does not see it."""
         told = f"Runs started, {self.width_words} a bar, {self.most:,} in the highest: {self.totals.all:,} in all"
-        return f"{told}, {self.totals.recovered:,} after recovery, {self.totals.bad:,} aborted or failed"
+        return f"{told}, {self.totals.recovered:,} after recovery, {self.totals.bad:,} stopped, aborted or failed"
 
     @property
     def bars_svg(self) -> SafeString:

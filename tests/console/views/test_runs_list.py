@@ -316,7 +316,7 @@ def test_the_chart_and_its_table_say_the_same(browser, actor, small):
     assert "5 minutes a bar" in page
     assert "plain 1<" in page
     assert "after recovery 1<" in page
-    assert "aborted or failed 1<" in page
+    assert "stopped, aborted or failed 1<" in page
     table = re.search(r'aria-label="Runs started, as a table".*?</table>', page, re.DOTALL)[0]
     rows = [re.findall(r'<td class="num">(\d+)', row) for row in table.split("<tr>")[2:]]
     assert [sum(int(row[n]) for row in rows) for n in range(3)] == [1, 1, 1]

@@ -39,7 +39,9 @@ SCENES: Mapping[Cause, Callable[[], World]] = {
     Cause.LOOP_DETECTED: lambda: _loop(summary("What I have.")),
     Cause.TURN_LIMIT: lambda: ran(lone(limits={"turns": 1}), {"worker": [asks(call(q="x")), summary()]}),
     Cause.CORRECTIONS_SPENT: lambda: ran(lone(), {"worker": say("")}),
-    Cause.PARTIAL_FAN_IN: lambda: ran(lone(workers=3), {"worker": [summary(), fails(Cause.AUTH, "the key was refused"), summary()]}),
+    Cause.PARTIAL_FAN_IN: lambda: ran(
+        lone(workers=3), {"worker": [summary(), fails(Cause.AUTH, "the key was refused"), summary()]}
+    ),
     Cause.STAGE_DEADLINE: lambda: ran(lone(deadlines=SHORT), {"worker": HANGS}),
     Cause.SUB_AGENT_CAP: lambda: ran(lone(workers=3, limits={"sub_agents_alive": 2})),
 }
