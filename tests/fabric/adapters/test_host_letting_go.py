@@ -15,11 +15,23 @@ from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import FamilyCaps, Send, Snapshot
 from fabric.runtime.ports import Claimed, Document, StoreUnavailable, Withdrawn, Written
 from simulator.bench.flow5 import SPEC
+from tests.fabric.adapters.host_clocks import (
+    HOLD_S,
+    LEASE_S,
+    SWEEP_S,
+    Beating,
+    Standing,
+    Stopwatch,
+    pass_time,
+    until_new_term,
+)
 from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, decision, doubtful, said, settled
 from tests.fabric.adapters.journal_worlds import REVISION, Journal, new_run
 
 ODD: Any = ()
 """No bytes at all, which no driver reads: what no store may hand out."""
+REFUSED = RowRefused("there is something in it that the database does not take")
+HOUR_S = 3_600
 
 
 @pytest.fixture
@@ -27,6 +39,13 @@ def site():
     made = Site(Watched())
     yield made
     made.close()
+
+
+@pytest.fixture
+def standing(site):
+    """The same, where no time passes but what a test lets pass: a run that its host holds stays held."""
+    site.clock = Standing(HOUR_S)
+    return site
 
 
 @pytest.fixture
@@ -52,26 +71,36 @@ def until_given_back(site, run_id):
     )
 
 
-def test_a_revision_that_cannot_be_loaded_is_tried_again_and_the_claims_show_it(site):
+def until_held(site, host, run_id):
+    """Waits until the run was claimed once more, and the host took in what it claimed."""
+    claims_until(site, run_id, 1)
+    settled(host)
+
+
+def test_a_revision_that_cannot_be_loaded_is_tried_again_and_the_claims_show_it(standing):
+    site = standing
     site.faults[REVISION] = "the revision is of a later version"
-    agents = site.agents()
-    host = site.host(agents, hold_s=0.05)
+    host = site.host(site.agents())
     run_id = site.create()
     host.offer(run_id)
-    for _ in range(3):
+    for claims in (1, 2, 3):
+        until_held(site, host, run_id)
+        assert site.store.standing(run_id)[2] == claims  # Since it last made progress.
+        assert host.counters.faults == claims
+        assert host.owned == {}
+        assert site.store.journal(run_id) == []
+        assert site.store.columns(run_id).state == "queued"
+        if claims == 3:
+            site.faults.clear()
+        pass_time(site, host, HOLD_S)
         until_given_back(site, run_id)
-    assert site.store.standing(run_id)[2] >= 3  # Claims since it last made progress.
-    assert site.store.journal(run_id) == []
-    assert site.store.columns(run_id).state == "queued"
-    assert host.counters.faults >= 3
-    assert host.owned == {}
-    site.faults.clear()
     site.until_released(run_id)
     assert site.outcome(run_id) == "completed"
     assert site.store.standing(run_id)[2] == 0
 
 
-def test_no_hot_loop_while_it_is_held_whatever_is_offered(site):
+def test_no_hot_loop_while_it_is_held_whatever_is_offered(standing):
+    site = standing
     site.faults[REVISION] = "the revision is of a later version"
     host = site.host(site.agents())
     run_id = site.create()
@@ -86,25 +115,27 @@ def test_no_hot_loop_while_it_is_held_whatever_is_offered(site):
     assert (host.counters.claimed, host.counters.faults) == (1, 1)
 
 
-def test_another_host_that_can_load_it_gets_it(site):
+def test_another_host_that_can_load_it_gets_it(standing):
+    site = standing
     site.faults[REVISION] = "the revision is of a later version"
-    old = site.host(site.agents(), hold_s=0.05)
+    old = site.host(site.agents())
     run_id = site.create()
     old.offer(run_id)
-    claims_until(site, run_id, 1)
-    agents = site.agents()
+    until_held(site, old, run_id)
     newer = Site(site.store)
     newer.released = site.released
-    newer.host(agents, sweep_s=0.01)
+    newer.host(site.agents(), sweep_s=0.01)
     old.stop(0.0)
     site.until_released(run_id)
     newer.close()
     assert site.outcome(run_id) == "completed"
+    assert old.counters.claimed == 1
 
 
 @pytest.mark.parametrize("kind", ["site", "on_sqlite"])
 def test_a_step_that_raises_lets_the_run_go_with_its_journal_whole_and_it_is_found_again(kind, request):
     site = request.getfixturevalue(kind)
+    site.clock = Standing(HOUR_S)
     broken = threading.Event()
 
     def answer(asked):
@@ -113,18 +144,21 @@ def test_a_step_that_raises_lets_the_run_go_with_its_journal_whole_and_it_is_fou
 
     agents = site.agents(answer)
     agents.holds = lambda asked: asked.agent == "worker"
-    host = site.host(agents, hold_s=0.05)
+    host = site.host(agents)
     run_id = site.create()
     host.offer(run_id)
-    parked = [agents.next() for _ in range(4)]
-    broken.set()
-    agents.holds = lambda asked: False
-    parked[0].answer()
-    for one in parked[1:]:
-        assert one.ended.wait(WAIT_S)  # Its calls are let go of.
-    for _ in range(2):  # Given back, claimed again, let go of again.
+    for last in (False, True):  # Let go of, given back, claimed again, let go of again.
+        parked = [agents.next() for _ in range(4)]
+        broken.set()
+        parked[0].answer()
+        for one in parked[1:]:
+            assert one.ended.wait(WAIT_S)  # Its calls are let go of.
+        settled(host)
+        if last:
+            broken.clear()
+            agents.holds = lambda asked: False
+        pass_time(site, host, HOLD_S)
         until_given_back(site, run_id)
-    broken.clear()
     while site.outcome(run_id) == "":
         site.released.get(timeout=WAIT_S)
     assert site.outcome(run_id) == "completed"
@@ -174,11 +208,13 @@ def test_an_error_while_a_batch_is_written_waits_for_its_fate(site):
     host.offer(run_id)
     settled(host)
     assert host.owned == {}
+    site.store.claim_open.clear()  # Nobody claims it before it was looked at.
     site.store.open.set()
     released = until_given_back(site, run_id)
     assert released.last_seq == len(first.rows)  # Behind what had been under way, which stands.
     assert [row.kind for row in first.rows] == site.kinds(run_id)
     assert agents.ledger == []  # Its intent is there, its driver is gone.
+    site.store.claim_open.set()
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
@@ -212,23 +248,45 @@ def test_a_run_whose_every_write_is_refused_is_asked_for_once_a_sweep(site):
     assert first in host._orphans
 
 
-def test_one_run_that_cannot_be_written_stops_no_other_and_is_tried_again(site):
+def test_one_run_that_cannot_be_written_stops_no_other_and_is_tried_again(standing):
+    site = standing
     agents = site.agents()
-    host = site.host(agents, hold_s=0.05)
+    host = site.host(agents)
     site.store.open.clear()
     bad, good = site.create(), site.create()
-    site.store.refused[bad] = RowRefused("there is something in it that the database does not take")
+    site.store.refused[bad] = REFUSED
     host.offer()
     site.store.open.set()
     site.until_released(good, bad)
     assert site.outcome(good) == "completed"
     assert site.store.journal(bad) == []
-    assert host.counters.refused >= 1
+    assert host.counters.refused == 1
+    settled(host)
     site.store.refused.clear()
+    pass_time(site, host, HOLD_S)
     while site.outcome(bad) == "":
         site.released.get(timeout=WAIT_S)
     assert site.outcome(bad) == "completed"
     assert all(one.intended for one in agents.ledger)
+
+
+def test_a_run_that_could_not_be_given_back_is_asked_for_by_name_a_sweep_later(standing):
+    """Its row is this incarnation's still, so nobody else gets it, and no other claim finds it."""
+    site = standing
+    host = site.host(site.agents(), sweep_s=SWEEP_S)
+    run_id = site.create()
+    site.store.refused[run_id] = REFUSED
+    host.offer(run_id)
+    site.until_released(run_id)
+    claims_until(site, run_id, 1)
+    settled(host)
+    pass_time(site, host, HOLD_S)
+    assert site.store.claims.get(timeout=WAIT_S) == []  # The giving back was refused, and the host has looked for more.
+    settled(host)
+    site.store.refused.clear()
+    pass_time(site, host, SWEEP_S)
+    site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
 
 
 def test_a_decision_taken_back_at_the_last_moment_loses_nothing_but_a_claim(site):
@@ -276,21 +334,26 @@ def test_a_lost_lease_lets_everything_go_and_it_is_claimed_again_under_the_new_n
     assert host.counters.claimed == 2
 
 
-def test_an_outage_longer_than_the_lease_loses_no_answer(site):
+def test_an_outage_longer_than_the_lease_loses_no_answer():
+    site = Site(Beating())
+    site.elapsed = Stopwatch()
     agents = site.agents()
     agents.holds = lambda asked: asked.agent == "planner"
-    host = site.host(agents, beat_s=0.1, lease_s=0.2, sweep_s=0.01)
+    host = site.host(agents, beat_s=0.01, lease_s=LEASE_S, sweep_s=0.01)
     run_id = site.create()
     host.offer(run_id)
     parked, name = agents.next(), host.lease.name
     for call in ("beat", "inbox", "claim", "write"):
         site.store.fail_next("away", call=call, times=4)
+    site.elapsed.s += LEASE_S
+    until_new_term(site, host)  # The database is back for its beats, and away four times more for each of the others.
     parked.answer()
     site.until_released(run_id)
     assert site.outcome(run_id) == "completed"
     assert host.counters.claimed == 1
     assert host.lease.name == name
     assert [one.request.attempt for one in agents.ledger] == [1] * 8
+    site.close()
 
 
 def test_a_database_that_is_away_ends_no_loop(site):
@@ -358,12 +421,17 @@ def test_documents_that_cannot_be_read_for_now_are_a_failed_attempt_not_a_wrong_
 
 def test_two_hosts_never_ask_the_same_attempt(site):
     agents = site.agents()
+    agents.holds = lambda asked: asked.agent == "planner"
     runs = [site.create() for _ in range(20)]
     hosts = [site.host(agents, sweep_s=0.01, max_owned=3) for _ in range(2)]
+    parked = [agents.next() for _ in range(6)]  # Three of each.
+    agents.holds = lambda asked: False
+    for one in parked:
+        one.answer()
     site.until_released(*runs)
     keys = [one.key for one in agents.ledger]
     assert len(keys) == len(set(keys)) == 8 * 20
-    assert all(host.counters.claimed for host in hosts)
+    assert all(host.counters.claimed >= 3 for host in hosts)
 
 
 def test_what_is_given_back_brings_nothing_for_other_runs_again():
