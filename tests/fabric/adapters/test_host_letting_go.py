@@ -7,31 +7,19 @@ import pytest
 
 from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.owned import given_back
-from fabric.adapters.store_errors import RowRefused
 from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import FamilyCaps, Send, Snapshot
-from fabric.runtime.ports import Claimed, Document, StoreUnavailable, Withdrawn, Written
+from fabric.runtime.ports import Claimed, Document, StoreUnavailable, Withdrawn
 from simulator.bench.flow5 import SPEC
-from tests.fabric.adapters.host_clocks import (
-    HOLD_S,
-    LEASE_S,
-    SWEEP_S,
-    Beating,
-    Standing,
-    Stopwatch,
-    pass_time,
-    until_new_term,
-)
-from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, decision, doubtful, said, settled
-from tests.fabric.adapters.journal_worlds import REVISION, Journal, new_run
+from tests.fabric.adapters.host_clocks import LEASE_S, Beating, Stopwatch, until_new_term
+from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, decision, doubtful, said, settled
+from tests.fabric.adapters.journal_worlds import Journal, new_run
 
 ODD: Any = ()
 """No bytes at all, which no driver reads: what no store may hand out."""
-REFUSED = RowRefused("there is something in it that the database does not take")
-HOUR_S = 3_600
 
 
 @pytest.fixture
@@ -39,134 +27,6 @@ def site():
     made = Site(Watched())
     yield made
     made.close()
-
-
-@pytest.fixture
-def standing(site):
-    """The same, where no time passes but what a test lets pass: a run that its host holds stays held."""
-    site.clock = Standing(HOUR_S)
-    return site
-
-
-@pytest.fixture
-def on_sqlite(tmp_path, sqlite_template):
-    path = tmp_path / "journal.sqlite3"
-    path.write_bytes(sqlite_template.read_bytes())
-    made = Site(WatchedSqlite(path))
-    yield made
-    made.close()
-
-
-def claims_until(site, run_id, wanted):
-    """Waits until the run has been claimed that many times more."""
-    seen = 0
-    while seen < wanted:
-        seen += run_id in site.store.claims.get(timeout=WAIT_S)
-
-
-def until_given_back(site, run_id):
-    """Waits for the batch without rows that releases the run."""
-    return site.store.until_written(
-        lambda batch, fate: batch.run_id == run_id and batch.release and not batch.rows and fate is Written.COMMITTED
-    )
-
-
-def until_held(site, host, run_id):
-    """Waits until the run was claimed once more, and the host took in what it claimed."""
-    claims_until(site, run_id, 1)
-    settled(host)
-
-
-def test_a_revision_that_cannot_be_loaded_is_tried_again_and_the_claims_show_it(standing):
-    site = standing
-    site.faults[REVISION] = "the revision is of a later version"
-    host = site.host(site.agents())
-    run_id = site.create()
-    host.offer(run_id)
-    for claims in (1, 2, 3):
-        until_held(site, host, run_id)
-        assert site.store.standing(run_id)[2] == claims  # Since it last made progress.
-        assert host.counters.faults == claims
-        assert host.owned == {}
-        assert site.store.journal(run_id) == []
-        assert site.store.columns(run_id).state == "queued"
-        if claims == 3:
-            site.faults.clear()
-        pass_time(site, host, HOLD_S)
-        until_given_back(site, run_id)
-    site.until_released(run_id)
-    assert site.outcome(run_id) == "completed"
-    assert site.store.standing(run_id)[2] == 0
-
-
-def test_no_hot_loop_while_it_is_held_whatever_is_offered(standing):
-    site = standing
-    site.faults[REVISION] = "the revision is of a later version"
-    host = site.host(site.agents())
-    run_id = site.create()
-    host.offer(run_id)
-    assert site.store.claims.get(timeout=WAIT_S) == [run_id]
-    commits = site.store.commits
-    for _ in range(5):
-        host.offer(run_id)
-        assert site.store.claims.get(timeout=WAIT_S) == []
-    assert site.claim("another") == []  # Nor does another process try at once, although its inbox has something for it.
-    assert site.store.commits == commits
-    assert (host.counters.claimed, host.counters.faults) == (1, 1)
-
-
-def test_another_host_that_can_load_it_gets_it(standing):
-    site = standing
-    site.faults[REVISION] = "the revision is of a later version"
-    old = site.host(site.agents())
-    run_id = site.create()
-    old.offer(run_id)
-    until_held(site, old, run_id)
-    newer = Site(site.store)
-    newer.released = site.released
-    newer.host(site.agents(), sweep_s=0.01)
-    old.stop(0.0)
-    site.until_released(run_id)
-    newer.close()
-    assert site.outcome(run_id) == "completed"
-    assert old.counters.claimed == 1
-
-
-@pytest.mark.parametrize("kind", ["site", "on_sqlite"])
-def test_a_step_that_raises_lets_the_run_go_with_its_journal_whole_and_it_is_found_again(kind, request):
-    site = request.getfixturevalue(kind)
-    site.clock = Standing(HOUR_S)
-    broken = threading.Event()
-
-    def answer(asked):
-        given = said(asked)
-        return replace(given, text=7) if broken.is_set() else given  # What no port may give back.
-
-    agents = site.agents(answer)
-    agents.holds = lambda asked: asked.agent == "worker"
-    host = site.host(agents)
-    run_id = site.create()
-    host.offer(run_id)
-    for last in (False, True):  # Let go of, given back, claimed again, let go of again.
-        parked = [agents.next() for _ in range(4)]
-        broken.set()
-        parked[0].answer()
-        for one in parked[1:]:
-            assert one.ended.wait(WAIT_S)  # Its calls are let go of.
-        settled(host)
-        if last:
-            broken.clear()
-            agents.holds = lambda asked: False
-        pass_time(site, host, HOLD_S)
-        until_given_back(site, run_id)
-    while site.outcome(run_id) == "":
-        site.released.get(timeout=WAIT_S)
-    assert site.outcome(run_id) == "completed"
-    rows = site.store.journal(run_id)
-    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
-    again = {one.request.command_id for one in agents.ledger[5:9]}
-    assert again == {one.request.command_id for one in parked}
-    assert all(one.intended for one in agents.ledger)
 
 
 def test_a_damaged_journal_stops_nobody_else_and_nothing_is_done_on_its_word(site, caplog):
@@ -210,7 +70,7 @@ def test_an_error_while_a_batch_is_written_waits_for_its_fate(site):
     assert host.owned == {}
     site.store.claim_open.clear()  # Nobody claims it before it was looked at.
     site.store.open.set()
-    released = until_given_back(site, run_id)
+    released = site.until_given_back(run_id)
     assert released.last_seq == len(first.rows)  # Behind what had been under way, which stands.
     assert [row.kind for row in first.rows] == site.kinds(run_id)
     assert agents.ledger == []  # Its intent is there, its driver is gone.
@@ -248,47 +108,6 @@ def test_a_run_whose_every_write_is_refused_is_asked_for_once_a_sweep(site):
     assert first in host._orphans
 
 
-def test_one_run_that_cannot_be_written_stops_no_other_and_is_tried_again(standing):
-    site = standing
-    agents = site.agents()
-    host = site.host(agents)
-    site.store.open.clear()
-    bad, good = site.create(), site.create()
-    site.store.refused[bad] = REFUSED
-    host.offer()
-    site.store.open.set()
-    site.until_released(good, bad)
-    assert site.outcome(good) == "completed"
-    assert site.store.journal(bad) == []
-    assert host.counters.refused == 1
-    settled(host)
-    site.store.refused.clear()
-    pass_time(site, host, HOLD_S)
-    while site.outcome(bad) == "":
-        site.released.get(timeout=WAIT_S)
-    assert site.outcome(bad) == "completed"
-    assert all(one.intended for one in agents.ledger)
-
-
-def test_a_run_that_could_not_be_given_back_is_asked_for_by_name_a_sweep_later(standing):
-    """Its row is this incarnation's still, so nobody else gets it, and no other claim finds it."""
-    site = standing
-    host = site.host(site.agents(), sweep_s=SWEEP_S)
-    run_id = site.create()
-    site.store.refused[run_id] = REFUSED
-    host.offer(run_id)
-    site.until_released(run_id)
-    claims_until(site, run_id, 1)
-    settled(host)
-    pass_time(site, host, HOLD_S)
-    assert site.store.claims.get(timeout=WAIT_S) == []  # The giving back was refused, and the host has looked for more.
-    settled(host)
-    site.store.refused.clear()
-    pass_time(site, host, SWEEP_S)
-    site.until_released(run_id)
-    assert site.outcome(run_id) == "completed"
-
-
 def test_a_decision_taken_back_at_the_last_moment_loses_nothing_but_a_claim(site):
     agents = site.agents(doubtful)
     host = site.host(agents)
@@ -306,7 +125,7 @@ def test_a_decision_taken_back_at_the_last_moment_loses_nothing_but_a_claim(site
     assert site.store.withdraw_input(run_id, decided.input_id) is Withdrawn.GONE
     site.store.open.set()
     site.until_released(run_id)  # Refused: the input is gone.
-    until_given_back(site, run_id)
+    site.until_given_back(run_id)
     site.until_released(run_id)  # Read again, and it waits as before.
     assert site.store.journal(run_id) == before
     assert site.store.standing(run_id)[0] is None
