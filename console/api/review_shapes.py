@@ -123,7 +123,8 @@ class EscalationOut(Told):
     )
     may_answer: bool = Field(description="Whether the caller is among those who may.")
     why_not: str = Field(
-        description="Why the caller may not approve it, or that an answer comes too late; empty: they may.",
+        description="Why the caller may not approve it, who answered it already, or that an answer comes too late; "
+        "empty: they may.",
         examples=[""],
     )
     claim: ClaimOut | None = Field(description="Who has it in hand; null: nobody.")

@@ -15,10 +15,11 @@ from console.views.questions import SAID
 from console.views.review_follows import WORDS
 from fabric import wiring
 from fabric.core.taxonomy import Tier
+from fabric.selectors.answers import answers_waiting
 from fabric.selectors.asked_about import AskedAbout, asked_about
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalations_named
-from fabric.selectors.review_lateness import is_over, too_late
+from fabric.selectors.review_lateness import takes_none
 from fabric.selectors.store_time import store_now
 from fabric.services.bulk_decisions import BULK_MAX, VERBS, BulkItem, escalations_decide
 
@@ -48,6 +49,9 @@ class Result:
     question: EscalationView
     done: bool
     says: str
+
+
+CLOSED = "it is answered already"
 
 
 @require_POST
@@ -96,10 +100,10 @@ def together(request: HttpRequest) -> HttpResponse:
 
 
 def _left_out(items: Sequence[EscalationView]) -> list[LeftOut]:
-    """Those that are closed, and those whose time is over, each with its reason."""
-    now = store_now()
-    late = [LeftOut(item, sentence(too_late(item))) for item in items if is_over(item, now)]
-    return [LeftOut(item, "It is answered already.") for item in items if not item.open] + late
+    """Those that are closed, those whose answer is on its way to its run, and those whose time is over, each with its reason."""
+    now, waiting = store_now(), answers_waiting(items)
+    why = {item.id: takes_none(item, waiting.get(item.id), now) if item.open else CLOSED for item in items}
+    return [LeftOut(item, sentence(why[item.id])) for item in items if why[item.id]]
 
 
 def bulk_problem(items: Sequence[EscalationView], left_out: Sequence[LeftOut] = ()) -> str:

@@ -67,7 +67,8 @@ class Row:
         """How it stands; the row is drawn again when this is another word."""
         claim = self.seen.claim
         hand = f"{claim.lease}{'h' if claim.live else 'f'}" if claim else "0"
-        return f"{self.group}-{hand}-{len(self.question.agreed)}{'c' if self.seen.closure else ''}"
+        rest = f"{'c' if self.seen.closure else ''}{'w' if self.seen.answer else ''}"
+        return f"{self.group}-{hand}-{len(self.question.agreed)}{rest}"
 
     @property
     def urgency(self) -> Urgency | None:
@@ -87,7 +88,9 @@ class Row:
 
     @property
     def said(self) -> str:
-        """How it was answered, and by whom."""
+        """How it was answered, and by whom, also where its run has not taken the answer yet."""
+        if (given := self.seen.answer) is not None:
+            return f"{SAID.get(given.verb, given.verb)} by {given.decided_by}"
         said = SAID.get(self.question.verb, self.question.verb)
         if self.question.verb == "withdrawn":
             return said

@@ -208,7 +208,9 @@ class RunHost(Asking, LettingGo):
 
     def _given_back(self, run_id: str, fate: Written | Exception) -> None:
         self._count_stale(fate)
-        self._offered(run_id, stray=fate is Written.FENCED)
+        if isinstance(fate, Exception):
+            log.error("run %s could not be given back: %s", run_id, fate)
+        self._offered(run_id, stray=fate is not Written.COMMITTED)
 
     def _offered(self, run_id: str, stray: bool = False) -> None:
         if stray and run_id not in self.owned:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fabric.core.words import instant
+from fabric.selectors.answers import Answer, answered, answers_waiting
 from fabric.selectors.asked_about import AskedAbout, asked_about, asked_about_json
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.review_lateness import is_over
+from fabric.selectors.store_time import store_now
 from fabric.selectors.visible import visible, visible_line
 
 JSON = Any
@@ -23,7 +25,11 @@ _plain = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def question(item: EscalationView) -> list[str]:
-    """An open question with its whole content, and the command that answers it: lines for a terminal."""
+    """An open question with its whole content, and the command that answers it, or undoes the answer that its run has not taken: lines for a terminal."""
+    if (given := answers_waiting([item]).get(item.id)) is not None:
+        said = _field("answered", answered(item, given, store_now()))
+        undo = f"Undo the answer with: manage.py decide {item.id} undo"
+        return [f"Item {item.id}: {visible_line(item.reason)}", *said, *card(item), undo]
     waits = f"waits for {item.required_role}, until {instant(item.due_at)}"
     if is_over(item):
         waits = f"was due at {instant(item.due_at)}, and takes no answer any more"
@@ -64,11 +70,20 @@ def in_line(item: EscalationView) -> str:
     return f"{visible_line(about.tool)}({said})"
 
 
-def question_json(item: EscalationView, now: int | None = None) -> dict[str, JSON]:
-    """A question with its content, as programs read it. ``now``: as for ``is_over``."""
+def questions_json(items: Sequence[EscalationView]) -> list[dict[str, JSON]]:
+    """Open questions with their contents, as programs read them."""
+    waiting = answers_waiting(items)
+    return [question_json(item, waiting.get(item.id)) for item in items]
+
+
+def question_json(item: EscalationView, waiting: Answer | None, now: int | None = None) -> dict[str, JSON]:
+    """A question with its content, as programs read it. ``waiting``: the answer that its run has not taken. ``now``: as for ``is_over``."""
     same = ("id", "run_id", "item", "stage", "reason", "required_role", "digest", "due_at")
     told = {name: getattr(item, name) for name in same}
-    return told | {"verbs": list(item.verbs), "late": is_over(item, now), **asked_about_json(asked_about(item))}
+    told |= {"verbs": list(item.verbs), "late": waiting is None and is_over(item, now)}
+    named = ("verb", "decided_by", "decided_at", "takes_at")
+    given = None if waiting is None else {name: getattr(waiting, name) for name in named}
+    return told | {"answer": given, **asked_about_json(asked_about(item))}
 
 
 def _called(about: AskedAbout) -> Iterator[str]:

@@ -9,7 +9,7 @@ from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.core.words import clock, dollars
 from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
-from fabric.management.card import question, question_json
+from fabric.management.card import question, questions_json
 from fabric.management.following import Say
 from fabric.runtime.origin import EXCERPT_CHARS
 from fabric.selectors.display import EVENT_DISPLAY
@@ -66,7 +66,7 @@ def report(command: FabricCommand, actor: Actor, run: RunView, *, as_json: bool,
         items = escalations_open(actor, run.id)
         for item in items:
             command.tell(*question(item))
-        more["questions"] = [question_json(item) for item in items]
+        more["questions"] = questions_json(items)
     if as_json:
         command.put(summary(actor, run) | more)
     else:

@@ -12,6 +12,7 @@ from fabric.core.actor import Actor
 from fabric.core.budget_caps import NamedCap
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.text import clean_text
+from fabric.core.words import instant_exact
 from fabric.models import Escalation, Inbox
 from fabric.runtime.ports import TAKEN_BACK
 from fabric.selectors.escalations import EscalationView, escalation_get
@@ -135,6 +136,36 @@ def _sent(row: Inbox) -> SentAnswer:
     given = INBOX.validate_json(raw) if raw else None
     assert given is None or isinstance(given, DecisionMade)
     return SentAnswer(input_id=row.input_id, fate=fate, sent_at=row.created_at, takes_at=row.visible_at, decision=given)
+
+
+def answers_waiting(items: Iterable[EscalationView]) -> Mapping[str, Answer]:
+    """Returns the answers that their runs have not taken yet, by the ids of the questions: at most one statement."""
+    sent = answers_to([item for item in items if item.open])
+    return {name: one.told for name, given in sent.items() for one in given[-1:] if one.fate == "waiting"}
+
+
+def answered(item: EscalationView, given: Answer, now: int) -> str:
+    """Returns who answered a question, when, and how long the answer can be undone, one sentence. ``now``: microseconds since the epoch, UTC."""
+    when = instant_exact(given.decided_at)
+    if given.verb == "withdrawn":
+        said = f"was withdrawn at {when}: {given.decided_by}"
+    elif given.by_system:
+        said = f"was decided by the system at {when}: {given.verb}, since nobody answered in time"
+    else:
+        said = f"was answered by {given.decided_by} at {when}: {given.verb}"
+    if item.open and item.approvals > 1 and given.verb in ("approve", "edit"):
+        said += "; a second person is asked as soon as the run has taken that"
+    undo = undoing(given, now)
+    return f"item {item.id} {said}{'; ' if undo else ''}{undo}"
+
+
+def undoing(given: Answer, now: int) -> str:
+    """Returns who can undo an answer, and how long; empty: its run has taken it. ``now``: microseconds since the epoch, UTC."""
+    if given.takes_at is None:
+        return ""
+    if given.takes_at > now:
+        return f"{given.decided_by} can undo it until {instant_exact(given.takes_at)}, then its run takes it"
+    return f"its run has not taken it yet, and {given.decided_by} can undo it until it does"
 
 
 def answers_settled(actor: Actor, escalation_id: str) -> int:

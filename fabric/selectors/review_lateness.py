@@ -1,4 +1,4 @@
-"""Decides if the time to answer a question is over, by the database's clock: with the same rule by which its run judges an answer."""
+"""Decides if a question takes an answer: none is on its way to its run, and its time is not over by the rule by which its run judges an answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from django.db.models import Q
 
 from fabric.core.questions import NEVER_LATE, is_late
 from fabric.core.words import instant_exact
+from fabric.selectors.answers import Answer, answered, answers_waiting
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.store_time import StoreNow, store_now
 
@@ -20,6 +21,21 @@ def is_over(item: EscalationView, now: int | None = None) -> bool:
 def in_time() -> Q:
     """The questions that can still be answered, as far as their time goes."""
     return Q(item__in=sorted(NEVER_LATE)) | Q(due_at__gt=StoreNow())
+
+
+def takes_none(item: EscalationView, waiting: Answer | None, now: int) -> str:
+    """Returns why an open question takes no answer from anybody, one sentence; empty: it takes one.
+
+    ``waiting``: the answer that is on its way to its run. ``now``: microseconds since the epoch, UTC.
+    """
+    if waiting is not None:
+        return answered(item, waiting, now)
+    return too_late(item) if is_over(item, now) else ""
+
+
+def takes_none_now(item: EscalationView) -> str:
+    """Returns the same of one question, as the database has it now."""
+    return takes_none(item, answers_waiting([item]).get(item.id), store_now())
 
 
 def too_late(item: EscalationView) -> str:

@@ -15,11 +15,12 @@ from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Escalation, ReviewClaim, TicketClosure
 from fabric.models.escalations import OPEN, TICKET
+from fabric.selectors.answers import Answer, answers_waiting
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, views_of
 from fabric.selectors.review_asked import asks, lets_pass, may_answer, why_not
 from fabric.selectors.review_claims import ClaimView, claims_of
-from fabric.selectors.review_lateness import in_time, is_over, too_late
+from fabric.selectors.review_lateness import in_time, takes_none
 from fabric.selectors.store_time import StoreNow
 from fabric.selectors.tickets import ClosureView, closures_of
 from fabric.selectors.time_limit import time_limit
@@ -88,7 +89,9 @@ class QueueRow:
     may: bool = False
     """Whether whoever looks may answer, whatever the verb."""
     why_not: str = ""
-    """The reason why they may not let it pass, or that its time is over, one sentence; empty: they may."""
+    """The reason why they may not let it pass, who answered it already, or that its time is over, one sentence; empty: they may."""
+    answer: Answer | None = None
+    """The answer that is on its way to its run; None: there is none."""
     closure: ClosureView | None = None
     """Of a ticket, when and by whom it was closed."""
 
@@ -124,7 +127,7 @@ class Count:
 def queue_page(actor: Actor, tab: Tab, wanted: QueueFilter = ANY, *, limit: int = 50, after: str = "") -> QueuePage:
     """A page of a tab: due first, what was decided and tickets newest first. ``after``: the cursor of the page before.
 
-    At most five statements. Refused invalid for a cursor that is none; raises TookTooLong.
+    At most six statements. Refused invalid for a cursor that is none; raises TookTooLong.
     """
     limit = max(1, min(limit, PAGE_MAX))
     rows = _matching(actor, tab, wanted)
@@ -145,21 +148,19 @@ def queue_rows(actor: Actor, questions: Sequence[EscalationView]) -> tuple[Queue
 def _rows(actor: Actor, questions: Sequence[EscalationView]) -> tuple[QueueRow, ...]:
     claims = claims_of(actor, [one.id for one in questions if one.open or one.ticket])
     closed = closures_of(actor, [one.id for one in questions if one.ticket])
+    waiting = answers_waiting(questions)
     now = time.time_ns() // 1_000  # As pages do: an answer is judged by the database's clock.
     return tuple(
         QueueRow(
             question=one,
             claim=claims.get(one.id),
             may=may_answer(one, actor),
-            why_not=_why_not(actor, one, now) if one.open else "",
+            why_not=(takes_none(one, waiting.get(one.id), now) or why_not(one, actor)) if one.open else "",
+            answer=waiting.get(one.id),
             closure=closed.get(one.id),
         )
         for one in questions
     )
-
-
-def _why_not(actor: Actor, item: EscalationView, now: int) -> str:
-    return too_late(item) if is_over(item, now) else why_not(item, actor)
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from fabric.core.roles import Right, holders
 from fabric.core.text import clean_text
 from fabric.models import ChangeRequest, Draft, Fabric, Revision
 from fabric.selectors.change_requests import ChangeState, ChangeView, change_request_get
+from fabric.selectors.shown_before import DIGEST_CHARS_MIN, names
 from fabric.services.audit import audit_record
 from fabric.services.drafts import draft_remove
 from fabric.services.errors import Refused
@@ -102,16 +103,14 @@ def _opened(actor: Actor, read: Source, standing: Revision | None, message: str)
     return made.id
 
 
-def change_approve(*, actor: Actor, request_id: str, digest: str = "", providers: Collection[str] = ()) -> Published:
-    """Agrees to a change, which publishes exactly that content, judged anew by today's rules. ``digest``: of the content that was looked at; empty: unsaid.
+def change_approve(*, actor: Actor, request_id: str, digest: str, providers: Collection[str] = ()) -> Published:
+    """Agrees to a change, which publishes exactly that content, judged anew by today's rules. ``digest``: of the content that was shown, or its first 8 characters.
 
     The author's draft goes where it is just that text. Raises Refused not_found; forbidden for its author, service accounts and who may not publish; conflict
-    where it waits no more, is stale or is about another content; invalid where it cannot be published any more.
+    where it waits no more, is stale or is about another content; invalid without a digest, and where it cannot be published any more.
     """
     found = _in_hand(actor, request_id)
-    if digest and digest != found.digest:
-        message = "the request is about another content than the page showed: look at it again"
-        raise Refused(message, code="conflict", field="digest")
+    _shown(found, digest)
     _author_may(found, actor)
     read = fabric_read(found.text, origin=f"request of {found.author}")
     if read.spec.digest() != found.digest:
@@ -164,6 +163,17 @@ def _in_hand(actor: Actor, request_id: str, *, stale: bool = False) -> ChangeVie
         raise Refused(why, code="forbidden", field="actor")
     _waits(found, stale=stale)
     return found
+
+
+def _shown(found: ChangeView, digest: str) -> None:
+    """Refuses who agrees to what they were not shown."""
+    if names(digest, found.digest):
+        return
+    if len(digest) < DIGEST_CHARS_MIN:
+        message = f"who agrees names what was shown: give the digest of the change, or at least its first {DIGEST_CHARS_MIN} characters"
+        raise Refused(message, code="invalid", field="digest")
+    message = "the request is about another content than was shown: look at it again"
+    raise Refused(message, code="conflict", field="digest")
 
 
 def _waits(found: ChangeView, *, stale: bool) -> None:

@@ -23,7 +23,7 @@ from fabric.models import Escalation, ReviewClaim, ReviewViewer
 from fabric.selectors.escalations import EscalationView, escalation_get
 from fabric.selectors.review_asked import asked_of, may_answer, who_is_asked
 from fabric.selectors.review_claims import VIEWER_S, ClaimView, claim_of, viewers_of
-from fabric.selectors.review_lateness import is_over, too_late
+from fabric.selectors.review_lateness import is_over, takes_none_now
 from fabric.selectors.review_people import person_named
 from fabric.selectors.review_queue import ANY, QueueFilter, next_for
 from fabric.selectors.store_time import StoreNow, store_now_sql
@@ -163,7 +163,7 @@ def _claimable(actor: Actor, escalation_id: str, *, asked: bool = True) -> Escal
     if not item.open and not (item.ticket and closure_of(actor, item.id) is None):
         raise Refused(f"item {item.id} waits for nobody any more: it is closed", code="conflict", field="escalation")
     if is_over(item):
-        raise Refused(too_late(item), code="conflict", field="due_at")
+        raise Refused(takes_none_now(item), code="conflict", field="due_at")
     if asked and not may_answer(item, actor):
         message = f"{actor.name} is not asked about item {item.id}: it is for {who_is_asked(item)}"
         raise Refused(message, code="forbidden", field="actor")

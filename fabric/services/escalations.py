@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from fabric.core.actor import Actor
@@ -20,9 +19,10 @@ from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import JournalStore, Nudge, Withdrawn
 from fabric.runtime.quarantine import WAKES_QUARANTINED
-from fabric.selectors.answers import Answer, SentAnswer, answer_of, answers_sent, answers_settled, input_id
+from fabric.selectors.answers import Answer, SentAnswer, answer_of, answered, answers_sent, answers_settled, input_id
 from fabric.selectors.escalations import EscalationView, escalation_get
 from fabric.selectors.shown_before import names
+from fabric.selectors.store_time import store_now
 from fabric.services.answer_checks import (
     EDITED_BYTES_MAX,
     MESSAGE_CHARS_MAX,
@@ -270,13 +270,4 @@ def _counts(actor: Actor, mine: DecisionMade) -> None:
 
 
 def _answered(item: EscalationView, given: Answer) -> Refused:
-    when = f"{datetime.fromtimestamp(given.decided_at / US, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    if given.verb == "withdrawn":
-        said = f"was withdrawn at {when}: {given.decided_by}"
-    elif given.by_system:
-        said = f"was decided by the system at {when}: {given.verb}, since nobody answered in time"
-    else:
-        said = f"was answered by {given.decided_by} at {when}: {given.verb}"
-    if item.open and item.approvals > 1 and given.verb in ("approve", "edit"):
-        said += "; a second person is asked as soon as the run has taken that"
-    return Refused(f"item {item.id} {said}", code="conflict", field="escalation")
+    return Refused(answered(item, given, store_now()), code="conflict", field="escalation")

@@ -119,14 +119,23 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts it, and returns when it answers."""
+        """Starts it, and returns when it answers, however many others ask it first. RuntimeError where it ends before."""
         line = f"uvicorn console.asgi:application --fd {self.listener.fileno()} --log-level warning --no-access-log"
         line += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
         environment = {**os.environ, **self.environment, "FABRIC_PORT": str(self.public_port)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", *line.split()], env=environment, cwd=ROOT, pass_fds=(self.listener.fileno(),)
         )
-        self.ask("GET", "/healthz")
+        while not self._answers():
+            if (code := self.process.poll()) is not None:
+                raise RuntimeError(f"the server ended with exit code {code} before it answered")
+
+    def _answers(self) -> bool:
+        try:
+            self.ask("GET", "/healthz")
+        except TimeoutError:
+            return False
+        return True
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Ends it."""

@@ -34,7 +34,7 @@ draft(owner, "claims", of("claims", "Claims desk").replace("model: script", "mod
 for who, name in ((owner, "notary"), (owner, "treaty"), (ana, "deeds")):
     eyes = of(name, f"{name.title()} office").replace("run_usd_micros: 1000000}", EYES).replace("[owner]", "[reviewer]")
     asked = change_request_open(actor=ana if who is owner else owner, source=eyes)
-    change_approve(actor=owner if who is owner else ana, request_id=asked.id)
+    change_approve(actor=owner if who is owner else ana, request_id=asked.id, digest=asked.digest)
     made = draft(who, name, eyes.replace("Plan.", "Plan with care.") + CELL)
     if name != "notary":
         draft_request(actor=who, name=name, step=made.step, message="The planner was too hasty in October: see run 4f21.\\nOne try less in batch.")

@@ -34,7 +34,7 @@ FAILING = FABRIC.format(
 AGREED = """
 from fabric.services.change_requests import change_approve
 from fabric.services.workspaces import actor_named, workspace_default
-change_approve(actor=actor_named(workspace_default(), "ana"), request_id="{}")
+change_approve(actor=actor_named(workspace_default(), "ana"), request_id="{id}", digest="{digest}")
 """
 
 
@@ -87,7 +87,7 @@ def people(installation, chromium, cookies, till):
         .replace("run_usd_micros: 100000}", f"run_usd_micros: 100000}}\n  humans: {{four_eyes: [{HIGH_STAKES}]}}")
     )
     asked = installation.manage("fabric", "publish", str(eyes), "--request", "--json")
-    installation.manage("shell", "--verbosity", "0", "-c", AGREED.format(json.loads(asked)["id"]))
+    installation.manage("shell", "--verbosity", "0", "-c", AGREED.format_map(json.loads(asked)))
     yield tuple(found)
     for context in contexts:
         context.close()

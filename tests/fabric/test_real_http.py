@@ -21,6 +21,14 @@ DOCUMENTS = (
     Document("ferry.md", "The ferry crosses in 12 minutes. It has run since 1902."),
 )
 SHORT = {"interactive: {call_s: 60, stage_s: 180, run_s: 600}": "interactive: {call_s: 2.5, stage_s: 20, run_s: 40}"}
+"""For an endpoint that never answers: how long a call waits for it. Where it answers, the sample's own deadlines leave a busy machine time."""
+CELL = """
+decision_table:
+  provider_failure:
+    interactive: {rungs: [{reaction: retry, times: 1}, {reaction: fallback_model, times: 1}, {reaction: surface}]}
+"""
+ONE_RETRY = {"reviewers: [owner]\n": f"reviewers: [owner]\n{CELL}"}
+"""Each of four steps then waits for two calls, and at most a second between them: the run is over long before its deadline."""
 
 
 @pytest.fixture
@@ -32,8 +40,8 @@ def site(settings: Any) -> Iterator[Installation]:
         yield found
 
 
-def run_against(settings: Any, script: Any, tier: str = "interactive") -> tuple[Any, list[Any], int]:
-    """One run of the document review against a scripted endpoint: its row, its events, the requests it made."""
+def run_against(settings: Any, script: Any, **replaced: str) -> tuple[Any, list[Any], int]:
+    """One run of the document review, with texts replaced, against a scripted endpoint: its row, its events, the requests it made."""
     with ScriptedEndpoint(script) as endpoint:
         settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = (
             "scripted",
@@ -41,8 +49,8 @@ def run_against(settings: Any, script: Any, tier: str = "interactive") -> tuple[
             endpoint.url,
         )
         with installation() as site:
-            name = site.publish("document-review", **SHORT)
-            run_id = site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, tier)
+            name = site.publish("document-review", **replaced)
+            run_id = site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, "interactive")
             row = site.rest(run_id)
             return row, site.events(run_id), len(endpoint.wait(0))
 
@@ -60,20 +68,22 @@ def test_a_run_goes_end_to_end_over_real_http(settings: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "words"),
+    ("script", "words", "deadlines"),
     [
-        ([refusal(401, "Incorrect API key provided", code="invalid_api_key")], "key"),
-        ([html()], "web page"),
-        ([trickle()], "second"),
-        ([hang()], "second"),
-        ([answer("")], "empty"),
-        ([refusal(503, "overloaded")], "503"),
+        ([refusal(401, "Incorrect API key provided", code="invalid_api_key")], "key", {}),
+        ([html()], "web page", {}),
+        ([trickle()], "second", SHORT),
+        ([hang()], "second", SHORT),
+        ([answer("")], "empty", {}),
+        ([refusal(503, "overloaded")], "503", {}),
     ],
     ids=["wrong key", "html", "trickle", "hang", "empty", "unavailable"],
 )
-def test_a_bad_endpoint_ends_the_run_with_a_sentence(settings: Any, script: Any, words: str) -> None:
+def test_a_bad_endpoint_ends_the_run_with_a_sentence(
+    settings: Any, script: Any, words: str, deadlines: dict[str, str]
+) -> None:
     """Whatever answers, the run ends truthfully: never an exception, never a silent success."""
-    row, events, _ = run_against(settings, script)
+    row, events, _ = run_against(settings, script, **deadlines)
     assert row.state in ("failed", "aborted"), (row.state, row.reason)
     assert words in row.reason.lower(), row.reason
     assert events[-1].kind == "run_ended"
@@ -108,7 +118,7 @@ def test_an_endpoint_that_is_down_is_named(settings: Any) -> None:
         "http://127.0.0.1:9/v1",
     )
     with installation() as site:
-        name = site.publish("document-review", **SHORT)
+        name = site.publish("document-review")
         row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "interactive"))
         kinds = site.kinds(row.id)
     assert row.state == "failed"
@@ -122,7 +132,7 @@ def test_a_missing_key_is_said_before_any_request(settings: Any) -> None:
     with ScriptedEndpoint([refusal(401, "missing key")]) as endpoint:
         settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "m", "", endpoint.url
         with installation() as site:
-            row = site.rest(site.start(site.publish("document-review", **SHORT), "Which?", DOCUMENTS, "interactive"))
+            row = site.rest(site.start(site.publish("document-review"), "Which?", DOCUMENTS, "interactive"))
     assert row.state == "failed"
     assert "FABRIC_MODEL_KEY" in row.reason
 
@@ -172,9 +182,7 @@ def test_the_authors_schema_goes_out_and_its_data_comes_back(settings: Any) -> N
             endpoint.url,
         )
         with installation() as site:
-            name = site.publish(
-                "document-review", **SHORT, **{"  - name: editor\n": f"  - name: editor\n    {TOTALS}\n"}
-            )
+            name = site.publish("document-review", **{"  - name: editor\n": f"  - name: editor\n    {TOTALS}\n"})
             row = site.rest(site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, "interactive"))
             outcome = site.outcome(row.id)
     assert row.state == "completed", row.reason
@@ -197,28 +205,30 @@ def with_fallback(url: str) -> dict[str, str]:
     """Texts of the sample replaced, so that another endpoint's model stands behind its one."""
     price = "price: {input_usd_per_mtok: 0, output_usd_per_mtok: 0}"
     spare = f"{{name: spare, provider: openai, model: scripted, base_url: '{url}', {price}}}"
-    return SHORT | {f"    {price}\n": f"    {price}\n    fallbacks: [spare]\n  - {spare}\n"}
+    return {f"    {price}\n": f"    {price}\n    fallbacks: [spare]\n  - {spare}\n"}
 
 
-def run_with_fallback(settings: Any, script: Any, tier: str = "interactive") -> tuple[Any, list[Any], list[int]]:
-    """One run whose own endpoint answers by the script, and whose fallback is well: its row, its events, requests of each."""
+def run_with_fallback(settings: Any, script: Any, **replaced: str) -> tuple[Any, list[Any], list[int]]:
+    """One run, with texts of its fabric replaced, whose own endpoint answers by the script, and whose fallback is well: its row, its events, requests of each."""
     with ScriptedEndpoint(script) as own, ScriptedEndpoint(agents()) as spare:
         settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "scripted", "sk-test", own.url
         settings.FABRIC_ALLOWED_HOSTS = [urlsplit(spare.url).netloc]
         with installation() as site:
-            name = site.publish("document-review", **with_fallback(spare.url))
-            row = site.rest(site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, tier))
+            name = site.publish("document-review", **with_fallback(spare.url), **replaced)
+            row = site.rest(site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, "interactive"))
             return row, site.events(row.id), [len(own.wait(0)), len(spare.wait(0))]
 
 
 @pytest.mark.parametrize(
-    ("script", "cause"),
-    [([refusal(503, "overloaded")], "server_error"), ([hang()], "timeout")],
+    ("script", "cause", "replaced"),
+    [([refusal(503, "overloaded")], "server_error", {}), ([hang()], "timeout", SHORT | ONE_RETRY)],
     ids=["unavailable", "hang"],
 )
-def test_a_run_goes_on_with_the_fallback_of_an_endpoint_that_is_down(settings: Any, script: Any, cause: str) -> None:
+def test_a_run_goes_on_with_the_fallback_of_an_endpoint_that_is_down(
+    settings: Any, script: Any, cause: str, replaced: dict[str, str]
+) -> None:
     """Retried while there is a budget for it, then asked of the other endpoint, in every step; each attempt and each swap is an event."""
-    row, events, (own, spare) = run_with_fallback(settings, script)
+    row, events, (own, spare) = run_with_fallback(settings, script, **replaced)
     assert row.state == "completed", row.reason
     swaps = [event.fact for event in events if event.kind == "model_changed"]
     assert {(fact["before"], fact["model"], fact["cause"]) for fact in swaps} == {("reviewer-model", "spare", cause)}

@@ -22,7 +22,7 @@ from fabric.management.following import Following, silent
 from fabric.management.payloads import Payload, payload_given
 from fabric.management.reporting import progress, report, summary
 from fabric.selectors.escalations import escalation_get
-from fabric.selectors.review_lateness import is_over, too_late
+from fabric.selectors.review_lateness import is_over, takes_none_now, too_late
 from fabric.selectors.runs import run_get
 from fabric.services.errors import Refused
 from fabric.services.escalations import DecisionTaken, escalation_decide, escalation_decide_now, escalation_undo
@@ -144,8 +144,8 @@ class Command(FabricCommand):
         item, verb = escalation_get(actor, options["item"]), options["verb"]
         if verb in UNCONFIRMED or verb not in item.verbs or item.ticket or not item.open:
             return "" if item.open else item.digest  # A closed question shows how it was closed.
-        if is_over(item):
-            raise Refused(too_late(item), code="conflict", field="due_at")
+        if closed := takes_none_now(item):
+            raise Refused(closed, code="conflict", field="escalation")
         self.tell(*question(item))
         if payload is not None:
             self.tell(*labelled("your version", payload_lines(payload.value)))

@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from fabric import wiring
 from fabric.core.words import instant, words
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.management.card import question, question_json
+from fabric.management.card import question, questions_json
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.explain import VERDICTS, Explained, as_json, reaction_words, run_explain
 from fabric.services.workspaces import actor_inside_drills, owner_actor
@@ -40,7 +40,7 @@ class Command(FabricCommand):
         open_items = escalations_open(reader, run.id)
         if options["json"]:
             told = [as_json(one) for one in found.decisions]
-            asked = [question_json(item) for item in open_items]
+            asked = questions_json(open_items)
             doubted = [{"seq": one.seq, "at": one.at, "says": one.says} for one in found.usage_problems]
             told_of_run = {"run_id": run.id, "erased": run.erased, "derives": found.derives}
             self.put({**told_of_run, "decisions": told, "usage_problems": doubted, "questions": asked})

@@ -14,9 +14,10 @@ from fabric.core.actor import Actor
 from fabric.management import fabric_words as words
 from fabric.management import tool_words
 from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
-from fabric.selectors.change_requests import change_requests
+from fabric.selectors.change_requests import ChangeView, change_request_get, change_requests
 from fabric.selectors.fabrics import fabrics_list, revision_get
 from fabric.selectors.revisions import fabric_revisions
+from fabric.selectors.visible import visible_line
 from fabric.services import here
 from fabric.services.change_requests import change_approve, change_reject, change_request_open, change_withdraw
 from fabric.services.checking import checked
@@ -93,9 +94,7 @@ class Command(FabricCommand):
             made[name].add_argument("--message", default="", metavar="TEXT", help="what that person reads with it")
         made["requests"].add_argument("name", nargs="?", default="", metavar="NAME", help="of one fabric")
         made["requests"].add_argument("--all", action="store_true", help="those that are decided as well")
-        for name in ("approve", "reject", "withdraw"):
-            made[name].add_argument("id", metavar="ID", help="the request, as `fabric requests` lists it")
-        made["reject"].add_argument("--reason", required=True, metavar="TEXT", help="its author reads it")
+        _of_requests(made["approve"], made["reject"], made["withdraw"])
         made["revert"].add_argument("number", type=int, metavar="N", help="number of the revision")
         for name in ("publish", "revert"):
             made[name].add_argument(
@@ -318,10 +317,21 @@ class Command(FabricCommand):
         return OK
 
     def _approve(self, actor: Actor, options: dict[str, Any]) -> int:
-        done = change_approve(actor=actor, request_id=options["id"], providers=providers())
+        if not options["digest"]:
+            self._show_change(change_request_get(actor, options["id"]), actor)
+        done = change_approve(actor=actor, request_id=options["id"], digest=options["digest"], providers=providers())
         self._noted(done)
         self._said(words.published(done), [words.outcome(done)], options)
         return OK
+
+    def _show_change(self, found: ChangeView, actor: Actor) -> None:
+        """Shows what somebody is about to agree to, and the digest that the agreement names."""
+        if found.base is None:
+            lines = found.text.splitlines()
+        else:
+            asked = Side(found.id, fabric_read(found.text, origin=f"request of {found.author}").spec)
+            lines = [words.change(one) for one in compared(side_of(actor, found.name, found.base), asked).changes]
+        self.tell(*map(visible_line, (words.request_line(found), *lines, f"digest {found.digest}")))
 
     def _reject(self, actor: Actor, options: dict[str, Any]) -> int:
         found = change_reject(actor=actor, request_id=options["id"], reason=options["reason"])
@@ -353,6 +363,14 @@ class Command(FabricCommand):
             return
         for line in lines:
             self.stdout.write(line)
+
+
+def _of_requests(approve: CommandParser, reject: CommandParser, withdraw: CommandParser) -> None:
+    for one in (approve, reject, withdraw):
+        one.add_argument("id", metavar="ID", help="the request, as `fabric requests` lists it")
+    said = "of the change that you looked at; without it the change is shown"
+    approve.add_argument("--digest", default="", metavar="DIGEST", help=said)
+    reject.add_argument("--reason", required=True, metavar="TEXT", help="its author reads it")
 
 
 def _from_elsewhere(mcp: CommandParser, openapi: CommandParser) -> None:

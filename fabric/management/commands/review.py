@@ -11,6 +11,7 @@ from fabric.core.actor import Actor
 from fabric.core.words import clock, cut, instant, words
 from fabric.management.base import OK, FabricCommand
 from fabric.management.card import card, in_line, question, question_json
+from fabric.selectors.answers import undoing
 from fabric.selectors.escalations import escalation_get
 from fabric.selectors.review_claims import ClaimView, claim_of
 from fabric.selectors.review_lateness import is_over
@@ -172,6 +173,9 @@ def _line(row: QueueRow, now: int) -> str:
         stands = f"a ticket since {instant(one.opened_at)}"
     elif one.decided_at is not None:
         stands = f"{one.verb} by {one.decided_by} {instant(one.decided_at)}"
+    elif row.answer is not None:
+        given = row.answer
+        stands = f"{given.verb} by {given.decided_by} {instant(given.decided_at)} ({undoing(given, now)})"
     else:
         stands = f"{'was due' if is_over(one, now) else 'due'} {instant(one.due_at)}"
     about = " ".join(filter(None, [one.fabric_name, words(one.item), words(one.stage)]))
@@ -185,7 +189,7 @@ def told(row: QueueRow, now: int) -> dict[str, Any]:
     """A question as a program reads it. ``now``: microseconds since the epoch, UTC, by the database's clock."""
     one = row.question
     return {
-        **question_json(one, now),
+        **question_json(one, row.answer, now),
         "failure_type": one.failure_type,
         "open": one.open,
         "opened_at": one.opened_at,

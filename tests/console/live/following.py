@@ -16,6 +16,8 @@ from websockets.typing import Origin
 PATIENCE_S = 240.0
 """A thousand pages at one server, beside other tests, take over a minute."""
 BACK_OFF_S = 0.1
+AS_A_BROWSER: dict[str, Any] = {"open_timeout": None, "ping_interval": None, "max_size": None}
+"""A browser waits for its server. A client that gives up and comes again leaves a server that starts thousands of dead sockets to answer first."""
 FINAL = 4000
 """From here on codes ask a page not to come back."""
 
@@ -63,7 +65,7 @@ class Page:
         """A socket from the cursor on."""
         url = f"{self.address}?after={self.cursor}&panels={self.panels}"
         given = {"Cookie": self.cookie}
-        async with connect(url, origin=Origin(self.origin), additional_headers=given, max_size=None) as found:
+        async with connect(url, origin=Origin(self.origin), additional_headers=given, **AS_A_BROWSER) as found:
             self.opened += 1
             yield found
 

@@ -221,5 +221,5 @@ def test_what_is_no_claim(doubt, change):
 def test_a_page_costs_few_statements(browser, doubt, django_assert_max_num_queries):
     browser.get(f"/reviews/{doubt.id}")
     # The frame, the question with its answers, its run folded, the decision before it, its history, its hands, who was told, and the queue beside it.
-    with django_assert_max_num_queries(29):
+    with django_assert_max_num_queries(30):
         browser.get(f"/reviews/{doubt.id}")

@@ -147,6 +147,20 @@ def test_who_takes_an_answer_back_after_the_time_is_warned_and_answers_no_more(b
     assert [warned in text_of(browser.get(page)) for page in pages] == [False, False]
     Escalation.objects.filter(id=item.id).update(due_at=item.opened_at)
     assert [warned in text_of(browser.get(page)) for page in pages] == [True, True]
+    undo = "was answered by owner at"
+    told = browser.get(f"/api/v1/escalations/{item.id}").json()
+    assert (told["answer"]["verb"], undo in told["why_not"], "owner can undo it until" in told["why_not"]) == (
+        "reject",
+        True,
+        True,
+    )
+    for told in browser.get("/api/v1/escalations").json()["escalations"]:
+        assert (undo in told["why_not"], told["why_not"] == "") == (told["id"] == item.id, told["id"] != item.id)
+    together = text_of(browser.post(TOGETHER, {"item": picked(*payments)}))
+    assert ("owner can undo it until" in together, "too late" in together) == (True, False)
+    (row,) = re.findall(rf'<tr id="ask-{item.id}".*?</tr>', browser.get("/reviews").content.decode(), re.DOTALL)
+    assert ("Answered, on its way" in row, "rejected by owner" in row) == (True, True)
+    assert ("unanswered by then" in row, "Overdue" in row) == (False, False)
     assert browser.post(f"/reviews/{item.id}/undo").status_code == 302
     for page in pages:
         content = browser.get(page).content.decode()

@@ -216,6 +216,15 @@ class Site:
         while left:
             left.discard(self.released.get(timeout=WAIT_S))
 
+    def until_given_back(self, run_id: str) -> Batch:
+        """Waits for the batch without rows that releases the run."""
+        released: Batch = self.store.until_written(
+            lambda batch, fate: (
+                batch.run_id == run_id and batch.release and not batch.rows and fate is Written.COMMITTED
+            )
+        )
+        return released
+
     def kinds(self, run_id: str) -> list[str]:
         return [row.kind for row in self.store.journal(run_id)]
 

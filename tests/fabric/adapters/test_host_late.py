@@ -2,24 +2,14 @@
 
 import pytest
 
-from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.timers import LateTimers, Timers
 from fabric.core.run import Run
 from fabric.runtime.ports import StoreUnavailable
 from fabric.runtime.waking import LATE_US
+from tests.fabric.adapters.host_clocks import Standing
 from tests.fabric.adapters.host_scenes import Site, Watched, cancel, overloaded_once, policy, settled
 
 HOUR_US = 3_600_000_000
-
-
-class Set:
-    """A clock that stands where it is set."""
-
-    def __init__(self):
-        self.at = SYSTEM_CLOCK.now()
-
-    def now(self):
-        return self.at
 
 
 class Looked(Watched):
@@ -40,7 +30,7 @@ class Looked(Watched):
 @pytest.fixture
 def site():
     made = Site(Looked())
-    made.clock = Set()
+    made.clock = Standing()
     made.spec = policy(retry={"base_s": 60.0, "cap_s": 60.0})
     yield made
     made.close()

@@ -1,42 +1,15 @@
 """What is sent under a lease: a process that stood still past its own sends nothing of what it had ready."""
 
-import threading
-
 import pytest
 
-from fabric.adapters.host_config import HostConfig
-from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, reported, settled
-
-LEASE_S = HostConfig().lease_s
-
-
-class Elapsed:
-    """A clock that goes on when it is told to."""
-
-    def __init__(self):
-        self.s = 1_000.0
-
-    def __call__(self):
-        return self.s
-
-
-class Beating(Watched):
-    """A store that tells of each beat."""
-
-    def __init__(self):
-        super().__init__()
-        self.beaten = threading.Semaphore(0)
-
-    def beat(self, incarnation, **given):
-        known = super().beat(incarnation, **given)
-        self.beaten.release()
-        return known
+from tests.fabric.adapters.host_clocks import LEASE_S, Beating, Stopwatch, until_new_term
+from tests.fabric.adapters.host_scenes import WAIT_S, Site, reported, settled
 
 
 @pytest.fixture
 def site():
     made = Site(Beating())
-    made.elapsed = Elapsed()
+    made.elapsed = Stopwatch()
     yield made
     made.close()
 
@@ -49,15 +22,6 @@ def planning(site, **config):
     run_id = site.create()
     host.offer(run_id)
     return host, agents, run_id, agents.next()
-
-
-def beaten(site, host):
-    """One beat, confirmed and taken in."""
-    term = host.lease.term
-    host.lease.beat_soon()
-    assert site.store.beaten.acquire(timeout=WAIT_S)
-    while host.lease.term == term or not host.lease.covers(host.lease.term):
-        assert host.lease._thread.is_alive()
 
 
 def test_what_committed_after_the_lease_was_over_is_not_sent_and_not_charged(site):
@@ -105,7 +69,7 @@ def test_after_an_outage_longer_than_the_lease_an_answer_in_memory_is_not_lost(s
     """What commits in the new term is surely this process's, so its run goes on here."""
     host, agents, run_id, parked = planning(site)
     site.elapsed.s += LEASE_S
-    beaten(site, host)
+    until_new_term(site, host)
     parked.answer()
     site.until_released(run_id)
     assert site.outcome(run_id) == "completed"
@@ -125,7 +89,7 @@ def test_what_was_begun_to_be_written_before_the_lease_was_over_is_not_of_the_ne
     parked.answer()
     site.store.begun.get(timeout=WAIT_S)
     site.elapsed.s += LEASE_S
-    beaten(site, host)
+    until_new_term(site, host)
     site.store.open.set()
     site.until_released(run_id)
     assert agents.asked(run_id) == [parked.request.command_id]
@@ -145,7 +109,7 @@ def test_nothing_is_claimed_that_could_not_be_sent(site):
     for _ in range(3):
         reported(host)
     assert not site.store.claiming.is_set()
-    beaten(site, host)
+    until_new_term(site, host)
     site.until_released(run_id)
     assert site.outcome(run_id) == "completed"
     assert (host.counters.claimed, host.counters.uncovered, host.counters.quarantined) == (1, 0, 0)

@@ -7,16 +7,16 @@ import pytest
 
 from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.owned import given_back
-from fabric.adapters.store_errors import RowRefused
 from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import FamilyCaps, Send, Snapshot
-from fabric.runtime.ports import Claimed, Document, StoreUnavailable, Withdrawn, Written
+from fabric.runtime.ports import Claimed, Document, StoreUnavailable, Withdrawn
 from simulator.bench.flow5 import SPEC
-from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, decision, doubtful, said, settled
-from tests.fabric.adapters.journal_worlds import REVISION, Journal, new_run
+from tests.fabric.adapters.host_clocks import LEASE_S, Beating, Stopwatch, until_new_term
+from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, decision, doubtful, said, settled
+from tests.fabric.adapters.journal_worlds import Journal, new_run
 
 ODD: Any = ()
 """No bytes at all, which no driver reads: what no store may hand out."""
@@ -27,112 +27,6 @@ def site():
     made = Site(Watched())
     yield made
     made.close()
-
-
-@pytest.fixture
-def on_sqlite(tmp_path, sqlite_template):
-    path = tmp_path / "journal.sqlite3"
-    path.write_bytes(sqlite_template.read_bytes())
-    made = Site(WatchedSqlite(path))
-    yield made
-    made.close()
-
-
-def claims_until(site, run_id, wanted):
-    """Waits until the run has been claimed that many times more."""
-    seen = 0
-    while seen < wanted:
-        seen += run_id in site.store.claims.get(timeout=WAIT_S)
-
-
-def until_given_back(site, run_id):
-    """Waits for the batch without rows that releases the run."""
-    return site.store.until_written(
-        lambda batch, fate: batch.run_id == run_id and batch.release and not batch.rows and fate is Written.COMMITTED
-    )
-
-
-def test_a_revision_that_cannot_be_loaded_is_tried_again_and_the_claims_show_it(site):
-    site.faults[REVISION] = "the revision is of a later version"
-    agents = site.agents()
-    host = site.host(agents, hold_s=0.05)
-    run_id = site.create()
-    host.offer(run_id)
-    for _ in range(3):
-        until_given_back(site, run_id)
-    assert site.store.standing(run_id)[2] >= 3  # Claims since it last made progress.
-    assert site.store.journal(run_id) == []
-    assert site.store.columns(run_id).state == "queued"
-    assert host.counters.faults >= 3
-    assert host.owned == {}
-    site.faults.clear()
-    site.until_released(run_id)
-    assert site.outcome(run_id) == "completed"
-    assert site.store.standing(run_id)[2] == 0
-
-
-def test_no_hot_loop_while_it_is_held_whatever_is_offered(site):
-    site.faults[REVISION] = "the revision is of a later version"
-    host = site.host(site.agents())
-    run_id = site.create()
-    host.offer(run_id)
-    assert site.store.claims.get(timeout=WAIT_S) == [run_id]
-    commits = site.store.commits
-    for _ in range(5):
-        host.offer(run_id)
-        assert site.store.claims.get(timeout=WAIT_S) == []
-    assert site.claim("another") == []  # Nor does another process try at once, although its inbox has something for it.
-    assert site.store.commits == commits
-    assert (host.counters.claimed, host.counters.faults) == (1, 1)
-
-
-def test_another_host_that_can_load_it_gets_it(site):
-    site.faults[REVISION] = "the revision is of a later version"
-    old = site.host(site.agents(), hold_s=0.05)
-    run_id = site.create()
-    old.offer(run_id)
-    claims_until(site, run_id, 1)
-    agents = site.agents()
-    newer = Site(site.store)
-    newer.released = site.released
-    newer.host(agents, sweep_s=0.01)
-    old.stop(0.0)
-    site.until_released(run_id)
-    newer.close()
-    assert site.outcome(run_id) == "completed"
-
-
-@pytest.mark.parametrize("kind", ["site", "on_sqlite"])
-def test_a_step_that_raises_lets_the_run_go_with_its_journal_whole_and_it_is_found_again(kind, request):
-    site = request.getfixturevalue(kind)
-    broken = threading.Event()
-
-    def answer(asked):
-        given = said(asked)
-        return replace(given, text=7) if broken.is_set() else given  # What no port may give back.
-
-    agents = site.agents(answer)
-    agents.holds = lambda asked: asked.agent == "worker"
-    host = site.host(agents, hold_s=0.05)
-    run_id = site.create()
-    host.offer(run_id)
-    parked = [agents.next() for _ in range(4)]
-    broken.set()
-    agents.holds = lambda asked: False
-    parked[0].answer()
-    for one in parked[1:]:
-        assert one.ended.wait(WAIT_S)  # Its calls are let go of.
-    for _ in range(2):  # Given back, claimed again, let go of again.
-        until_given_back(site, run_id)
-    broken.clear()
-    while site.outcome(run_id) == "":
-        site.released.get(timeout=WAIT_S)
-    assert site.outcome(run_id) == "completed"
-    rows = site.store.journal(run_id)
-    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
-    again = {one.request.command_id for one in agents.ledger[5:9]}
-    assert again == {one.request.command_id for one in parked}
-    assert all(one.intended for one in agents.ledger)
 
 
 def test_a_damaged_journal_stops_nobody_else_and_nothing_is_done_on_its_word(site, caplog):
@@ -174,11 +68,13 @@ def test_an_error_while_a_batch_is_written_waits_for_its_fate(site):
     host.offer(run_id)
     settled(host)
     assert host.owned == {}
+    site.store.claim_open.clear()  # Nobody claims it before it was looked at.
     site.store.open.set()
-    released = until_given_back(site, run_id)
+    released = site.until_given_back(run_id)
     assert released.last_seq == len(first.rows)  # Behind what had been under way, which stands.
     assert [row.kind for row in first.rows] == site.kinds(run_id)
     assert agents.ledger == []  # Its intent is there, its driver is gone.
+    site.store.claim_open.set()
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
@@ -212,25 +108,6 @@ def test_a_run_whose_every_write_is_refused_is_asked_for_once_a_sweep(site):
     assert first in host._orphans
 
 
-def test_one_run_that_cannot_be_written_stops_no_other_and_is_tried_again(site):
-    agents = site.agents()
-    host = site.host(agents, hold_s=0.05)
-    site.store.open.clear()
-    bad, good = site.create(), site.create()
-    site.store.refused[bad] = RowRefused("there is something in it that the database does not take")
-    host.offer()
-    site.store.open.set()
-    site.until_released(good, bad)
-    assert site.outcome(good) == "completed"
-    assert site.store.journal(bad) == []
-    assert host.counters.refused >= 1
-    site.store.refused.clear()
-    while site.outcome(bad) == "":
-        site.released.get(timeout=WAIT_S)
-    assert site.outcome(bad) == "completed"
-    assert all(one.intended for one in agents.ledger)
-
-
 def test_a_decision_taken_back_at_the_last_moment_loses_nothing_but_a_claim(site):
     agents = site.agents(doubtful)
     host = site.host(agents)
@@ -248,7 +125,7 @@ def test_a_decision_taken_back_at_the_last_moment_loses_nothing_but_a_claim(site
     assert site.store.withdraw_input(run_id, decided.input_id) is Withdrawn.GONE
     site.store.open.set()
     site.until_released(run_id)  # Refused: the input is gone.
-    until_given_back(site, run_id)
+    site.until_given_back(run_id)
     site.until_released(run_id)  # Read again, and it waits as before.
     assert site.store.journal(run_id) == before
     assert site.store.standing(run_id)[0] is None
@@ -276,21 +153,26 @@ def test_a_lost_lease_lets_everything_go_and_it_is_claimed_again_under_the_new_n
     assert host.counters.claimed == 2
 
 
-def test_an_outage_longer_than_the_lease_loses_no_answer(site):
+def test_an_outage_longer_than_the_lease_loses_no_answer():
+    site = Site(Beating())
+    site.elapsed = Stopwatch()
     agents = site.agents()
     agents.holds = lambda asked: asked.agent == "planner"
-    host = site.host(agents, beat_s=0.1, lease_s=0.2, sweep_s=0.01)
+    host = site.host(agents, beat_s=0.01, lease_s=LEASE_S, sweep_s=0.01)
     run_id = site.create()
     host.offer(run_id)
     parked, name = agents.next(), host.lease.name
     for call in ("beat", "inbox", "claim", "write"):
         site.store.fail_next("away", call=call, times=4)
+    site.elapsed.s += LEASE_S
+    until_new_term(site, host)  # The database is back for its beats, and away four times more for each of the others.
     parked.answer()
     site.until_released(run_id)
     assert site.outcome(run_id) == "completed"
     assert host.counters.claimed == 1
     assert host.lease.name == name
     assert [one.request.attempt for one in agents.ledger] == [1] * 8
+    site.close()
 
 
 def test_a_database_that_is_away_ends_no_loop(site):
@@ -358,12 +240,17 @@ def test_documents_that_cannot_be_read_for_now_are_a_failed_attempt_not_a_wrong_
 
 def test_two_hosts_never_ask_the_same_attempt(site):
     agents = site.agents()
+    agents.holds = lambda asked: asked.agent == "planner"
     runs = [site.create() for _ in range(20)]
     hosts = [site.host(agents, sweep_s=0.01, max_owned=3) for _ in range(2)]
+    parked = [agents.next() for _ in range(6)]  # Three of each.
+    agents.holds = lambda asked: False
+    for one in parked:
+        one.answer()
     site.until_released(*runs)
     keys = [one.key for one in agents.ledger]
     assert len(keys) == len(set(keys)) == 8 * 20
-    assert all(host.counters.claimed for host in hosts)
+    assert all(host.counters.claimed >= 3 for host in hosts)
 
 
 def test_what_is_given_back_brings_nothing_for_other_runs_again():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -89,7 +90,8 @@ def test_no_way_of_publishing_gets_round_it(actor, ana, eyes):
     with raises("conflict", said):
         draft_publish(actor=ana, name=eyes, step=step)
     assert (title_now(actor), Revision.objects.count()) == ("A small fabric", 1)
-    change_approve(actor=actor, request_id=draft_request(actor=ana, name=eyes, step=step).id)
+    asked = draft_request(actor=ana, name=eyes, step=step)
+    change_approve(actor=actor, request_id=asked.id, digest=asked.digest)
     with raises("conflict", said):
         fabric_revert(actor=actor, name=eyes, number=1)
     assert title_now(actor) == "Another title"
@@ -114,13 +116,35 @@ def test_an_agreement_publishes_exactly_what_was_asked_for(actor, ana, ben, eyes
     assert asked.id.encode() in line.body
 
 
+@pytest.mark.parametrize(
+    ("digest", "code", "said"),
+    [
+        (
+            "",
+            "invalid",
+            "who agrees names what was shown: give the digest of the change, or at least its first 8 characters",
+        ),
+        ("{:.7}", "invalid", "who agrees names what was shown"),
+        ("0" * 32, "conflict", "is about another content than was shown"),
+    ],
+    ids=["none", "too short", "another"],
+)
+def test_nobody_agrees_to_what_they_were_not_shown(actor, ana, ben, eyes, digest, code, said):
+    asked = change_request_open(actor=ana, source=OTHER)
+    with raises(code, said):
+        change_approve(actor=ben, request_id=asked.id, digest=digest.format(asked.digest))
+    assert change_request_get(actor, asked.id).waits
+    assert title_now(actor) == "A small fabric"
+    assert change_approve(actor=ben, request_id=asked.id, digest=asked.digest[:8]).number == 2
+
+
 def test_a_draft_that_was_changed_since_stays(ana, ben, eyes):
     """What the command asked for is not what the draft says."""
     drafts.draft_of_fabric(actor=ana, name=eyes)
     asked = change_request_open(actor=ana, source=OTHER)
     drafts.draft_change(actor=ana, name=eyes, step=0, edits=[Put(("title",), "Mine")], what="title")
     assert change_request_get(ana, asked.id).waits
-    change_approve(actor=ben, request_id=asked.id)
+    change_approve(actor=ben, request_id=asked.id, digest=asked.digest)
     assert Draft.objects.get().text != OTHER
 
 
@@ -135,7 +159,7 @@ def test_who_may_not_agree(actor, ana, eyes, who):
         "the system": replace(ana, name="system", kind="system"),
         "the owner alone": actor,
     }[who]
-    for act in (change_approve, lambda **more: change_reject(**more, reason="No.")):
+    for act in (partial(change_approve, digest=asked.digest), partial(change_reject, reason="No.")):
         with raises("forbidden", "nobody agrees to their own|is no person|may not agree"):
             act(actor=them, request_id=asked.id)
     assert change_request_get(actor, asked.id).waits
@@ -146,7 +170,7 @@ def test_an_author_who_may_publish_no_more_is_no_second_person(actor, ana, ben, 
     asked = change_request_open(actor=ana, source=OTHER)
     Member.objects.filter(name="ana").update(roles="viewer")
     with raises("conflict", "ana, who asked for this, may not publish fabrics any more"):
-        change_approve(actor=ben, request_id=asked.id)
+        change_approve(actor=ben, request_id=asked.id, digest=asked.digest)
 
 
 def test_a_changed_draft_voids_its_request(actor, ana, ben, eyes):
@@ -165,7 +189,7 @@ def test_a_changed_draft_voids_its_request(actor, ana, ben, eyes):
         found = change_request_get(ben, asked.id)
         assert (found.state, found.reason.startswith("the draft was")) == ("voided", True)
         with raises("conflict", "was voided by ana already"):
-            change_approve(actor=ben, request_id=asked.id)
+            change_approve(actor=ben, request_id=asked.id, digest=asked.digest)
     assert AuditLine.objects.filter(kind="change_voided").count() == len(ways)
 
 
@@ -173,11 +197,11 @@ def test_a_base_that_moved_makes_it_stale(actor, ana, ben, eyes):
     first, second = (
         change_request_open(actor=who, source=EYES.replace("A small fabric", f"Of {who.name}")) for who in (ana, ben)
     )
-    change_approve(actor=ben, request_id=first.id)
+    change_approve(actor=ben, request_id=first.id, digest=first.digest)
     found = change_request_get(ana, second.id)
     assert (found.state, found.waits, found.base, found.now) == (ChangeState.STALE, False, 1, 2)
     with raises("conflict", "r2 is published by now, and this is a change of r1: ben has to bring that in"):
-        change_approve(actor=ana, request_id=second.id)
+        change_approve(actor=ana, request_id=second.id, digest=second.digest)
     assert title_now(actor) == "Of ana"
     change_reject(actor=ana, request_id=second.id, reason="Bring mine in.")
     assert change_request_get(ben, second.id).reason == "Bring mine in."
@@ -195,9 +219,9 @@ def test_rejected_withdrawn_and_asked_again(actor, ana, ben, eyes):
     newer = change_request_open(actor=ana, source=EYES.replace("A small fabric", "A third"))
     assert change_request_get(ana, again.id).state == "voided"
     assert change_withdraw(actor=ana, request_id=newer.id).state == "withdrawn"
-    for act in (change_approve, change_withdraw):
+    for act in (partial(change_approve, actor=ben, digest=newer.digest), partial(change_withdraw, actor=ana)):
         with raises("conflict", "was withdrawn by ana already"):
-            act(actor=ben if act is change_approve else ana, request_id=newer.id)
+            act(request_id=newer.id)
     assert {one.state for one in change_requests(actor, waiting=False, author="ana")} == {
         "rejected",
         "voided",
@@ -225,7 +249,8 @@ def test_what_needs_nobody_is_not_asked_for(actor, ana):
 def test_another_workspace_sees_and_does_nothing(stranger, ana, eyes):
     asked = change_request_open(actor=ana, source=OTHER)
     assert change_requests(stranger, waiting=False) == []
-    for act in (change_approve, change_withdraw, lambda **more: change_reject(**more, reason="No.")):
+    agree, reject = partial(change_approve, digest=asked.digest), partial(change_reject, reason="No.")
+    for act in (agree, change_withdraw, reject):
         with raises("not_found", "no change request"):
             act(actor=stranger, request_id=asked.id)
 
@@ -234,7 +259,7 @@ def test_the_text_is_held_against_the_content_that_was_asked_for(actor, ana, ben
     asked = change_request_open(actor=ana, source=OTHER)
     ChangeRequest.objects.filter(id=asked.id).update(text=OTHER.replace("Another title", "Smuggled in"))
     with raises("conflict", "reads as another content"):
-        change_approve(actor=ben, request_id=asked.id)
+        change_approve(actor=ben, request_id=asked.id, digest=asked.digest)
     assert (Fabric.objects.get().title, Revision.objects.count()) == ("A small fabric", 1)
 
 

@@ -95,7 +95,7 @@ def test_another_answer_meanwhile_is_told_who_was_first(decide, item, actor):
         error = refused(decide, **changes)
         assert error.code == "conflict"
         assert f"item {item.id} was answered by owner at 20" in error.message
-        assert error.message.endswith(": approve")
+        assert ": approve; owner can undo it until 20" in error.message
     assert len(waiting_inputs(item)) == 1
 
 

@@ -10,11 +10,12 @@ import pytest
 from fabric import wiring
 from fabric.core.flow import RunState
 from fabric.core.inputs import INBOX, DecisionMade
+from fabric.core.words import instant_exact
 from fabric.management.following import Following
 from fabric.models import Escalation, Inbox
 from fabric.selectors.answers import input_id
 from fabric.selectors.escalations import escalation_get, escalations_open
-from fabric.selectors.review_queue import next_for, reviews_waiting_count
+from fabric.selectors.review_queue import next_for, queue_rows, reviews_waiting_count
 from fabric.selectors.runs import run_events
 from fabric.selectors.store_time import store_now
 from fabric.services.bulk_decisions import BulkItem, escalations_decide
@@ -156,6 +157,64 @@ def test_what_is_taken_back_after_the_time_cannot_be_answered_anew(store, nudge,
     done = command("decide", item.id, "undo")
     assert (done.code, "an answer comes too late" in done.err) == (0, True), done.err
     assert is_late(refused(escalation_decide, **asked, digest=item.digest, verb="approve"), item)
+
+
+@pytest.fixture
+def answered(store, nudge, actor):
+    """A question that was approved in time and whose time is over, while the approval can be undone."""
+    fabric = fabric_publish(actor=actor, source=short(DOUBTFUL)).name
+    (item,) = escalations_open(actor, ran(actor, fabric).id)
+    asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id}
+    escalation_decide(**asked, digest=item.digest, verb="approve", undo_s=30)
+    let_time_pass(item)
+    return item
+
+
+def who_answered(sentence: str, item) -> bool:
+    until = Inbox.objects.get(input_id=input_id(item.id, 0)).visible_at
+    undo = f"approve; owner can undo it until {instant_exact(until)}, then its run takes it"
+    return f"item {item.id} was answered by owner at 20" in sentence and undo in sentence
+
+
+def test_while_an_answer_can_be_undone_everybody_is_told_so_and_not_that_it_is_too_late(store, nudge, actor, answered):
+    ana = replace(actor, name="ana")
+    (row,) = queue_rows(ana, [answered])
+    assert who_answered(row.why_not, answered)
+    assert (row.answer.verb, row.answer.decided_by) == ("approve", "owner")
+    asked = {"store": store, "nudge": nudge, "actor": ana, "escalation_id": answered.id}
+    for service, given in (
+        (review_claim, {"actor": ana, "escalation_id": answered.id}),
+        (escalation_decide, asked | {"digest": answered.digest, "verb": "reject", "message": "No."}),
+    ):
+        refusal = refused(service, **given)
+        assert (refusal.code, who_answered(refusal.message, answered)) == ("conflict", True), refusal.message
+
+
+def test_commands_say_so_too(answered):
+    shown = command("review", "show", answered.id)
+    assert who_answered(shown.out, answered)
+    assert shown.out.endswith(f"Undo the answer with: manage.py decide {answered.id} undo\n")
+    assert "takes no answer" not in shown.out
+    assert "approve by owner 20" in (listed := command("review", "list").out)
+    assert "(owner can undo it until 20" in listed
+    for told in (
+        command("review", "show", answered.id, "--json").last,
+        command("review", "list", "--json").last["items"][0],
+    ):
+        assert (told["late"], told["answer"]["verb"], told["answer"]["decided_by"]) == (False, "approve", "owner")
+    done = command("decide", answered.id, "reject", "--message", "No.")
+    assert (done.code, who_answered(done.err, answered)) == (2, True), done.err
+    done = command("decide", answered.id, "approve")
+    assert (done.code, who_answered(done.err, answered)) == (2, True), done.err
+
+
+def test_an_answer_that_its_run_has_not_taken_can_be_undone_longer(actor, answered):
+    Inbox.objects.filter(input_id=input_id(answered.id, 0)).update(visible_at=1)
+    (row,) = queue_rows(actor, [answered])
+    assert row.why_not.endswith("its run has not taken it yet, and owner can undo it until it does")
+    assert command("decide", answered.id, "undo").code == 0
+    (row,) = queue_rows(actor, [answered])
+    assert (row.answer, "an answer comes too late" in row.why_not) == (None, True)
 
 
 def test_what_was_answered_in_time_may_count_at_once_after_it(store, nudge, actor):

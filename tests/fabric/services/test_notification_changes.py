@@ -96,7 +96,8 @@ def test_its_author_is_told_what_became_of_it_and_by_whom_but_not_what_they_did_
     drafts.draft_discard(actor=ana, name="small", step=step)
     own = ChangeRequest.objects.filter(id__in=(first.id, asked.id), author="ana", decided_by="ana")
     assert {one.state for one in own} == {"voided"}
-    change_approve(actor=ben, request_id=change_request_open(actor=ana, source=OTHER).id)
+    asked = change_request_open(actor=ana, source=OTHER)
+    change_approve(actor=ben, request_id=asked.id, digest=asked.digest)
     said = [
         (data["became"], data["by"], data["reason"], data["revision"])
         for row in Notification.objects.filter(told="changed", shown="ana").order_by("at")
@@ -107,7 +108,7 @@ def test_its_author_is_told_what_became_of_it_and_by_whom_but_not_what_they_did_
 
 def test_whose_change_is_passed_over_is_told_once_and_the_others_mail_is_not_needed(ana, ben):
     mine, other = change_request_open(actor=ana, source=OTHER), change_request_open(actor=ben, source=THIRD)
-    change_approve(actor=ben, request_id=mine.id)
+    change_approve(actor=ben, request_id=mine.id, digest=mine.digest)
     assert [one for one in told() if one[1] == "changed"] == [
         ("ana", "changed", "published"),
         ("ben", "changed", "made stale"),
@@ -118,7 +119,8 @@ def test_whose_change_is_passed_over_is_told_once_and_the_others_mail_is_not_nee
     asking = Notification.objects.get(told="change", change=other.id)
     assert (asking.state, asking.error) == ("skipped", "another revision was published before it was sent")
     assert {row.state for row in Notification.objects.filter(told="changed")} == {"sent"}
-    change_approve(actor=ben, request_id=change_request_open(actor=ana, source=EYES).id)
+    asked = change_request_open(actor=ana, source=EYES)
+    change_approve(actor=ben, request_id=asked.id, digest=asked.digest)
     assert [row.shown for row in Notification.objects.filter(told="changed", change=other.id)] == ["ben"]
 
 
@@ -171,10 +173,10 @@ def test_nothing_is_told_of_what_was_not_done(ana, ben):
     before = told()
     Member.objects.filter(name="ana").update(roles="viewer")
     with pytest.raises(Refused, match="may not publish fabrics any more"):
-        change_approve(actor=ben, request_id=asked.id)
+        change_approve(actor=ben, request_id=asked.id, digest=asked.digest)
     ChangeRequest.objects.filter(id=asked.id).update(text=EYES)
     with pytest.raises(Refused):
-        change_approve(actor=ben, request_id=asked.id)
+        change_approve(actor=ben, request_id=asked.id, digest=asked.digest)
     assert told() == before
 
 

@@ -188,7 +188,7 @@ def published_by_two(actor: Actor, source: str) -> Published:
     """A fabric to whose changes two people agree: asked for by the actor, agreed to by somebody else."""
     asked = change_request_open(actor=actor, source=source)
     other = Actor(name="who-agrees", workspace_id=actor.workspace_id, roles=frozenset({"editor"}))
-    return change_approve(actor=other, request_id=asked.id)
+    return change_approve(actor=other, request_id=asked.id, digest=asked.digest)
 
 
 def change_waits(actor: Actor, name: str, author: str = "ana") -> str:

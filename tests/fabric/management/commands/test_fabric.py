@@ -6,9 +6,10 @@ from typing import get_args, get_type_hints
 import pytest
 from django.core.management import CommandError, call_command
 
+from fabric.management import fabric_words as words
 from fabric.management.fabric_words import MARKS
 from fabric.models import Fabric, Revision
-from fabric.selectors.revision_diff import Change
+from fabric.selectors.revision_diff import Change, spec_changes
 from fabric.services.change_requests import change_approve, change_request_open
 from fabric.services.fabric_schema import fabric_schema
 from fabric.services.fabric_text import written_out
@@ -337,14 +338,23 @@ def test_what_two_agree_to_is_asked_for_and_agreed_to_by_somebody_else(actor, fi
     own = command("fabric", "approve", asked["id"])
     assert (own.code, "nobody agrees to their own" in own.err) == (2, True)
     ana = actor_of(member("ana"))
-    assert change_approve(actor=ana, request_id=asked["id"]).number == 1
+    assert change_approve(actor=ana, request_id=asked["id"], digest=asked["digest"]).number == 1
     assert command("fabric", "requests").out == ""
     assert "as revision 1 by ana" in command("fabric", "requests", "small", "--all").out
     of_ana = change_request_open(actor=ana, source=SMALL)
     rejected = command("fabric", "reject", of_ana.id, "--reason", "Keep the eyes.")
     assert (rejected.code, "rejected by owner: Keep the eyes." in rejected.out) == (0, True)
     of_ana = change_request_open(actor=ana, source=SMALL)
-    assert command("fabric", "approve", of_ana.id).out == "small: revision 2 is published\n"
+    unseen = command("fabric", "approve", of_ana.id)
+    assert (unseen.code, unseen.out) == (2, "")
+    (_, *changes, digest, sentence) = unseen.err.splitlines()
+    assert changes == [
+        words.change(one).strip() for one in spec_changes(*(fabric_read(text).spec for text in (EYES, SMALL)))
+    ]
+    assert digest == f"digest {of_ana.digest}"
+    assert "who agrees names what was shown" in sentence
+    approved = command("fabric", "approve", of_ana.id, "--digest", of_ana.digest[:12])
+    assert approved.out == "small: revision 2 is published\n"
     mine = command("fabric", "revert", "small", "1", "--request", "--json").last
     assert (mine["state"], mine["base"]) == ("open", 2)
     assert command("fabric", "revert", "small", "1").code == 2
