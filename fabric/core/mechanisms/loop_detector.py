@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.call_args import call_args
 from fabric.core.fingerprint import encode, masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
@@ -138,21 +139,16 @@ def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:
         if view.contents is None or not seen.args_ref or not proposal.args_ref:
             return False
         if not own:
-            own.append(words_of(_args(view, proposal.args_ref, proposal.call_id)))
-        return near_identical(own[0], words_of(_args(view, seen.args_ref, seen.call_id)))
+            own.append(words_of(call_args(view.contents, proposal.args_ref, proposal.call_id)))
+        return near_identical(own[0], words_of(call_args(view.contents, seen.args_ref, seen.call_id)))
 
     return like
 
 
 def _shown(proposal: Proposal, view: View) -> str:
-    known = view.contents is not None and proposal.args_ref
-    return call_shown(proposal.target, _args(view, proposal.args_ref, proposal.call_id) if known else None)
-
-
-def _args(view: View, ref: str, call_id: str) -> JSON:
-    assert view.contents is not None
-    calls = view.contents.read(ref)["calls"]
-    return next(call.get("args") for call in calls if call["call_id"] == call_id)
+    if view.contents is None or not proposal.args_ref:
+        return call_shown(proposal.target, None)
+    return call_shown(proposal.target, call_args(view.contents, proposal.args_ref, proposal.call_id))
 
 
 def _trip(agent: str, found: Found, of: dict[str, Any], unit: str, advice: str) -> Trip:
