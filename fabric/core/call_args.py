@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fabric.core.mechanisms.contract import Contents
+    from fabric.core.context import Contents
 
 JSON = Any
 
