@@ -8,6 +8,7 @@ from typing import Any
 from fabric.core.envelope import Event
 from fabric.core.run import Run
 from simulator.kernel.judge_checks import judges
+from simulator.kernel.loop_checks import place_of
 from simulator.kernel.seen import Fruitless, Seen, on
 
 BROUGHT = (
@@ -84,6 +85,9 @@ def _too_many(seen: Seen, fact: Any) -> str:
         most = few * (2 if as_proposed and not all(turn.scans for turn in last) else 4)
     results = [turn.results for turn in turns[-most:]]
     same = len(results) == most <= 100 and results[0] and all(one == results[0] for one in results)
+    passed = any((place_of(fact.step_id), *call) in seen.polls for turn in turns[-most:] for call in turn.made)
+    if passed:
+        return ""
     return f"asked once more after {most} turns that came to the same" if same else ""
 
 

@@ -107,6 +107,10 @@ class Seen:
     """Bytes of contents so far."""
     fruitless: dict[str, list[Fruitless]] = field(default_factory=dict)
     """Of each step its turns, since the run last brought something."""
+    put_to_people: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    """By a step's place: the calls that a person was asked about last, as a loop or a standstill."""
+    polls: set[tuple[str, str, str]] = field(default_factory=set)
+    """Calls that a person let go on: the step's place, tool and fingerprint of the arguments."""
     streaming: dict[str, Fruitless] = field(default_factory=dict)
     """The same of calls that began before their answer was whole."""
     begun: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -4,7 +4,7 @@ Stops, before the next request: an agent after whose last turns hash(stage, open
 (three of the one that plans) that ask alike, twice as many that ask something else each time, four times as many that go through numbers, dates or ids
 (``core/likeness.py``); what they ask is read once six results were the same. Open plan items and artifacts are the run's: whatever a step brings, fails at or changes is progress of all. The last result is what
 the turn's calls came to, in whatever order they were made; a call that changes something counts with its arguments, since what it wrote is an artifact.
-A turn with a polling tool is progress. A person's word, a note and a new activation begin anew.
+A turn with a polling tool, or with a call that a person let go on (``let_pass.py``), is progress. A person's word, a note and a new activation begin anew.
 Does not stop: silence (the stall watchdog does), the same call again and again (the loop detector does, and sooner), and results that always differ.
 """
 
@@ -15,15 +15,17 @@ from dataclasses import field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fabric.core import let_pass
 from fabric.core.call_args import call_args
 from fabric.core.fingerprint import digest
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
+from fabric.core.let_pass import LetPass
 from fabric.core.likeness import Likeness, likeness
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Progress as Config
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
     from fabric.core.context import Contents
@@ -41,7 +43,9 @@ CALLED = frozenset({"tool_answered", "call_deduplicated", "call_refused", "call_
 BROUGHT = frozenset({"stage_entered", "stage_left", "output_accepted", "output_kept", "step_failed", "child_answered"})
 """What changes the open plan items or the artifacts."""
 BEGINS_ANEW = frozenset({"step_opened", "message_injected"})
-OBSERVES: frozenset[str] = CALLED | BROUGHT | BEGINS_ANEW | {"model_answered", "replanned", "call_streamed"}
+OBSERVES: frozenset[str] = (
+    CALLED | BROUGHT | BEGINS_ANEW | {"model_answered", "replanned", "call_streamed", "reaction_decided"}
+)
 TURNS_KEPT = 100
 """As many as a policy may ask for."""
 LIMITS: Mapping[Likeness, tuple[int, str]] = {
@@ -80,6 +84,8 @@ class State:
     """By step id, oldest first."""
     early: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
     """By step id: what calls came to that began before their answer was whole. They are the next turn's."""
+    passing: Mapping[str, LetPass] = field(default_factory=dict)
+    """By a step's place in its epoch: what a person let go on."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -96,8 +102,9 @@ def observe(state: State, event: Event) -> State:
         return replace(state, early={fact.step_id: (), **state.early})
     if fact.kind == "replanned":
         return State(digest(state.around, fact.kind, event.seq))
-    if fact.kind == "step_opened":
-        return _replaced(state, fact.step_id)
+    if fact.kind in let_pass.OBSERVED:
+        state = _heard(state, fact)
+        return _replaced(state, fact.step_id) if fact.kind == "step_opened" else state
     if fact.kind in BEGINS_ANEW:
         return _without(state, fact.step_id)
     if fact.kind == "model_answered" and fact.verdict != "output":
@@ -109,6 +116,18 @@ def observe(state: State, event: Event) -> State:
     if fact.kind == "stage_left":
         return replace(brought, turns={}, early={})
     return _without(brought, getattr(fact, "step_id", ""))
+
+
+def _heard(state: State, fact: Any) -> State:
+    place = _place(fact.step_id)
+    before = state.passing.get(place, let_pass.NOTHING)
+    after = let_pass.heard(before, fact) if place else before
+    return state if after is before else replace(state, passing={**state.passing, place: after})
+
+
+def _place(step_id: str) -> str:
+    """A step without its round."""
+    return step_id.rpartition(".r")[0]
 
 
 def _without(state: State, step_id: str) -> State:
@@ -153,7 +172,8 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     turns = state.turns.get(proposal.step_id, ())
     if len(turns) < few or turns[-1].around != state.around:
         return PASS
-    row = _row(proposal.stage, turns, view.spec)
+    passing = state.passing.get(_place(proposal.step_id), let_pass.NOTHING).calls
+    row = _row(proposal.stage, turns, view.spec, passing)
     if row < few:
         return PASS
     found = _likeness(view, proposal.step_id, few)
@@ -163,7 +183,8 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     who = "supervisor" if plans else "agent"
     called = " and ".join(dict.fromkeys(call.tool for call in turns[-1].calls))
     message = f"{who} {proposal.agent} called {called} in {limit} turns in a row {said}, and each came to the same result (limit {limit})"
-    details = {"hash": progress_hash(proposal.stage, turns[-1], view.spec)}
+    calls = [{"tool": call.tool, "args_hash": call.args_hash} for call in turns[-1].calls]
+    details: Details = {"hash": progress_hash(proposal.stage, turns[-1], view.spec), "calls": calls}
     return Trip(
         NAME, Cause.NO_PROGRESS, Evidence(limit, limit, "turns", f"step:{proposal.step_id}", details=details), message
     )
@@ -174,13 +195,15 @@ def limits(few: int) -> Mapping[Likeness, int]:
     return {found: min(few * times, TURNS_KEPT) for found, (times, _) in LIMITS.items()}
 
 
-def _row(stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec) -> int:
+def _row(stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]) -> int:
     """How many of the last turns came to the same as the very last one; 0 where that cannot be compared."""
-    last = progress_hash(stage, turns[-1], spec)
-    if not last:
-        return 0
-    others = takewhile(lambda turn: progress_hash(stage, turn, spec) == last, reversed(turns))
-    return sum(1 for _ in others)
+
+    def came_to(turn: Turn) -> str:
+        passed = passing and any((call.tool, call.args_hash) in passing for call in turn.calls)
+        return "" if passed else progress_hash(stage, turn, spec)
+
+    last = came_to(turns[-1])
+    return sum(1 for _ in takewhile(lambda turn: came_to(turn) == last, reversed(turns))) if last else 0
 
 
 def _likeness(view: View, step_id: str, few: int) -> Likeness:
