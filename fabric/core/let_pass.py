@@ -4,7 +4,7 @@ step's place for the rest of its epoch: the same tool with the same arguments, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from fabric.core.frozen import replace, value
@@ -27,17 +27,22 @@ class LetPass:
 NOTHING = LetPass()
 
 
+def about(trips: Iterable[Any]) -> tuple[Call, ...]:
+    """The calls that trips are about, as their evidence names them: those that an approval lets pass."""
+    found: list[Call] = []
+    for trip in trips:
+        details = trip.evidence.details
+        if trip.mechanism in FINDS:
+            named = details.get("calls") or ([details] if "args_hash" in details else [])
+            found += [(one["tool"], one["args_hash"]) for one in named]
+    return tuple(dict.fromkeys(found))
+
+
 def heard(before: LetPass, fact: Any) -> LetPass:
     """What is let pass after one of the facts ``OBSERVED``."""
     if fact.kind == "reaction_decided":
-        asked = _calls(fact.cause.evidence.details) if fact.reaction == ASKS and fact.cause.mechanism in FINDS else ()
+        asked = about((fact.cause, *fact.causes)) if fact.reaction == ASKS else ()
         return before if asked == before.asked else replace(before, asked=asked)
     if not before.asked:
         return before
     return LetPass(calls=tuple(dict.fromkeys((*before.calls, *before.asked))) if fact.approved else before.calls)
-
-
-def _calls(details: Mapping[str, Any]) -> tuple[Call, ...]:
-    """The calls that a trip is about, as its evidence names them."""
-    named = details.get("calls") or ([details] if "args_hash" in details else [])
-    return tuple((one["tool"], one["args_hash"]) for one in named)

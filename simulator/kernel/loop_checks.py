@@ -24,10 +24,15 @@ def loops_let_pass(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         if fact.approved:
             seen.polls |= {(place, call["tool"], call["args_hash"]) for call in asked}
     elif fact.reaction == "escalate":
-        details: Any = fact.cause.evidence.details
-        one = [details] if fact.cause.mechanism == "loop_detector" and "args_hash" in details else []
-        seen.put_to_people[place] = details["calls"] if fact.cause.mechanism == "progress" else one
+        seen.put_to_people[place] = [one for trip in (fact.cause, *fact.causes) for one in _asked_about(trip)]
     return ""
+
+
+def _asked_about(trip: Any) -> list[Any]:
+    details = trip.evidence.details
+    if trip.mechanism == "progress":
+        return list(details["calls"])
+    return [details] if trip.mechanism == "loop_detector" and "args_hash" in details else []
 
 
 def place_of(step_id: str) -> str:

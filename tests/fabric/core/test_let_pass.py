@@ -38,6 +38,10 @@ def polls(tier: Tier, nth: int = 9, **fields) -> World:
 def test_an_approval_lets_the_call_that_looped_go_on_to_its_end(tier):
     world = polls(tier)
     assert (world.reactions, len(world.executed)) == (["escalate"], 2)
+    assert (
+        "runs once more, and may go on making the same call of look: resumes"
+        in world.content_of(ev.EscalationOpened)[0]["approve"]
+    )
     world.decide("approve").go()
     assert (world.end.state, world.reactions, len(world.executed)) == (RunState.COMPLETED, ["escalate"], 9)
 
