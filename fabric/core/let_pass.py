@@ -28,7 +28,7 @@ NOTHING = LetPass()
 
 
 def about(trips: Iterable[Any]) -> tuple[Call, ...]:
-    """The calls that trips are about, as their evidence names them: those that an approval lets pass."""
+    """The calls that trips are about, as their evidence names them: those that an approval lets pass. Other questions each time are about no call."""
     found: list[Call] = []
     for trip in trips:
         details = trip.evidence.details

@@ -31,7 +31,7 @@ def loops_let_pass(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 def _asked_about(trip: Any) -> list[Any]:
     details = trip.evidence.details
     if trip.mechanism == "progress":
-        return list(details["calls"])
+        return list(details.get("calls", ()))
     return [details] if trip.mechanism == "loop_detector" and "args_hash" in details else []
 
 

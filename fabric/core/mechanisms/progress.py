@@ -183,11 +183,16 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     who = "supervisor" if plans else "agent"
     called = " and ".join(dict.fromkeys(call.tool for call in turns[-1].calls))
     message = f"{who} {proposal.agent} called {called} in {limit} turns in a row {said}, and each came to the same result (limit {limit})"
-    calls = [{"tool": call.tool, "args_hash": call.args_hash} for call in turns[-1].calls]
-    details: Details = {"hash": progress_hash(proposal.stage, turns[-1], view.spec), "calls": calls}
+    details: Details = {"hash": progress_hash(proposal.stage, turns[-1], view.spec)}
+    if len({frozenset(_named(turn)) for turn in turns[-limit:]}) == 1:
+        details["calls"] = [{"tool": tool, "args_hash": args_hash} for tool, args_hash in _named(turns[-1])]
     return Trip(
         NAME, Cause.NO_PROGRESS, Evidence(limit, limit, "turns", f"step:{proposal.step_id}", details=details), message
     )
+
+
+def _named(turn: Turn) -> list[let_pass.Call]:
+    return [(call.tool, call.args_hash) for call in turn.calls]
 
 
 def limits(few: int) -> Mapping[Likeness, int]:
@@ -199,7 +204,7 @@ def _row(stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec, passing: tuple
     """How many of the last turns came to the same as the very last one; 0 where that cannot be compared."""
 
     def came_to(turn: Turn) -> str:
-        passed = passing and any((call.tool, call.args_hash) in passing for call in turn.calls)
+        passed = passing and any(call in passing for call in _named(turn))
         return "" if passed else progress_hash(stage, turn, spec)
 
     last = came_to(turns[-1])

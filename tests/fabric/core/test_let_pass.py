@@ -64,6 +64,15 @@ def test_what_is_let_pass_is_that_call_alone():
     assert [args["job"] for _, args in world.executed] == ["export", "export", "import", "import"]
 
 
+def test_other_questions_each_time_are_about_no_call():
+    words = iter("abcdefghijklmnopqrstuvwxyz" * 3)
+    script = {"worker": lambda command: asks(call(job=f"the {next(words)} of it")), "look": gives("nothing")}
+    world = ran(lone(table=TABLE, humans={"failure_rounds": 5}), script)
+    assert "same call" not in world.content_of(ev.EscalationOpened)[0]["approve"]
+    world.decide("approve").go()
+    assert (world.reactions, len(world.executed)) == (["escalate", "escalate"], 12)
+
+
 def test_an_answer_in_words_lets_nothing_pass():
     world = polls(Tier.BATCH)
     world.decide("respond", message="Look elsewhere.").go()
