@@ -11,6 +11,7 @@ from typing import Any
 from fabric.core import ladder
 from fabric.core.failure import Failure
 from fabric.core.flow import End, Stage
+from fabric.core.let_pass import about
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.saga import UNWINDS, Unwinds, by_key, undo_order
 from fabric.core.taxonomy import Cause, Tier
@@ -74,7 +75,7 @@ def of_failure(work: Work, failure: Failure, item: str, edit: Mapping[str, JSON]
     elif item == "post_stage":
         said = {"approve": f"the run goes on with this result: {onward}"}
     else:
-        said = {"approve": f"{_again(work, failure)}: {_where(work, failure, again)}"}
+        said = {"approve": f"{_again(work, failure)}{_passing(failure)}: {_where(work, failure, again)}"}
     if edit:
         what = (
             "your version stands in its place, behind the same gates"
@@ -93,6 +94,11 @@ def _again(work: Work, failure: Failure) -> str:
     if not found:
         return "the run is planned anew, which costs one replan"
     return "the failed step runs once more" if len(found) == 1 else f"the {len(found)} failed steps run once more"
+
+
+def _passing(failure: Failure) -> str:
+    tools = dict.fromkeys(tool for tool, _ in about(failure.trips)) if failure.step_id else ()
+    return f", and may go on making the same call of {' and '.join(tools)}" if tools else ""
 
 
 def _where(work: Work, failure: Failure, again: str) -> str:

@@ -1,7 +1,7 @@
 """Canonical JSON, content references, argument fingerprints, masked results and the event chain.
 
 Arguments are compared canonically: sorted keys, NFC, ``1.0 == 1``, absent is not null; digits are never masked in them. Clocks, hex ids,
-durations and process ids are masked in *results* only (semantics.md 4 "What the detectors see").
+durations, process ids and what repeats an argument are masked in *results* only (semantics.md 4 "What the detectors see").
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+
+from fabric.core.echoes import without_echoes
 
 encode: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").encode
 """JSON in one fixed form (sorted keys, no blanks, UTF-8): equal values give equal bytes. NaN and infinity become null."""
@@ -92,9 +94,10 @@ def mask(text: str) -> str:
     return text
 
 
-def masked_fingerprint(value: Any) -> str:
-    """128 bits in hex over a result after masking its texts."""
-    return content_ref(encode(_masked(canonical(value))))
+def masked_fingerprint(value: Any, args: Any = None) -> str:
+    """128 bits in hex over a result after masking its texts. ``args``: those of its call, which do not count where the result repeats them."""
+    given = canonical(value)
+    return content_ref(encode(_masked(given if args is None else without_echoes(given, canonical(args)))))
 
 
 def _masked(value: Any) -> Any:

@@ -61,8 +61,8 @@ class Asked:
     """Whether an executed call of the same tool is near-identical. Asked only where the answer matters: it may cost reading arguments."""
     warned: bool = False
     """Whether a call of this step was blocked before."""
-    polling: frozenset[str] = frozenset()
-    """Tools that are declared as polling: to ask again is their use."""
+    polls: Callable[[Seen], bool] = lambda seen: False
+    """Whether to ask again is the use of an executed call."""
     shown: Callable[[], str] | None = None
     """Gives the call with its arguments, shortened; None: they are not known. Asked for a sentence alone: it costs reading arguments."""
 
@@ -204,7 +204,7 @@ def _nothing_new(config: LoopDetector, asked: Asked) -> Found | None:
     known = {(seen.call, seen.masked) for seen in before}
     for seen in last:
         made = (seen.call, seen.masked) in known if seen.masked else seen.call in calls
-        if not made or seen.tool in asked.polling:
+        if not made or asked.polls(seen):
             return None
     cycle = (*(seen.tool for seen in last), asked.call[0])
     limit = config.stale_threshold
@@ -221,7 +221,7 @@ def _long(config: LoopDetector, asked: Asked) -> Found | None:
         return None
     known: set[str] = set()
     for n, seen in enumerate(asked.calls):
-        if (seen.masked and seen.masked not in known) or seen.tool in asked.polling:
+        if (seen.masked and seen.masked not in known) or asked.polls(seen):
             first = max(first, n)
             known.add(seen.masked)
     recent = [seen for seen in reversed(asked.calls[first:]) if seen.tool == tool and seen.masked]

@@ -255,7 +255,8 @@ class Progress(_Policy):
     """How many turns without any progress are too many (semantics.md 2)."""
 
     agent_turns: Annotated[int, Field(ge=2, le=100)] = Field(
-        default=6, description="Turns of one agent in a row after which nothing has changed."
+        default=6,
+        description="Turns of one agent in a row after which nothing has changed; twice as many that ask something else each time, four times in a scan.",
     )
     supervisor_turns: Annotated[int, Field(ge=2, le=100)] = Field(
         default=3, description="The same of the agent that plans."

@@ -11,6 +11,7 @@ from typing import Any
 from fabric.core import conversation_tools, mutations
 from fabric.core import events as ev
 from fabric.core import memory as rules
+from fabric.core.call_args import call_args
 from fabric.core.failure import Failure
 from fabric.core.inputs import ToolFinished
 from fabric.core.saga import Mutation, Outcome, Status
@@ -33,7 +34,7 @@ def answered(work: Work, command_id: str) -> Failure | None:
 
 
 def _told(work: Work, issued: ev.CallIssued, memory: MemorySpec, verb: Verb) -> ToolFinished:
-    args = _args(work, issued)
+    args = call_args(work.ctx.contents, issued.args_ref, issued.call_id)
     if verb is Verb.READ:
         return _finished(issued, _read(work, memory, args))
     change = rules.change_of(args, delete=verb is Verb.DELETE)
@@ -72,11 +73,6 @@ def _read(work: Work, memory: MemorySpec, args: JSON) -> JSON:
         return rules.told_read(memory, args["key"], stands.get(args["key"]))
     shown = list(stands.values())
     return rules.told_keys(memory, shown[:LISTED_MAX], more=len(shown) > LISTED_MAX)
-
-
-def _args(work: Work, issued: ev.CallIssued) -> JSON:
-    proposed = work.ctx.contents.read(issued.args_ref)["calls"]
-    return next(one["args"] for one in proposed if one["call_id"] == issued.call_id)
 
 
 def _finished(issued: ev.CallIssued, result: JSON, error: str = "", outcome: Outcome | None = None) -> ToolFinished:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fabric.core import dependencies, guard, mutations
 from fabric.core import events as ev
+from fabric.core.call_args import call_args
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.flow import Stage
@@ -37,7 +38,7 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
             call_id=issued.call_id,
             tool=issued.target,
             args_hash=issued.args_hash,
-            masked_hash=masked_fingerprint(content),
+            masked_hash=masked_fingerprint(content, call_args(work.ctx.contents, issued.args_ref, issued.call_id)),
             error=bool(finished.error),
             sanitized=finished.sanitized,
             failure=_signature(issued, finished) if finished.error else "",

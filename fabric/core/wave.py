@@ -230,7 +230,7 @@ def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str, *
             turn=turn,
             result_ref=result_ref,
             result_bytes=work.ctx.contents.size((result_ref,)),
-            masked_hash=masked_fingerprint(result),
+            masked_hash=masked_fingerprint(result, one.args),
             error=error,
             correction=error and begun and not dependencies.handled(work, step, one.call_id),
             begun=begun,

@@ -47,13 +47,15 @@ def silence(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
 
 
 def without_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
-    """The step whose last turns came to the same most often in a row, as a share of what its agent may."""
+    """The step whose last turns came to the same most often in a row, as a share of what its agent may: the least limit that it has not passed."""
     state = state_of(run.guards, progress)
     config = spec.policy.progress
     worst = (0, config.agent_turns, "")
     for step in run.steps.values():
-        limit = config.supervisor_turns if step.stage is Stage.PLAN else config.agent_turns
+        few = config.supervisor_turns if step.stage is Stage.PLAN else config.agent_turns
         same = _alike(state.around, state.turns.get(step.id, ()))
+        # Who was asked again past one limit is not stopped by it: what the turns ask has a wider one.
+        limit = next(one for one in (*progress.limits(few).values(), same) if same <= one)
         if same / limit > worst[0] / worst[1]:
             worst = (same, limit, step.agent)
     yield Margin(

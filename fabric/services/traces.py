@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fabric.core.echoes import without_echoes
+from fabric.core.fingerprint import canonical, masked_fingerprint
 from fabric.services.errors import Refused
 
 JSON = Any
@@ -103,10 +105,28 @@ def _step(one: JSON, where: str) -> TraceStep:
         kind=kind,
         tool=tool or "",
         args=args if isinstance(args, str) else "" if args is None else json.dumps(args),
-        masked=_of(one, "masked_hash", str, where),
+        masked=_masked(one, _of(one, "masked_hash", str, where))
+        if kind == "tool"
+        else _of(one, "masked_hash", str, where),
         chars=chars if type(chars) is int else len(str(one.get("content_excerpt") or "")),
         error=str(one.get("error") or ""),
     )
+
+
+def _masked(one: dict[str, JSON], recorded: str) -> str:
+    """The hash of a tool's result: as recorded, or without the arguments that it repeats where all of it is there."""
+    said = one.get("content_excerpt")
+    if not isinstance(said, str) or one.get("raw_len") != len(said):
+        return recorded
+    result, args = canonical(_json(said)), canonical(_json(one.get("args")))
+    return recorded if without_echoes(result, args) == result else masked_fingerprint(result, args)
+
+
+def _json(given: JSON) -> JSON:
+    try:
+        return json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        return given
 
 
 def _of(found: dict[str, JSON], name: str, kind: type, where: str, *, null: bool = False) -> Any:

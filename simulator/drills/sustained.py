@@ -22,7 +22,7 @@ from simulator.drills.equipping import reader
 from simulator.drills.handing import way
 from simulator.drills.observed import decided
 from simulator.kernel import scripted
-from simulator.kernel.agents import FRUITLESS, TWIN, Reply
+from simulator.kernel.agents import FRUITLESS, TWIN, Reply, fruitless_query
 from simulator.kernel.schema_values import arguments, value
 from simulator.kernel.swarm import DOCUMENTS
 from simulator.kernel.world import World
@@ -195,7 +195,7 @@ def _same_call(where: Places, request: ModelRequest) -> ModelReplied:
 
 def _other_words(where: Places, request: ModelRequest) -> ModelReplied:
     """Another question in each turn; the tool says each time that there is nothing."""
-    return _call(where, request, f"{FRUITLESS} {sum(message.role == 'assistant' for message in request.messages)}")
+    return _call(where, request, fruitless_query(sum(message.role == "assistant" for message in request.messages)))
 
 
 def _with_what_it_has(where: Places, request: ModelRequest) -> ModelReplied:

@@ -28,7 +28,7 @@ from simulator.kernel.scripted_verdicts import choices_in
 from simulator.kernel.services import CANCEL, FIND, PROBE, TOOLS, Service
 from simulator.kernel.streams import Reply, Streaming
 
-__all__ = ["CHANGING", "FRUITLESS", "TWIN", "Agents", "Reply"]
+__all__ = ["CHANGING", "FRUITLESS", "TWIN", "Agents", "Reply", "fruitless_query"]
 
 JSON = Any
 
@@ -326,6 +326,15 @@ TWIN = "Say what bears on the request in the whole of the report, and nothing el
 """A brief that is long enough to be compared."""
 FRUITLESS = "is there anything on"
 """How queries begin that find nothing."""
+_ABOUT = ("sales", "costs", "staff", "dates", "names", "risks", "plans", "taxes", "debts", "rents", "loans", "goods")
+
+
+def fruitless_query(n: int) -> str:
+    """The n-th query that finds nothing, from 0. They are alike, and no two of them so near that they are one."""
+    many = len(_ABOUT)
+    return f"{FRUITLESS} {_ABOUT[n % many]} or {_ABOUT[(n + n // many + 5) % many]}"
+
+
 CHANGING = "what is new"
 """The query whose result is another one each time."""
 

@@ -15,6 +15,31 @@ Window = list[tuple[str, str, str, str, int]]
 """Executed calls of one step: tool, arguments, call id, masked result (empty while there is none), turn."""
 
 
+@on("reaction_decided", "step_opened")
+def loops_let_pass(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Breaks nothing: counts which calls a person let go on, for the other rules."""
+    place = place_of(fact.step_id)
+    if fact.kind == "step_opened":
+        asked = seen.put_to_people.pop(place, [])
+        if fact.approved:
+            seen.polls |= {(place, call["tool"], call["args_hash"]) for call in asked}
+    elif fact.reaction == "escalate":
+        seen.put_to_people[place] = [one for trip in (fact.cause, *fact.causes) for one in _asked_about(trip)]
+    return ""
+
+
+def _asked_about(trip: Any) -> list[Any]:
+    details = trip.evidence.details
+    if trip.mechanism == "progress":
+        return list(details.get("calls", ()))
+    return [details] if trip.mechanism == "loop_detector" and "args_hash" in details else []
+
+
+def place_of(step_id: str) -> str:
+    """A step without its round."""
+    return step_id.rpartition(".r")[0]
+
+
 @on("model_answered", "call_issued", "call_deduplicated", "tool_answered", "call_responded", "call_refused")
 def loops_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No tool call goes out that the detectors A and D, or the one rule of the fabric's preset, would have blocked."""
@@ -36,6 +61,7 @@ def loops_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     elif fact.kind == "call_issued" and fact.call == "tool" and fact.attempt == 1:
         window.append((fact.target, fact.args_hash, fact.call_id, "", fact.turn))
         polls = seen.compiled.spec.tool(fact.target).polling
+        polls = polls or (place_of(fact.step_id), fact.target, fact.args_hash) in seen.polls
         return "" if polls else _looped(seen, fact.step_id, window)
     elif (
         fact.kind == "call_issued"
@@ -82,7 +108,8 @@ def _fabro(seen: Seen, step_id: str, window: Window) -> str:
     """
     size = seen.compiled.spec.policy.loop_detector.period_window
     last = [call for call in window if call[4] == window[-1][4]]
-    polls = any(seen.compiled.spec.tool(call[0]).polling for call in last)
+    place = place_of(step_id)
+    polls = any(seen.compiled.spec.tool(call[0]).polling or (place, *call[:2]) in seen.polls for call in last)
     turns = [[call[:2] for call in calls] for _, calls in groupby(window, key=lambda call: call[4])][-size:]
     if len(turns) < size or polls or len(last) != seen.proposed.get(step_id):
         return ""

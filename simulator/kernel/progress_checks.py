@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fabric.core.envelope import Event
 from fabric.core.run import Run
 from simulator.kernel.judge_checks import judges
-from simulator.kernel.seen import Seen, on
+from simulator.kernel.loop_checks import place_of
+from simulator.kernel.seen import Fruitless, Seen, on
 
 BROUGHT = (
     "stage_entered",
@@ -31,19 +33,19 @@ def progress_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         seen.fruitless.pop(fact.step_id, None)
         seen.streaming.pop(fact.step_id, None)
     elif fact.kind == "call_streamed":
-        seen.streaming.setdefault(fact.step_id, set())
+        seen.streaming.setdefault(fact.step_id, Fruitless())
     elif fact.kind == "model_answered":
         if fact.verdict == "output":
             seen.fruitless.clear()
             seen.streaming.clear()
         else:
-            seen.fruitless.setdefault(fact.step_id, []).append(seen.streaming.pop(fact.step_id, set()))
+            seen.fruitless.setdefault(fact.step_id, []).append(_turn(seen, fact))
     elif fact.kind in CAME_BACK:
         turns = seen.fruitless.get(fact.step_id)
-        if fact.step_id in seen.streaming:
-            seen.streaming[fact.step_id].add(_came_to(seen, fact))
-        elif turns:
-            turns[-1].add(_came_to(seen, fact))
+        turn = seen.streaming.get(fact.step_id) or (turns[-1] if turns else None)
+        if turn is not None:
+            turn.results.add(_came_to(seen, fact))
+            turn.made.add((fact.tool, fact.args_hash))
     elif fact.call == "model" and fact.attempt == 1 and not fact.final:
         return _too_many(seen, fact)
     return ""
@@ -56,11 +58,36 @@ def _came_to(seen: Seen, fact: Any) -> str:
     return str(fact.masked_hash) if told else f"{fact.kind} {fact.step_id} {len(seen.fruitless.get(fact.step_id, ()))}"
 
 
+def _turn(seen: Seen, fact: Any) -> Fruitless:
+    turn = seen.streaming.pop(fact.step_id, None) or Fruitless()
+    turn.proposed = tuple((call.tool, call.args_hash) for call in fact.calls)
+    turn.scans = any(_scans(call.get("args")) for call in json.loads(seen.content or b"{}").get("calls", ()))
+    return turn
+
+
+def _scans(args: Any) -> bool:
+    if isinstance(args, dict | list):
+        return any(_scans(one) for one in (args.values() if isinstance(args, dict) else args))
+    text = str(args)
+    return any(char.isdigit() for char in text) and not any(char.isspace() for char in text)
+
+
 def _too_many(seen: Seen, fact: Any) -> str:
+    """Words are not compared here: turns that propose the very same calls ask alike, and others may ask something else each time."""
     config = seen.compiled.spec.policy.progress
-    most = config.supervisor_turns if fact.step_id.startswith("plan.") else config.agent_turns
-    last = seen.fruitless.get(fact.step_id, [])[-most:]
-    same = len(last) == most and last[0] and all(turn == last[0] for turn in last)
+    few = config.supervisor_turns if fact.step_id.startswith("plan.") else config.agent_turns
+    turns = seen.fruitless.get(fact.step_id, [])
+    last = turns[-few:]
+    as_proposed = all(turn.made <= set(turn.proposed) for turn in last)
+    if as_proposed and len({turn.proposed for turn in last}) == 1:
+        most = few
+    else:  # What refers to another call's result, or was edited, may be anything.
+        most = few * (2 if as_proposed and not all(turn.scans for turn in last) else 4)
+    results = [turn.results for turn in turns[-most:]]
+    same = len(results) == most <= 100 and results[0] and all(one == results[0] for one in results)
+    passed = any((place_of(fact.step_id), *call) in seen.polls for turn in turns[-most:] for call in turn.made)
+    if passed:
+        return ""
     return f"asked once more after {most} turns that came to the same" if same else ""
 
 

@@ -25,6 +25,18 @@ from simulator.kernel.purse import Purse
 
 
 @dataclass(slots=True)
+class Fruitless:
+    """A turn of a step that may have come to nothing."""
+
+    results: set[str] = field(default_factory=set)
+    made: set[tuple[str, str]] = field(default_factory=set)
+    """Its calls that came back: tool and fingerprint of the arguments."""
+    proposed: tuple[tuple[str, str], ...] = ()
+    scans: bool = False
+    """Whether an argument that it proposed may be a number, a date or an id and nothing else."""
+
+
+@dataclass(slots=True)
 class Seen:
     """One run as its committed journal shows it, and what was counted on the way."""
 
@@ -93,9 +105,13 @@ class Seen:
     """The incarnation that claimed it last and was told so."""
     payload: int = 0
     """Bytes of contents so far."""
-    fruitless: dict[str, list[set[str]]] = field(default_factory=dict)
-    """Of each step the results of its turns, since the run last brought something."""
-    streaming: dict[str, set[str]] = field(default_factory=dict)
+    fruitless: dict[str, list[Fruitless]] = field(default_factory=dict)
+    """Of each step its turns, since the run last brought something."""
+    put_to_people: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    """By a step's place: the calls that a person was asked about last, as a loop or a standstill."""
+    polls: set[tuple[str, str, str]] = field(default_factory=set)
+    """Calls that a person let go on: the step's place, tool and fingerprint of the arguments."""
+    streaming: dict[str, Fruitless] = field(default_factory=dict)
     """The same of calls that began before their answer was whole."""
     begun: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By step: what is known of the calls of its present turn (``stream_checks``)."""

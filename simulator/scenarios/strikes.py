@@ -19,7 +19,7 @@ from fabric.core.text import clean_text, parse_json_object
 from fabric.runtime.call_ports import ModelRequest
 from simulator.drills.sustained import Places
 from simulator.kernel import streams
-from simulator.kernel.agents import FRUITLESS, TWIN, Reply
+from simulator.kernel.agents import FRUITLESS, TWIN, Reply, fruitless_query
 from simulator.kernel.schema_values import arguments, value
 
 SECONDS = 0.5
@@ -287,7 +287,7 @@ def _paraphrased(struck: Struck) -> Reply:
 
 
 def _fruitless(struck: Struck) -> Reply:
-    return _asks(struck, f"{FRUITLESS} {struck.turn}")
+    return _asks(struck, fruitless_query(struck.turn))
 
 
 def _unknown_tool(struck: Struck) -> Reply:

@@ -8,7 +8,8 @@ failures. E: before the next request, an agent that gave the same answer for the
 third time, refused at once or given back by a gate (not in the plan stage, whose malformed plans have a row of their own). Or the one rule of a preset.
 Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not there yet counts as equal in A and B.
 A window is one branch's in one epoch: its calls are those of the newest activation, its answers those of all. A person's word begins both anew; a call with a person's arguments is one like any other.
-Does not stop: calls that differ in a number or a date, the same call with another result (up to D), and tools declared as polling.
+Does not stop: calls that differ in a number or a date, the same call with another result (up to D), and polls: tools declared as polling, and a
+call that a person let go on when they were asked about it (``let_pass.py``).
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.call_args import call_args
 from fabric.core.fingerprint import encode, masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
+from fabric.core.let_pass import NOTHING, OBSERVED, LetPass, heard
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, repeated_answer
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.near_identical import Words, near_identical, words_of
@@ -35,9 +38,9 @@ JSON = Any
 NAME = "loop_detector"
 SCOPE = Scope.BRANCH
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"tool", "model"})
-OBSERVES: frozenset[str] = frozenset(
-    {"call_issued", "tool_answered", "call_deduplicated", "call_refused", "model_answered", "step_opened"}
-    | {"call_responded"}
+ANEW = OBSERVED | {"call_responded"}
+OBSERVES: frozenset[str] = ANEW | frozenset(
+    {"call_issued", "tool_answered", "call_deduplicated", "call_refused", "model_answered"}
 )
 KEPT = 160
 """Calls remembered: ten turns of sixteen calls, so that a step of any length costs the same."""
@@ -56,6 +59,8 @@ class State:
     """Whether a call was blocked in this activation before."""
     agent: str = ""
     """Whose they are, from the second activation on."""
+    passing: LetPass = NOTHING
+    """What a person let go on."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -66,11 +71,8 @@ def config(policy: FlowPolicy) -> Config:
 def observe(state: State, event: Event) -> State:
     """Adds a newly issued tool call, and later its result; an answer; a call that was blocked here. Begins anew where a person spoke."""
     fact: Any = event.fact
-    if fact.kind == "step_opened":
-        anew = fact.approved or (state.agent and state.agent != fact.agent)
-        return State(answers=() if anew else state.answers, agent=fact.agent)
-    if fact.kind == "call_responded":
-        return State(agent=state.agent)
+    if fact.kind in ANEW:
+        return _anew(state, fact)
     if fact.kind == "call_issued":
         if fact.call != "tool" or fact.attempt > 1:
             return state
@@ -95,17 +97,36 @@ def observe(state: State, event: Event) -> State:
     return replace(state, calls=tuple(calls))
 
 
+def _anew(state: State, fact: Any) -> State:
+    """What is left where a person may have spoken, or somebody else is at work."""
+    if fact.kind == "call_responded":
+        return State(agent=state.agent, passing=state.passing)
+    passing = heard(state.passing, fact) if fact.step_id else state.passing
+    if fact.kind == "reaction_decided":
+        return state if passing is state.passing else replace(state, passing=passing)
+    anew = fact.approved or (state.agent and state.agent != fact.agent)
+    return State(answers=() if anew else state.answers, agent=fact.agent, passing=passing)
+
+
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
     """Judges one proposed call, or the request that would follow an answer."""
     if proposal.kind == "model":
         return _answers(config, state, proposal, view)
-    if proposal.polling:
-        return PASS
     call = (proposal.target, proposal.args_hash)
-    polling = frozenset(tool.name for tool in view.spec.all_tools if tool.polling)
+    if proposal.polling or call in state.passing.calls:
+        return PASS
+    tools = frozenset(tool.name for tool in view.spec.all_tools if tool.polling)
+    passing = state.passing.calls
     like = _like(proposal, view)
     asked = Asked(
-        call, proposal.turn, proposal.wave, state.calls, like, state.warned, polling, lambda: _shown(proposal, view)
+        call,
+        proposal.turn,
+        proposal.wave,
+        state.calls,
+        like,
+        state.warned,
+        lambda seen: seen.tool in tools or seen.call in passing,
+        lambda: _shown(proposal, view),
     )
     found = judge(config, asked)
     if found is None:
@@ -138,21 +159,16 @@ def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:
         if view.contents is None or not seen.args_ref or not proposal.args_ref:
             return False
         if not own:
-            own.append(words_of(_args(view, proposal.args_ref, proposal.call_id)))
-        return near_identical(own[0], words_of(_args(view, seen.args_ref, seen.call_id)))
+            own.append(words_of(call_args(view.contents, proposal.args_ref, proposal.call_id)))
+        return near_identical(own[0], words_of(call_args(view.contents, seen.args_ref, seen.call_id)))
 
     return like
 
 
 def _shown(proposal: Proposal, view: View) -> str:
-    known = view.contents is not None and proposal.args_ref
-    return call_shown(proposal.target, _args(view, proposal.args_ref, proposal.call_id) if known else None)
-
-
-def _args(view: View, ref: str, call_id: str) -> JSON:
-    assert view.contents is not None
-    calls = view.contents.read(ref)["calls"]
-    return next(call.get("args") for call in calls if call["call_id"] == call_id)
+    if view.contents is None or not proposal.args_ref:
+        return call_shown(proposal.target, None)
+    return call_shown(proposal.target, call_args(view.contents, proposal.args_ref, proposal.call_id))
 
 
 def _trip(agent: str, found: Found, of: dict[str, Any], unit: str, advice: str) -> Trip:

@@ -1,9 +1,10 @@
 """Progress hash: an agent is busy and nothing comes of it (S0 row "Semantic no-progress"; semantics.md 2).
 
-Stops, before the next request: an agent after whose last six turns (three of the one that plans) hash(stage, open plan items, artifact hashes, masked last
-result) was the same. Open plan items and artifacts are the run's: whatever a step brings, fails at or changes is progress of all. The last result is what
+Stops, before the next request: an agent after whose last turns hash(stage, open plan items, artifact hashes, masked last result) was the same: six turns
+(three of the one that plans) that ask alike, twice as many that ask something else each time, four times as many that go through numbers, dates or ids
+(``core/likeness.py``); what they ask is read once six results were the same. Open plan items and artifacts are the run's: whatever a step brings, fails at or changes is progress of all. The last result is what
 the turn's calls came to, in whatever order they were made; a call that changes something counts with its arguments, since what it wrote is an artifact.
-A turn with a polling tool is progress. A person's word, a note and a new activation begin anew.
+A turn with a polling tool, or with a call that a person let go on (``let_pass.py``), is progress. A person's word, a note and a new activation begin anew.
 Does not stop: silence (the stall watchdog does), the same call again and again (the loop detector does, and sooner), and results that always differ.
 """
 
@@ -11,19 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fabric.core import let_pass
+from fabric.core.call_args import call_args
 from fabric.core.fingerprint import digest
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
+from fabric.core.let_pass import LetPass
+from fabric.core.likeness import Likeness, likeness
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Progress as Config
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
+    from fabric.core.context import Contents
     from fabric.core.envelope import Event
     from fabric.core.policy import FlowPolicy
+    from fabric.core.run import Turn as Asked
     from fabric.core.spec import FabricSpec
 
 T = TypeVar("T")
@@ -35,9 +43,17 @@ CALLED = frozenset({"tool_answered", "call_deduplicated", "call_refused", "call_
 BROUGHT = frozenset({"stage_entered", "stage_left", "output_accepted", "output_kept", "step_failed", "child_answered"})
 """What changes the open plan items or the artifacts."""
 BEGINS_ANEW = frozenset({"step_opened", "message_injected"})
-OBSERVES: frozenset[str] = CALLED | BROUGHT | BEGINS_ANEW | {"model_answered", "replanned", "call_streamed"}
+OBSERVES: frozenset[str] = (
+    CALLED | BROUGHT | BEGINS_ANEW | {"model_answered", "replanned", "call_streamed", "reaction_decided"}
+)
 TURNS_KEPT = 100
 """As many as a policy may ask for."""
+LIMITS: Mapping[Likeness, tuple[int, str]] = {
+    Likeness.ALIKE: (1, "with like arguments"),
+    Likeness.APART: (2, "with other arguments each time"),
+    Likeness.SCAN: (4, "with other numbers or ids each time"),
+}
+"""How many times the policy's turns an agent has, by what they ask, and how a sentence says that. Total by test."""
 
 
 @value()
@@ -68,6 +84,8 @@ class State:
     """By step id, oldest first."""
     early: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
     """By step id: what calls came to that began before their answer was whole. They are the next turn's."""
+    passing: Mapping[str, LetPass] = field(default_factory=dict)
+    """By a step's place in its epoch: what a person let go on."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -84,8 +102,9 @@ def observe(state: State, event: Event) -> State:
         return replace(state, early={fact.step_id: (), **state.early})
     if fact.kind == "replanned":
         return State(digest(state.around, fact.kind, event.seq))
-    if fact.kind == "step_opened":
-        return _replaced(state, fact.step_id)
+    if fact.kind in let_pass.OBSERVED:
+        state = _heard(state, fact)
+        return _replaced(state, fact.step_id) if fact.kind == "step_opened" else state
     if fact.kind in BEGINS_ANEW:
         return _without(state, fact.step_id)
     if fact.kind == "model_answered" and fact.verdict != "output":
@@ -97,6 +116,18 @@ def observe(state: State, event: Event) -> State:
     if fact.kind == "stage_left":
         return replace(brought, turns={}, early={})
     return _without(brought, getattr(fact, "step_id", ""))
+
+
+def _heard(state: State, fact: Any) -> State:
+    place = _place(fact.step_id)
+    before = state.passing.get(place, let_pass.NOTHING)
+    after = let_pass.heard(before, fact) if place else before
+    return state if after is before else replace(state, passing={**state.passing, place: after})
+
+
+def _place(step_id: str) -> str:
+    """A step without its round."""
+    return step_id.rpartition(".r")[0]
 
 
 def _without(state: State, step_id: str) -> State:
@@ -137,18 +168,67 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     if proposal.final or proposal.attempt > 1:
         return PASS
     plans = proposal.stage is Stage.PLAN
-    limit = config.supervisor_turns if plans else config.agent_turns
-    turns = state.turns.get(proposal.step_id, ())[-limit:]
-    if len(turns) < limit or turns[-1].around != state.around:
+    few = config.supervisor_turns if plans else config.agent_turns
+    turns = state.turns.get(proposal.step_id, ())
+    if len(turns) < few or turns[-1].around != state.around:
         return PASS
-    hashes = [progress_hash(proposal.stage, turn, view.spec) for turn in turns]
-    if not hashes[-1] or len(set(hashes)) > 1:
+    passing = state.passing.get(_place(proposal.step_id), let_pass.NOTHING).calls
+    row = _row(proposal.stage, turns, view.spec, passing)
+    if row < few:
+        return PASS
+    found = _likeness(view, proposal.step_id, few)
+    limit, said = limits(few)[found], LIMITS[found][1]
+    if row < limit:
         return PASS
     who = "supervisor" if plans else "agent"
     called = " and ".join(dict.fromkeys(call.tool for call in turns[-1].calls))
-    message = f"{who} {proposal.agent} called {called} in {limit} turns in a row, and each came to the same result (limit {limit})"
-    evidence = Evidence(limit, limit, "turns", f"step:{proposal.step_id}", details={"hash": hashes[-1]})
-    return Trip(NAME, Cause.NO_PROGRESS, evidence, message)
+    message = f"{who} {proposal.agent} called {called} in {limit} turns in a row {said}, and each came to the same result (limit {limit})"
+    details: Details = {"hash": progress_hash(proposal.stage, turns[-1], view.spec)}
+    if len({frozenset(_named(turn)) for turn in turns[-limit:]}) == 1:
+        details["calls"] = [{"tool": tool, "args_hash": args_hash} for tool, args_hash in _named(turns[-1])]
+    return Trip(
+        NAME, Cause.NO_PROGRESS, Evidence(limit, limit, "turns", f"step:{proposal.step_id}", details=details), message
+    )
+
+
+def _named(turn: Turn) -> list[let_pass.Call]:
+    return [(call.tool, call.args_hash) for call in turn.calls]
+
+
+def limits(few: int) -> Mapping[Likeness, int]:
+    """How many equal turns are too many, by what they ask, the least first. ``few``: the policy's turns."""
+    return {found: min(few * times, TURNS_KEPT) for found, (times, _) in LIMITS.items()}
+
+
+def _row(stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]) -> int:
+    """How many of the last turns came to the same as the very last one; 0 where that cannot be compared."""
+
+    def came_to(turn: Turn) -> str:
+        passed = passing and any(call in passing for call in _named(turn))
+        return "" if passed else progress_hash(stage, turn, spec)
+
+    last = came_to(turns[-1])
+    return sum(1 for _ in takewhile(lambda turn: came_to(turn) == last, reversed(turns))) if last else 0
+
+
+def _likeness(view: View, step_id: str, few: int) -> Likeness:
+    """What the last turns ask; what cannot be read is asked alike."""
+    step, contents = view.run.steps.get(step_id), view.contents
+    if step is None or contents is None:
+        return Likeness.ALIKE
+    try:
+        return likeness([_asked(contents, turn) for turn in step.history[-few:]])
+    except LookupError:
+        return Likeness.ALIKE
+
+
+def _asked(contents: Contents, turn: Asked) -> dict[str, list[Any]]:
+    """What a turn's calls were made with, by tool. Raises LookupError for what is not at hand."""
+    asked: dict[str, list[Any]] = {}
+    for call in turn.calls:
+        args = call_args(contents, call.args_ref or turn.answer_ref, call.call_id)
+        asked.setdefault(call.tool, []).append(args)
+    return asked
 
 
 def progress_hash(stage: Stage, turn: Turn, spec: FabricSpec) -> str:

@@ -181,4 +181,6 @@ def test_every_run_comes_to_a_truthful_end_in_every_tier(tier, script):
     assert world.run.terminal
     assert world.end.state is not RunState.COMPLETED
     assert len(world.end.reason) > 5
-    assert len(world.requests) <= 16
+    # A person who approves a loop lets it go on: what ends it then is the limit on turns, in each of two rounds.
+    let_go_on = script == "loop" and tier is Tier.HIGH_STAKES
+    assert len(world.requests) <= (3 + 2 * 25 if let_go_on else 16)

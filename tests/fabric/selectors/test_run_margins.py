@@ -357,6 +357,8 @@ def asking(teller: Teller, turns: int, masked: str = "m") -> Teller:
 def test_turns_without_progress_are_counted_until_something_changes():
     margin = near(asking(begun(), 4))["turns without progress"]
     assert (margin.observed, margin.limit, margin.where, margin.trips_at_limit) == (4, 6, "reader", True)
+    further = near(asking(begun(), 8))["turns without progress"]
+    assert (further.observed, further.limit) == (8, 12), "it was asked again past the first limit"
     other = "fan_out.1.e0.r0"
     brought = asking(begun(), 4).ask(other, 1, "reader").answer(other, 1)
     assert near(brought)["turns without progress"].observed == 0

@@ -245,3 +245,34 @@ def refused(folder, *words):
     assert stopped.value.code == 2
     assert err.getvalue().count("\n") == 1
     assert all(word in err.getvalue() for word in words)
+
+
+def recorded(folder: Path, *results: str, **more) -> int:
+    """How many runs the evaluation stops of one in which each search is another paraphrase, and each result is recorded so."""
+    words = ("please", "now", "again")
+    asked = [f"find one more old record about these famous lighthouse keepers {word}" for word in words]
+    steps = [
+        {
+            **STEP,
+            "args": json.dumps({"query": query}),
+            "masked_hash": f"h{n}",
+            "content_excerpt": (said := result.replace("QUERY", query)),
+            "raw_len": len(said),
+            **more,
+        }
+        for n, (query, result) in enumerate(zip(asked, results, strict=True))
+    ]
+    line = {"trace_id": "t", "success": False, "labels": {}, "steps": steps}
+    (folder / "one.jsonl").write_text(json.dumps(line), "utf-8")
+    return evaluate(folder)["by_detector"]["C"]["failed"]["stopped"]
+
+
+def test_results_of_traces_are_compared_without_the_arguments_that_they_repeat(tmp_path):
+    found_nothing = json.dumps({"query": "QUERY", "results": []})
+    assert recorded(tmp_path, *[found_nothing] * 3) == 1
+    assert recorded(tmp_path, *["Nothing on QUERY."] * 3) == 1
+    assert recorded(tmp_path, "QUERY: a", "QUERY: b", "QUERY: c") == 0
+
+
+def test_a_result_that_was_not_recorded_whole_is_what_the_trace_says_that_it_is(tmp_path):
+    assert recorded(tmp_path, *["Nothing on QUERY."] * 3, raw_len=9_999) == 0

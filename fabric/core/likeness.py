@@ -1,0 +1,53 @@
+"""How alike an agent's turns ask: a question in other words, other questions, or a scan over numbers, dates or ids (semantics.md 2, row semantic no-progress)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from fabric.core.echoes import names_an_item
+from fabric.core.near_identical import Words, words_of
+
+JSON = Any
+SHARED_MIN = 1 / 3
+"""Least Jaccard index of the words of two turns that ask the same."""
+
+
+class Likeness(StrEnum):
+    """What a row of turns asks."""
+
+    ALIKE = "alike"
+    APART = "apart"
+    SCAN = "scan"
+
+
+def likeness(turns: Sequence[JSON]) -> Likeness:
+    """How alike the turns are that stand in a row. A turn is what its calls were made with, by tool.
+
+    A scan: each turn names other numbers, dates or ids as whole arguments than every other turn. Apart: of the pairs of consecutive turns at least
+    half have other numbers or dates in them, or share less than a third of their words.
+    """
+    items = [tuple(_items("", turn)) for turn in turns]
+    if all(items) and len(set(items)) == len(items) > 1:
+        return Likeness.SCAN
+    pairs = [_apart(one, other) for one, other in pairwise(words_of(turn) for turn in turns)]
+    return Likeness.APART if pairs and 2 * sum(pairs) >= len(pairs) else Likeness.ALIKE
+
+
+def _apart(one: Words, other: Words) -> bool:
+    either = one.others | other.others
+    return one.numbers != other.numbers or len(one.others & other.others) < SHARED_MIN * len(either)
+
+
+def _items(path: str, given: JSON) -> Iterator[str]:
+    """The whole arguments that name an item, each under its name."""
+    if isinstance(given, dict):
+        for key in sorted(given):
+            yield from _items(f"{path}.{key}", given[key])
+    elif isinstance(given, list):
+        for item in given:
+            yield from _items(path, item)
+    elif names_an_item(given):
+        yield f"{path}={given}"
