@@ -148,8 +148,7 @@ class ForkRequested:
     topology: str = ""
     """Of a fork of a team's run: the worker whose topology that runs."""
     requested_by: str = ""
-    stopped: tuple[str, ...] = ()
-    """Sentences about agents that were stopped in the origin, and whose work is kept."""
+    stopped: tuple[str, ...] = ()  # Sentences, as in ``RunForked``.
     kind: Literal["fork_requested"] = "fork_requested"
     version: Literal[4] = 4
 

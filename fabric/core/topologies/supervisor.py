@@ -83,8 +83,8 @@ class Tally:
     failed: int
     accepted: int
     """Of those that failed: the ones whose gap the fabric accepts once their retries are exhausted."""
-    why: tuple[str, ...]
-    """The first reasons of those that failed."""
+    why: tuple[tuple[str, str], ...]
+    """``(agent, cause)`` of the first that failed."""
 
     @property
     def over(self) -> bool:

@@ -31,12 +31,15 @@ This page is made from `fabric/core/reasons.py` by `tests/fabric/core/test_reaso
 """
 
 
-def _loop(*answers: object) -> World:
-    return ran(lone(), {"worker": [*[asks(call(q="order 42"))] * 4, *answers]})
+def _loop() -> World:
+    return ran(lone(), {"worker": [*[asks(call(q="order 42"))] * 4, summary("What I have.")]})
+
+
+SHORT = {"interactive": {"call_s": 20, "stage_s": 20, "run_s": 30}}
 
 
 SCENES: Mapping[Cause, Callable[[], World]] = {
-    Cause.LOOP_DETECTED: lambda: _loop(summary("What I have.")),
+    Cause.LOOP_DETECTED: _loop,
     Cause.TURN_LIMIT: lambda: ran(lone(limits={"turns": 1}), {"worker": [asks(call(q="x")), summary()]}),
     Cause.CORRECTIONS_SPENT: lambda: ran(lone(), {"worker": say("")}),
     Cause.PARTIAL_FAN_IN: lambda: ran(
@@ -46,9 +49,6 @@ SCENES: Mapping[Cause, Callable[[], World]] = {
     Cause.SUB_AGENT_CAP: lambda: ran(lone(workers=3, limits={"sub_agents_alive": 2})),
 }
 """A run for each cause whose sentence is the engine's own."""
-
-
-SHORT = {"interactive": {"call_s": 20, "stage_s": 20, "run_s": 30}}
 
 
 def example(cause: Cause) -> str:
