@@ -64,6 +64,8 @@ def cap_words(scope: str) -> str:
 
 def amount_words(amount: int, unit: str) -> str:
     """An amount as a sentence has it."""
+    if not amount:
+        return "nothing"
     if unit != "usd_micros":
         return f"{amount:,} tokens"
     dollars, dot, rest = f"${amount / 1_000_000:,.6f}".partition(".")

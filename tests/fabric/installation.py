@@ -25,7 +25,7 @@ from fabric.services.runs import run_start
 from fabric.services.workspaces import owner_actor
 
 SAMPLES = Path(settings.BASE_DIR) / "fabric" / "samples"
-RESTING = {"completed", "failed", "aborted", "cancelled", "waiting"}
+RESTING = {"completed", "stopped", "failed", "aborted", "cancelled", "waiting"}
 
 
 @dataclass

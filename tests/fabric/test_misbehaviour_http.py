@@ -259,10 +259,10 @@ NO_JSON = answer("", [call("look", '{"q": ', "call-1")])
 UNKNOWN = answer("", [call("delete_all", {}, "call-1")])
 OFF = answer('{"citations": 7}')
 ROWS: Mapping[str, tuple[Row, ...]] = {
-    "same call for ever": (Row(lambda n: looks(n, "x"), stopped(4, 3, "loop detector A", "third time")),),
-    "same call, changing results": (Row(lambda n: looks(n, "x"), stopped(7, 5, "loop detector D", "6th time in a row"), tool=changing()),),
-    "paraphrased call": (Row(paraphrased, stopped(9, 9, "loop detector C", "nearly the same arguments")),),
-    "A, B, A, B": (Row(lambda n: looks(n, "ab"[n % 2]), stopped(6, 6, "loop detector B", "cycle look -> look")),),
+    "same call for ever": (Row(lambda n: looks(n, "x"), stopped(4, 3, "asked for look", "3 times within 5 calls")),),
+    "same call, changing results": (Row(lambda n: looks(n, "x"), stopped(7, 5, "asked for look", "6 times in a row"), tool=changing()),),
+    "paraphrased call": (Row(paraphrased, stopped(9, 9, "asked for calls like look", "3 times within 5 calls")),),
+    "A, B, A, B": (Row(lambda n: looks(n, "ab"[n % 2]), stopped(6, 6, "look", "the same (limit")),),
     "legal polling (8 times, then done)": (Row(after(8, lambda n: looks(n, "job")), answered(9, 8), fabric={"polling": "true"}),),
     "429 storm": (
         Row(lambda n: refusal(429, "429 slow down", headers={"Retry-After": "1"}), storm),

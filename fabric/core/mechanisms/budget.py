@@ -283,7 +283,7 @@ def _not_granted(refused: Refusal, proposal: Proposal, seen: Billed) -> Trip:
     details |= _told(seen, proposal, "usd_micros")
     left = refused.unasked or (
         f"{amount_words(max(0, refused.cap - used), 'usd_micros')} of {amount_words(refused.cap, 'usd_micros')} is left "
-        f"(spent {amount_words(refused.spent, 'usd_micros')}, held by workers {amount_words(refused.granted, 'usd_micros')})"
+        f"({amount_words(refused.spent, 'usd_micros')} is spent, and workers have reserved {amount_words(refused.granted, 'usd_micros')})"
     )
     message = f"{SHARED[kind]}: the next call may take {amount_words(worst, 'usd_micros')}, but {left}"
     window = "1 h" if refused.hourly else ""

@@ -12,7 +12,6 @@ from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
-from fabric.core.words import words
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -50,7 +49,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     """Trips below tau; a stage without a score has no confidence check."""
     if proposal.score is None or proposal.score >= config.tau:
         return PASS
-    message = f"the confidence of stage {words(proposal.stage)} is {proposal.score:.2f}, and the fabric asks for {config.tau:.2f} (tau)"
+    message = f"the score is {proposal.score:.2f}, and the fabric asks for at least {config.tau:.2f} (tau)"
     return Trip(
         NAME, Cause.BELOW_TAU, Evidence(config.tau, proposal.score, "score", f"stage:{proposal.stage}"), message
     )

@@ -45,7 +45,7 @@ def test_a_run_that_waits_says_for_what():
     now = columns(world)
     assert (now.state, now.reason) == (
         RunState.WAITING,
-        "the confidence of stage validate is 0.25, and the fabric asks for 0.70 (tau)",
+        "the score is 0.25, and the fabric asks for at least 0.70 (tau)",
     )
     (opened,) = changes(world)
     fact = world.question.fact
@@ -57,7 +57,7 @@ def test_a_run_that_waits_says_for_what():
     )
     assert (
         json.loads(opened.content)["message"]
-        == "the confidence of stage validate is 0.25, and the fabric asks for 0.70 (tau)"
+        == "the score is 0.25, and the fabric asks for at least 0.70 (tau)"
     )
     assert opened.decided_at is None
 

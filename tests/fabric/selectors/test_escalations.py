@@ -16,7 +16,7 @@ def test_open_questions_come_with_what_a_person_needs(actor, doubtful, django_as
     assert item == items[1]
     assert (item.fabric_name, item.run_title, item.item) == ("doubtful", "What do the notes say?", "post_stage")
     assert item.verbs == ("approve", "edit", "respond", "reject")
-    assert item.content["message"] == "the confidence of stage validate is 0.55, and the fabric asks for 0.70 (tau)"
+    assert item.content["message"] == "the score is 0.55, and the fabric asks for at least 0.70 (tau)"
     assert item.content["payload"]["citations"] == ["notes.md"]
     assert item.open
     assert item.due_at > item.opened_at

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 LONGEST_S = 240.0
 PROVIDER = "simulator.drills.provider.FailingProvider"
 ENDED = "status NOT IN ('queued', 'running')"
-LIVE_RUNS = "SELECT id FROM fabric_run WHERE state NOT IN ('completed', 'failed', 'aborted', 'cancelled')"
+LIVE_RUNS = "SELECT id FROM fabric_run WHERE state NOT IN ('completed', 'stopped', 'failed', 'aborted', 'cancelled')"
 PUBLISH = """
 import json, sys
 from fabric.services.fabrics import fabric_publish

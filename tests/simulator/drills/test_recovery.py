@@ -46,4 +46,4 @@ def test_every_cell_recovers_as_its_ladder_says(after, person):
 def test_every_cell_of_a_sample_recovers(spec):
     found = [drill(spec, *cell, recovers_after=1) for cell in ENDABLE]
     assert [cell for cell in found if cell.verdict != "pass"] == []
-    assert sum(cell.observed.endswith("> completed") for cell in found) >= 8
+    assert sum(cell.observed.endswith(("> completed", "> stopped")) for cell in found) >= 8

@@ -73,7 +73,7 @@ def test_a_parked_run_names_its_item_and_the_command_that_decides_it(doubtful):
     done = command("run", doubtful, *REQUEST, "--json")
     assert done.code == 3
     assert (done.last["state"], done.last["outcome"]) == ("waiting", None)
-    assert done.last["reason"] == "the confidence of stage validate is 0.55, and the fabric asks for 0.70 (tau)"
+    assert done.last["reason"] == "the score is 0.55, and the fabric asks for at least 0.70 (tau)"
     item, *shown, how = done.err.splitlines()
     (question,) = done.last["questions"]
     assert item.split()[:2] == ["Item", question["id"]]

@@ -161,7 +161,7 @@ CASES: dict[str, Case] = {
         "policy.tau",
         {"score": "0.7"},
         {"score": "0.69"},
-        "the confidence of stage validate is 0.69, and the fabric asks for 0.70 (tau)",
+        "the score is 0.69, and the fabric asks for at least 0.70 (tau)",
         {"score": "1.1"},
         "less than",
     ),
