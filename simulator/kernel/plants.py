@@ -30,6 +30,7 @@ from simulator.kernel.memory_plants import MEMORY_PLANTS
 from simulator.kernel.money_plants import MONEY_PLANTS
 from simulator.kernel.people_plants import IN_STORE as OF_PEOPLE
 from simulator.kernel.people_plants import PEOPLE_PLANTS
+from simulator.kernel.question_plants import QUESTION_PLANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
 from simulator.kernel.speaker_plants import SPEAKER_PLANTS
 from simulator.kernel.stream_plants import STREAM_PLANTS
@@ -153,6 +154,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **LAYER_PLANTS,
     **SAGA_PLANTS,
     **STREAM_PLANTS,
+    **QUESTION_PLANTS,
     **GRANT_PLANTS,
     **MONEY_PLANTS,
     **DURABLE_PLANTS,

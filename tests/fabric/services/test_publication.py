@@ -327,7 +327,9 @@ def test_a_deployment_without_a_known_price_is_told_how_its_price_is_found():
     ((path, said),) = sentence()
     assert path == "models.0.price"
     assert said.endswith("or name the model behind it in options.priced_as")
-    assert "'sales-bot', priced as 'no-such'" in sentence(priced_as="no-such")[0][1]
+    ((_, named),) = sentence(priced_as="no-such")
+    assert "'sales-bot', priced as 'no-such'" in named
+    assert named.endswith("(0 where it costs nothing)"), "it is named already"
     assert sentence(priced_as="gpt-4o") == []
 
 

@@ -58,6 +58,11 @@ FOUND_BY = {
     # Answers that stream in.
     "begun_is_made_again": {"nothing_is_made_twice"},
     "writes_begin_early": {"only_what_reads_begins_early"},
+    # Questions of servers.
+    "questions_without_end": {"answers_go_out_once"},
+    "unanswered_goes_out": {"answers_go_out_once"},
+    "answers_another_question": {"answers_go_out_once"},
+    "asked_attempt_comes_again": {"answers_go_out_once"},
     # Who answers.
     "roles_unchecked": {"answers_by_right"},
     "roles_believed": {"answers_by_right", "nobodys_own"},
@@ -130,6 +135,10 @@ def _dies(setup: Setup) -> bool:
     return any(setup.rates[name] for name in ("crash", "sudden_death", "retired"))
 
 
+def _servers_ask(setup: Setup) -> bool:
+    return setup.rates["server_asks"] > 0
+
+
 def _swaps(setup: Setup) -> bool:
     """Whether a cell that a run meets names another model, and there is one."""
     spec = setup.fabric.compiled.spec
@@ -192,6 +201,7 @@ WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "refused_answer_at_reservation": lambda setup: setup.rates["refused_answer"] > 0,
     "suspects_together": lambda setup: len(setup.runs) > 1 and _dies(setup),
     "refusal_settles_doubt": _changes_something,
+    **dict.fromkeys(("unanswered_goes_out", "answers_another_question", "asked_attempt_comes_again"), _servers_ask),
     "memory_written_late": _remembers,
     "permit_for_all": _probed,
     "one_probe_more": _probed,
@@ -284,6 +294,7 @@ FROM = {
     "begun_is_made_again": 10,
     "writes_begin_early": 10,
     "unsafe_arguments_pass": 75,
+    **dict.fromkeys(("unanswered_goes_out", "answers_another_question", "asked_attempt_comes_again"), 35),
     "tools_for_all": 75,
     "anything_crosses": 150,
     "first_level_alone": 1_410,
@@ -311,7 +322,16 @@ def _late(setup: Setup) -> Setup:
     return replace(setup, rates=Rates({"effect_not_done": 0.6}))
 
 
-OWN: Mapping[str, Callable[[Setup], Setup]] = {"refusal_settles_doubt": _never_told, "memory_written_late": _late}
+def _always_asked(setup: Setup) -> Setup:
+    """Every tool's server asks with each attempt, and somebody fills in each form."""
+    return replace(setup, rates=Rates({"server_asks": 1.0}), verb="approve")
+
+
+OWN: Mapping[str, Callable[[Setup], Setup]] = {
+    "refusal_settles_doubt": _never_told,
+    "memory_written_late": _late,
+    "questions_without_end": _always_asked,
+}
 """Plants of rules that take several faults in a row, which no seed is likely to draw: the drawn fabrics and runs, with those faults and no others."""
 
 

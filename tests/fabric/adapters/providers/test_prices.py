@@ -117,6 +117,7 @@ OWN = ModelPrice(input_usd_per_mtok="1", output_usd_per_mtok="2")
         ("priority", None, OWN, True),
         ("priority", "auto", OWN, True),
         ("priority", "priority", OWN, False),
+        ("priority", "priority", None, True),
         ("Turbo", None, None, True),
     ],
 )
