@@ -21,6 +21,7 @@ from fabric.core.breaker.signals import (
     passage,
     tallies,
     told_cooldown_us,
+    too_early,
     tripped,
 )
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
@@ -321,8 +322,10 @@ def reopened(one: Met, end: str, wait_us: int = 0) -> Looked | None:
     breaker, row = one.gate.breaker, one.row
     if not any(end in signal.names for signal in breaker.signals):
         return None
-    standing = after(breaker, decoded(row.state), Happened.PROBE_FAILED)
-    told = row.asked_at + told_cooldown_us(breaker, wait_us) if wait_us > 0 else 0
+    before = decoded(row.state)
+    early = too_early(breaker, before, wait_us)
+    standing = after(breaker, before, Happened.PROBE_FAILED, early=early)
+    told = row.asked_at + told_cooldown_us(breaker, wait_us, standing.early) if wait_us > 0 else 0
     counts = {**row.counts, RETRY_AT: max(row.counts.get(RETRY_AT, 0), told)}
     return _looked(one.gate, replace(row, changed_at=row.asked_at, counts=counts), standing)
 
@@ -344,13 +347,11 @@ def settled(
                 continue
             if end in watched and wait_us > 0:
                 # Told before it opens again, so that it is never open without.
-                yield Step(
-                    "count",
-                    one.gate.key,
-                    row,
-                    tally=Tally(key=RETRY_AT, n=told_cooldown_us(breaker, wait_us), until=True),
-                )
-            yield from _probe_ended(one, Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED)
+                before = decoded(row.state)
+                failures = before.early + too_early(breaker, before, wait_us)
+                wait = Tally(key=RETRY_AT, n=told_cooldown_us(breaker, wait_us, failures), until=True)
+                yield Step("count", one.gate.key, row, tally=wait)
+            yield from _probe_ended(one, Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED, wait_us)
         elif one.gate.counts and end != NEUTRAL:
             for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None, wait_us):
                 yield Step("count", one.gate.key, row, tally=tally)
@@ -370,17 +371,18 @@ def _opened_by(one: Met, end: SignalName | Neutral | None) -> Settling:
         yield Step("change", one.gate.key, row, encoded(opened))
 
 
-def _probe_ended(one: Met, happened: Happened) -> Settling:
+def _probe_ended(one: Met, happened: Happened, wait_us: int) -> Settling:
     """Moves the breaker by what a probe found. Another probe that ended meanwhile has made the next generation, in which this one's permit goes on, so that
     never more are out than may be: it counts where the other had passed, and is given back where it had failed. Without a permit, because it ran out and
     went to somebody else or the breaker closed, a probe changes nothing.
     """
-    row, key, trips = one.row, one.gate.key, decoded(one.row.state).trips
+    row, key, met = one.row, one.gate.key, decoded(one.row.state)
     for _ in range(LOOKS + one.gate.breaker.half_open_max):
         standing = decoded(row.state)
-        if standing.state is not BreakerState.HALF_OPEN or standing.trips != trips:
+        if standing.state is not BreakerState.HALF_OPEN or (standing.trips, standing.early) != (met.trips, met.early):
             break
-        reached = after(one.gate.breaker, standing, happened)
+        early = happened is Happened.PROBE_FAILED and too_early(one.gate.breaker, standing, wait_us)
+        reached = after(one.gate.breaker, standing, happened, early=early)
         keeps = reached.state is not BreakerState.CLOSED
         if (yield Step("change", key, row, encoded(reached), held=True, keeps=keeps)):
             return

@@ -16,6 +16,8 @@ Neutral = Literal["neutral"]
 NEUTRAL: Neutral = "neutral"
 Clean = Literal["clean"]
 CLEAN: Clean = "clean"
+DISBELIEF = 4
+"""How much longer each wait is than the one before, where the endpoint named both and a probe failed between them."""
 LEAST_TOLD_US = US
 """A wait that the endpoint names counts as a second at least.
 
@@ -150,9 +152,17 @@ def told_us(retry_after_s: float | None) -> int:
     return 0 if retry_after_s is None else math.ceil(min(retry_after_s, COOLDOWN_MAX_S) * US)
 
 
-def told_cooldown_us(policy: Breaker, wait_us: int) -> int:
-    """Microseconds of the cooldown after an endpoint named a wait of ``wait_us``, which is more than 0."""
-    return max(wait_us, min(LEAST_TOLD_US, math.ceil(policy.cooldown_s * US)))
+def told_cooldown_us(policy: Breaker, wait_us: int, early: int = 0) -> int:
+    """Microseconds of the cooldown after an endpoint named a wait of ``wait_us``, which is more than 0.
+
+    ``early``: probes in a row that failed after such a wait. The endpoint is believed less each time, until its wait is the policy's cooldown.
+    """
+    return max(wait_us, min(max(LEAST_TOLD_US, wait_us) * DISBELIEF**early, math.ceil(policy.cooldown_s * US)))
+
+
+def too_early(policy: Breaker, standing: Standing, wait_us: int) -> bool:
+    """Whether a probe that failed went out before the policy's cooldown, since the endpoint had named a shorter wait. ``wait_us``: which it names again."""
+    return wait_us > 0 and told_cooldown_us(policy, wait_us, standing.early) < policy.cooldown_s * US
 
 
 @value()

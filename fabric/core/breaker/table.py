@@ -83,6 +83,8 @@ class Standing:
     state: BreakerState = BreakerState.CLOSED
     trips: int = 0
     """Openings since it closed last, or ever (``reset_on_success``)."""
+    early: int = 0
+    """Probes that failed after a wait which the endpoint named and which was shorter than the cooldown. They are no trips."""
     signal: str = ""
     """What opened it, by the signal's first name; ``forced`` for a person."""
     failures: int = 0
@@ -126,11 +128,12 @@ def after(
     threshold: float = 0.0,
     by: str = "",
     reason: str = "",
+    early: bool = False,
 ) -> Standing:
     """Where it stands then; the same object when nothing changes, so that nothing need be written.
 
     A probe that passed counts; it closes the breaker when ``success_threshold`` have. The ``max_trips``-th opening stops it for good. One that opened by
-    itself can be held open by a person.
+    itself can be held open by a person. ``early``: the probe went out before the cooldown, when the endpoint had said; its failure is no trip.
     """
     if happened is Happened.PROBE_PASSED and standing.state is BreakerState.HALF_OPEN:
         passed = standing.passed + 1
@@ -146,9 +149,16 @@ def after(
         return Standing(trips=0 if forgets else standing.trips, by=by, reason=reason)
     if reached is BreakerState.HALF_OPEN:
         return replace(standing, state=reached, passed=0)
-    trips = standing.trips + (happened in OPENINGS)
-    stopped = happened in OPENINGS and 0 < policy.max_trips <= trips
-    opened = replace(standing, state=BreakerState.STOPPED if stopped else reached, trips=trips, passed=0)
+    trip = happened in OPENINGS and not early
+    trips = standing.trips + trip
+    stopped = trip and 0 < policy.max_trips <= trips
+    opened = replace(
+        standing,
+        state=BreakerState.STOPPED if stopped else reached,
+        trips=trips,
+        early=standing.early + 1 if early else 0,
+        passed=0,
+    )
     if happened is Happened.FORCED_OPEN:
         return replace(opened, signal=FORCED, by=by, reason=reason)
     if happened is Happened.TRIPPED:

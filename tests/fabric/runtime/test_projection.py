@@ -55,10 +55,7 @@ def test_a_run_that_waits_says_for_what():
         fact.digest,
         ("approve", "edit", "respond", "reject"),
     )
-    assert (
-        json.loads(opened.content)["message"]
-        == "the score is 0.25, and the fabric asks for at least 0.70 (tau)"
-    )
+    assert json.loads(opened.content)["message"] == "the score is 0.25, and the fabric asks for at least 0.70 (tau)"
     assert opened.decided_at is None
 
 

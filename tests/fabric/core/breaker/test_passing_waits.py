@@ -5,6 +5,7 @@ import pytest
 from fabric.core.breaker.passing import Gate, Key, Looked, passing, reopened, settled
 from fabric.core.breaker.policy import SignalName, rate_limit
 from fabric.core.breaker.signals import NEUTRAL, US, told_cooldown_us
+from fabric.core.breaker.table import BreakerState
 from fabric.core.mechanisms import circuit_breaker
 from tests.fabric.core.breaker.test_passing import KEY, Rows
 
@@ -75,9 +76,33 @@ def test_a_wait_below_a_second_counts_as_a_second(wait_s):
     assert storm.refused_for() == 1
     storm.passes(1)
     probe = storm.asks()
-    assert circuit_breaker.wait_us(reopened(probe[0], SignalName.RATE_LIMIT, round(wait_s * US))) == US
+    assert circuit_breaker.wait_us(reopened(probe[0], SignalName.RATE_LIMIT, round(wait_s * US))) == 4 * US
     storm.says(probe, wait_s)
-    assert storm.refused_for() == 1
+    assert storm.refused_for() == 4
+
+
+def test_an_endpoint_that_names_short_waits_in_a_long_storm_is_believed_less_each_time():
+    storm = Storm()
+    storm.met(0, 0, 1)
+    waits, trips = [], []
+    for _ in range(6):
+        waits.append(storm.refused_for())
+        trips.append(storm.standing.trips)
+        storm.passes(waits[-1])
+        storm.says(storm.asks(), 1)
+    assert waits[:5] == [1, 4, 16, 60, 60]
+    assert trips[:5] == [1, 1, 1, 1, 2], "what came before the cooldown is no trip"
+    assert storm.standing.state is BreakerState.STOPPED
+
+
+def test_a_probe_that_passes_forgets_the_short_waits():
+    storm = Storm()
+    storm.met(0, 0, 1)
+    storm.passes(1)
+    storm.says(storm.asks(), 1)
+    storm.passes(4)
+    storm.says(storm.asks(), end=None)
+    assert (storm.standing.state, storm.standing.early) == (BreakerState.CLOSED, 0)
 
 
 def test_a_cooldown_below_a_second_is_not_made_longer_by_a_shorter_wait():
