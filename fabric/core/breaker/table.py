@@ -156,7 +156,7 @@ def after(
         standing,
         state=BreakerState.STOPPED if stopped else reached,
         trips=trips,
-        early=standing.early + 1 if early else 0,
+        early=standing.early + early,
         passed=0,
     )
     if happened is Happened.FORCED_OPEN:
