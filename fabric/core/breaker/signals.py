@@ -157,7 +157,7 @@ def told_cooldown_us(policy: Breaker, wait_us: int, early: int = 0) -> int:
 
     ``early``: probes in a row that failed after such a wait. The endpoint is believed less each time, until its wait is the policy's cooldown.
     """
-    return max(wait_us, min(max(LEAST_TOLD_US, wait_us) * DISBELIEF**early, math.ceil(policy.cooldown_s * US)))
+    return max(wait_us, min(max(LEAST_TOLD_US, wait_us) * int(DISBELIEF**early), math.ceil(policy.cooldown_s * US)))
 
 
 def too_early(policy: Breaker, standing: Standing, wait_us: int) -> bool:
