@@ -208,8 +208,8 @@ class Frame:
         except Refused:  # Its last row was deleted meanwhile.
             return None
         board = self.request.GET
-        told = found and self.here in BOARD and found.on_board(board.get("fabric", ""), board.get("mode", ""))
-        return None if told else found
+        on_board = found and self.here in BOARD and found.on_board(board.get("fabric", ""), board.get("mode", ""))
+        return None if on_board else found
 
     @property
     def query(self) -> str:

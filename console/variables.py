@@ -1,8 +1,8 @@
 """Every environment variable that Fabric Flow reads, in one table.
 
 Standard library only: `up` reads it before anything is installed. A value that cannot be used is refused with one
-sentence, which never shows what may be a secret; an empty value counts as none. docs/operations.md describes each
-variable, and a test holds the two, and what the code reads, against each other.
+sentence, which never shows what may be a secret. An empty value counts as none. docs/operations.md describes each
+variable. A test compares the two with what the code reads.
 """
 
 import base64

@@ -140,8 +140,8 @@ def _answered(operation: JSON) -> JSON | None:
 
 def _rows(document: JSON, operation: JSON) -> Iterator[Row]:
     for one in operation["parameters"]:
-        told = one.get("description", "")
-        yield Row(one["name"], one["in"], _kind(document, one["schema"]), one["required"], told)
+        description = one.get("description", "")
+        yield Row(one["name"], one["in"], _kind(document, one["schema"]), one["required"], description)
     body = operation.get("requestBody")
     if body:
         yield from _fields(document, body["content"]["application/json"]["schema"], "")
@@ -150,16 +150,16 @@ def _rows(document: JSON, operation: JSON) -> Iterator[Row]:
 def _fields(document: JSON, given: JSON, before: str) -> Iterator[Row]:
     shape = resolved(document, given)
     for name, one in shape["properties"].items():
-        told = resolved(document, one)
+        field = resolved(document, one)
         yield Row(
             f"{before}{name}",
             "body",
             _kind(document, one),
             name in shape.get("required", ()),
-            told.get("description", ""),
+            field.get("description", ""),
         )
-        if told.get("type") == "array" and "properties" in resolved(document, told["items"]):
-            yield from _fields(document, told["items"], f"{before}{name}[].")
+        if field.get("type") == "array" and "properties" in resolved(document, field["items"]):
+            yield from _fields(document, field["items"], f"{before}{name}[].")
 
 
 _BOUNDS = {
@@ -172,17 +172,19 @@ _BOUNDS = {
 
 
 def _kind(document: JSON, given: JSON) -> str:
-    told = resolved(document, given)
-    if "anyOf" in told:
-        return " or ".join(_kind(document, one) for one in told["anyOf"])
-    if "enum" in told:
-        return " | ".join(str(one) for one in told["enum"])
-    kind = {"array": "list", "integer": "whole number"}.get(told.get("type", ""), told.get("type", "anything"))
-    kind = told.get("format", kind)
+    schema = resolved(document, given)
+    if "anyOf" in schema:
+        return " or ".join(_kind(document, one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return " | ".join(str(one) for one in schema["enum"])
+    kind = {"array": "list", "integer": "whole number"}.get(schema.get("type", ""), schema.get("type", "anything"))
+    kind = schema.get("format", kind)
     bounds = [
-        words.format(told[key]) for key, words in _BOUNDS.items() if key in told and told[key] not in (1, 2**31 - 1)
+        words.format(schema[key])
+        for key, words in _BOUNDS.items()
+        if key in schema and schema[key] not in (1, 2**31 - 1)
     ]
-    default = [f"{told['default']} if left out"] if told.get("default") not in (None, "", []) else []
+    default = [f"{schema['default']} if left out"] if schema.get("default") not in (None, "", []) else []
     return ", ".join([kind, *bounds, *default])
 
 

@@ -139,13 +139,13 @@ def explain_run(
 ) -> RunExplainedOut:
     """Explain a run. Each decision with its evidence, its cell, what the other tiers would have done, what followed, and whether it derives."""
     found = run_explain(actor_of(request), str(run_id), wiring.compiled)
-    told = [_told(dict(as_json(one))) for one in found.decisions]
+    decisions = [_told(dict(as_json(one))) for one in found.decisions]
     doubted = [UsageProblemOut(seq=one.seq, at=instant(one.at), says=one.says) for one in found.usage_problems]
     return RunExplainedOut(
         run_id=found.run.id,
         erased=found.run.erased,
         derives=found.derives,
-        decisions=told,
+        decisions=decisions,
         usage_problems=doubted,
     )
 

@@ -179,15 +179,15 @@ def list_models(request: HttpRequest) -> ModelsOut:
 @router.post("/models/keys", response=KeyOut, url_name="api-model-key", operation_id="storeModelKey")
 def store_model_key(request: HttpRequest, body: KeyIn) -> KeyOut:
     """Store a key of an endpoint. It takes the place of the one that may be there. Workers use it within seconds. For owners."""
-    told = key_set(actor=actor_of(request), provider=body.provider, host=body.host, key=body.key.get_secret_value())
-    return _key(told)
+    stored = key_set(actor=actor_of(request), provider=body.provider, host=body.host, key=body.key.get_secret_value())
+    return _key(stored)
 
 
 @router.post("/models/keys/delete", response=DeletedOut, url_name="api-model-key-delete", operation_id="deleteModelKey")
 def delete_model_key(request: HttpRequest, body: PlaceIn) -> DeletedOut:
     """Delete a stored key. Calls go out with the environment's, where it has one for that host, or without. For owners."""
-    told = key_delete(actor=actor_of(request), provider=body.provider, host=body.host)
-    return DeletedOut(provider=told.provider, host=told.host, last_four=told.last_four)
+    deleted = key_delete(actor=actor_of(request), provider=body.provider, host=body.host)
+    return DeletedOut(provider=deleted.provider, host=deleted.host, last_four=deleted.last_four)
 
 
 @router.post("/models/{model_id}/test", response=ModelOut, url_name="api-model-test", operation_id="testModel")

@@ -29,8 +29,8 @@ class NotificationOut(Told):
     told: Literal[
         "alert", "question", "reminder", "onward", "ticket", "second", "decided", "expired", "change", "changed"
     ] = Field(
-        description="What is told; reminder and onward: half and three quarters of a question's time have passed; second: one of two has agreed; "
-        "expired: nobody answered in time; change: a change of a fabric waits for a second person; changed: what became of one."
+        description="What is said. Reminder and onward: half and three quarters of a question's time have passed. Second: one of two has agreed. "
+        "Expired: nobody answered in time. Change: a change of a fabric waits for a second person. Changed: what became of one."
     )
     run_id: str = Field(
         description="The run; empty: it is about a change.", examples=["01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"]

@@ -140,16 +140,16 @@ def _sent(given: JSON) -> JSON:
     if len(among) == 1:
         beside = {key: value for key, value in given.items() if key not in ("anyOf", "allOf", "default")}
         given = {**among[0], **beside}
-    told = {key: value for key, value in given.items() if key != "title"}
-    if told.get("default") == "":
-        del told["default"]
-    return told
+    schema = {key: value for key, value in given.items() if key != "title"}
+    if schema.get("default") == "":
+        del schema["default"]
+    return schema
 
 
 def _problem(name: str, status: int, path: str, method: str) -> JSON:
     kind = KINDS[status]
     instance = path.replace("{", "").replace("}", "")
-    told = {
+    example = {
         "type": f"/api/v1/docs#problem-{kind.slug}",
         "title": kind.title,
         "status": status,
@@ -159,7 +159,7 @@ def _problem(name: str, status: int, path: str, method: str) -> JSON:
     }
     return {
         "description": MEANS.get((name, status), kind.otherwise),
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": told}},
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}},
     }
 
 

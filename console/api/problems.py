@@ -77,15 +77,15 @@ def request_id(given: str | None) -> str:
 
 def sentence(text: str) -> str:
     """A service's sentence as it stands in a document."""
-    told = " ".join(text.split())
-    told = told[:1].upper() + told[1:]
-    return told if told.endswith((".", "!", "?")) else f"{told}."
+    line = " ".join(text.split())
+    line = line[:1].upper() + line[1:]
+    return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
 def document(problem: Problem, *, instance: str, request: str) -> dict[str, Any]:
     """The problem as JSON. ``instance``: the path that was asked for; ``request``: the request's id."""
     kind = KINDS[problem.status]
-    told = {
+    body = {
         "type": f"{DOCS}#problem-{kind.slug}",
         "title": kind.title,
         "status": problem.status,
@@ -94,8 +94,8 @@ def document(problem: Problem, *, instance: str, request: str) -> dict[str, Any]
         "request_id": request,
     }
     if problem.errors:
-        told["errors"] = [{"path": one.path, "message": sentence(one.message)} for one in problem.errors]
-    return {**told, **problem.extra}
+        body["errors"] = [{"path": one.path, "message": sentence(one.message)} for one in problem.errors]
+    return {**body, **problem.extra}
 
 
 def encode(problem: Problem, *, instance: str, request: str) -> bytes:

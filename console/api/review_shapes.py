@@ -97,8 +97,8 @@ class EscalationOut(Told):
     run_title: str = Field(description="The first line of that run's request.")
     fabric: str = Field(description="Name of the run's fabric.", examples=["research-desk"])
     item: str = Field(
-        description="What it is about: failure, post_stage, pre_action (a call that a person is asked about first), compensation (an undo that is stuck), "
-        "child, quarantine (a run that nobody may drive) or ticket (its run has ended and waits for nothing).",
+        description="What it is about: failure, post_stage, pre_action, compensation, child, quarantine or ticket. A pre_action is a call that a "
+        "person is asked about first, a compensation an undo that is stuck. A quarantined run is driven by no worker. A ticket's run has ended.",
         examples=["failure"],
     )
     stage: str = Field(description="The stage it stands in; may be empty.", examples=["validate"])

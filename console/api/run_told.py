@@ -110,9 +110,9 @@ def run_told(actor: Actor, run_id: str) -> RunDetailOut:
     """One run, with what it was given, what it gave back, and its children. Refused not_found."""
     view = run_get(actor, run_id)
     outcome = run_outcome(actor, run_id) if view.terminal else None
-    told = None
+    typed = None
     if outcome is not None:
-        told = TypedOutcomeOut(**outcome) if "data" in outcome else OutcomeOut(**outcome)
+        typed = TypedOutcomeOut(**outcome) if "data" in outcome else OutcomeOut(**outcome)
     count, children = children_told(actor, run_id)
     return RunDetailOut(
         **columns_told(view),
@@ -120,7 +120,7 @@ def run_told(actor: Actor, run_id: str) -> RunDetailOut:
         attached=[document_told(one) for one in documents_of(view.id, EXCERPT_CHARS * 4)],
         children_count=count,
         children=children,
-        outcome=told,
+        outcome=typed,
     )
 
 

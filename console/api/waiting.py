@@ -1,7 +1,7 @@
 """Waiting for events without a thread for each who waits.
 
-The operation answers at once, whatever there is. Where there is nothing and the caller is ready to wait, it says so, and this layer around
-Django keeps the answer back, waits on the event loop until the live hub has seen more of the run, and asks the operation once more. Asking
+The operation answers at once, whatever there is. Where there is nothing and the caller is ready to wait, it says so. Then this layer around
+Django keeps the answer back, and waits on the event loop until the live hub has seen more of the run. It asks the operation once more. Asking
 anew is also what keeps it honest: a token that was revoked meanwhile is refused then.
 """
 

@@ -84,16 +84,16 @@ def hold(data: Path, url: str) -> TextIO:
 
 def _take(file: TextIO, data: Path) -> None:
     given_up_at = time.monotonic() + 2 * ORPHAN_GRACE_S
-    told = False
+    warned = False
     while not _try(file):
         pid, other = _holder(file)
         if _alive(pid):
             raise Refused(f"Fabric Flow is already running on {data}: process {pid}, {other}.")
         if time.monotonic() > given_up_at:
             raise Refused(f"{data} is in use by another process: end it, or choose another directory with --data.")
-        if not told:
+        if not warned:
             print("Waiting for what a killed `up` left running on this data directory to end.", flush=True)
-            told = True
+            warned = True
         time.sleep(_POLL_S)
 
 

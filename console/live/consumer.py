@@ -1,8 +1,12 @@
 """The socket of a run's page. It says what the hub found and hears nothing; who is at the other end is asked again within 5 s.
 
-Close codes (``console.live.door``): 1000 the run ended and the page has all of it; 1011 the run could not be read; 1012 come back, the
-socket is old or the server restarts; 1013 come back, the page reads too slowly or nobody could say whether it may; 4401 signed out;
-4403 may not see this run; 4408 too many sockets, or one that talks. A page comes back by itself after those below 4000, but for 1000.
+Close codes (``console.live.door``):
+
+- 1000: the run ended and the page has all of it. 1011: the run could not be read.
+- 1012: the socket is old, or the server restarts. 1013: the page reads too slowly, or its right could not be looked up.
+- 4401: signed out. 4403: this user may not see the run. 4408: too many sockets, or a socket that talks.
+
+A page comes back by itself after those below 4000, but for 1000.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What travels over a socket: frames of JSON whose ``content`` is HTML for the page to swap in.
 
-``{"after", "seq", "at", "panels", "more", "content"}``: the rows after ``after`` up to and including ``seq``, the server's time in
-milliseconds, the versions of the page's panels once this frame is in it, and how many rows are still to come. A page advances its
-cursor only from ``after`` to ``seq``; a frame that does not begin at its cursor tells it that it missed something.
+``{"after", "seq", "at", "panels", "more", "content"}``: a frame has the rows after ``after`` up to and including ``seq``. ``at`` is the
+server's time in milliseconds. ``panels`` are the versions of the page's panels once this frame is in it. ``more`` is the number of
+rows that are still to come. A page advances its cursor only from ``after`` to ``seq``. A frame that does not begin at its cursor
+tells it that it missed something.
 """
 
 from __future__ import annotations

@@ -139,8 +139,8 @@ def headline(found: Sequence[BreakerView]) -> Headline:
     if not parts:
         return Headline("All closed: every call may go out", lede, "ok")
     said_first = f"{_number(parts[0][0])} breaker{'s' if parts[0][0] != 1 else ''} {parts[0][1]}"
-    told = [said_first, *(f"{_number(count)} {word}" for count, word in parts[1:])]
-    said = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
+    counts = [said_first, *(f"{_number(count)} {word}" for count, word in parts[1:])]
+    said = f"{', '.join(counts[:-1])} and {counts[-1]}" if len(counts) > 1 else counts[0]
     stops = by[BreakerState.STOPPED] or by[BreakerState.OPEN]
     return Headline(said[:1].upper() + said[1:], lede, "danger" if stops else "warn")
 

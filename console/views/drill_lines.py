@@ -135,10 +135,10 @@ def _of_a_scenario(seen: DrillView) -> list[Shown]:
 def _decided(number: int, line: Fact, known: Mapping[int, Fact]) -> Shown:
     fact = known.get(line["seq"], {})
     how: Same = "same" if line["expected"] == line["observed"] else "deviates"
-    told = str(fact.get("evidence") or line.get("evidence") or "")
+    evidence = str(fact.get("evidence") or line.get("evidence") or "")
     at_s = float(fact["at_s"]) if fact else None
     sides = _step(str(line["expected"])), _step(str(line["observed"]))
-    return Shown(number, how, *sides, told, at_s, int(line["seq"]))
+    return Shown(number, how, *sides, evidence, at_s, int(line["seq"]))
 
 
 def _step(told: str) -> Step:

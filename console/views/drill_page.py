@@ -109,14 +109,14 @@ def _run(actor: Actor, seen: DrillView) -> str:
 def watch_of(seen: DrillView, at: str, run: str = "") -> dict[str, Any]:
     """The part that a moment of the player changes: the lines, the picture, and the player itself. ``run``: whose events the lines lead to."""
     story = seen.body.get("story")
-    told = story if isinstance(story, dict) else {}
-    player, lines = player_of(told, at), lines_of(seen, run)
+    kept = story if isinstance(story, dict) else {}
+    player, lines = player_of(kept, at), lines_of(seen, run)
     here = player if player is not None and player.chosen else None
     return {
         "one": seen,
         "lines": at_moment(lines, here.seq) if here else lines,
         "player": player,
-        "picture": picture_of(told, lines, here.at_s if here else None),
+        "picture": picture_of(kept, lines, here.at_s if here else None),
     }
 
 
@@ -130,13 +130,13 @@ def verdict_words(seen: DrillView, lines: Sequence[Shown]) -> tuple[Mark, str]:
     tone, icon, said = _verdicts(lines).get(seen.verdict, ("", "", ""))
     if said:
         return Mark("", tone, icon), said
-    told = {
+    words = {
         Status.QUEUED: ("neutral", "clock", "It waits for its turn."),
         Status.RUNNING: ("drill", "run", "It is driven now."),
         Status.ABORTED: ("neutral", "stop", _aborted(seen)),
         Status.INTERRUPTED: ("warn", "plug", "It came to no verdict."),
     }
-    return Mark("", *told[seen.status][:2]), told[seen.status][2]
+    return Mark("", *words[seen.status][:2]), words[seen.status][2]
 
 
 def _aborted(seen: DrillView) -> str:

@@ -149,12 +149,12 @@ def _radius(seen: DrillView) -> str:
 
 
 def _aborts(seen: DrillView) -> str:
-    told = [f"{dollars(seen.cap_usd_micros)} spent by its meter"] if seen.cap_usd_micros else []
-    told += [f"{duration(seen.cap_s)} pass"] if seen.cap_s else []
-    told += _own_conditions(seen)
+    conditions = [f"{dollars(seen.cap_usd_micros)} spent by its meter"] if seen.cap_usd_micros else []
+    conditions += [f"{duration(seen.cap_s)} pass"] if seen.cap_s else []
+    conditions += _own_conditions(seen)
     if seen.mode == "virtual":
-        told += ["a promise of the engine is broken", f"{LONGEST_S:,.0f} s of virtual time pass"]
-    return ", or ".join(told) or "somebody stops it"
+        conditions += ["a promise of the engine is broken", f"{LONGEST_S:,.0f} s of virtual time pass"]
+    return ", or ".join(conditions) or "somebody stops it"
 
 
 def _own_conditions(seen: DrillView) -> Sequence[str]:
@@ -177,8 +177,8 @@ def _read(seen: DrillView) -> Scenario | None:
 def _put_back(seen: DrillView) -> list[Fact]:
     rollback = seen.body.get("rollback")
     if isinstance(rollback, dict):
-        told = str(rollback.get("said") or "everything")
-        return [Fact("put back", told if rollback.get("done") else f"not everything: {told}")]
+        parts = str(rollback.get("said") or "everything")
+        return [Fact("put back", parts if rollback.get("done") else f"not everything: {parts}")]
     steady = seen.body.get("steady")
     after = steady.get("after") if isinstance(steady, dict) else None
     return [Fact("put back", "everything, before the run afterwards began")] if after else []

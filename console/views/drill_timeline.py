@@ -86,13 +86,13 @@ def picture_of(story: Mapping[str, JSON], lines: Sequence[Shown], now_s: float |
     shapes = [*pen.frame(), *pen.ghost(ghost), *pen.expected(lines), *pen.observed(seen, segments, lines)]
     if now_s is not None:
         shapes.append(pen.now(now_s))
-    told = _told(ghost, seen)
-    svg = f'<svg class="ghosts" role="img" aria-label="{escape(told)}"><defs>{HATCH}</defs>{"".join(shapes)}</svg>'
+    label = _told(ghost, seen)
+    svg = f'<svg class="ghosts" role="img" aria-label="{escape(label)}"><defs>{HATCH}</defs>{"".join(shapes)}</svg>'
     kinds = {one["kind"] for one in segments}
     marks = tuple(LOOKS[kind] for kind in LOOKS if kind in kinds)
     cut = (seen.get("folded") or {}).get("segments", 0)
     odd = any(line.how != "same" and line.at_s is not None for line in lines)
-    return Picture(built(svg), told, tuple(_rows(segments, lines)), marks, odd, axis.folded, cut)
+    return Picture(built(svg), label, tuple(_rows(segments, lines)), marks, odd, axis.folded, cut)
 
 
 def _us(seconds: JSON) -> int:
@@ -115,7 +115,7 @@ def _told(ghost: Run, seen: Run) -> str:
 def _rows(segments: Sequence[Run], lines: Sequence[Shown]) -> Iterator[Told]:
     found = [(one["start_s"], _segment_told(one)) for one in segments]
     found += [(one.at_s, _line_told(one)) for one in lines if one.at_s is not None]
-    yield from (told for _, told in sorted(found, key=lambda one: one[0]))
+    yield from (row for _, row in sorted(found, key=lambda one: one[0]))
 
 
 def _segment_told(one: Run) -> Told:
@@ -142,10 +142,8 @@ class _Pen:
     def rect(self, css: str, start_s: JSON, end_s: JSON, y: int, height: int = BAR, title: str = "") -> str:
         left, right = self.x(start_s), self.x(end_s)
         width = max(right - left, NARROWEST)
-        told = f"<title>{escape(inert(title))}</title>" if title else ""
-        return (
-            f'<rect class="{css}" x="{left:.2f}%" width="{width:.2f}%" y="{y}" height="{height}" rx="2">{told}</rect>'
-        )
+        tip = f"<title>{escape(inert(title))}</title>" if title else ""
+        return f'<rect class="{css}" x="{left:.2f}%" width="{width:.2f}%" y="{y}" height="{height}" rx="2">{tip}</rect>'
 
     def label(self, text: str, y: int) -> str:
         return f'<text class="lab" x="0" y="{y - 5}">{escape(inert(text))}</text>'
@@ -210,12 +208,12 @@ class _Pen:
             return self.rect(css, one["start_s"], one["end_s"], OBSERVED_Y, title=title)
         left, middle = self.x(one["start_s"]), OBSERVED_Y + BAR / 2
         right = max(self.x(one["end_s"]), left + NARROWEST)
-        told = f"<title>{escape(inert(title))}</title>"
-        return f'<line class="{css}" x1="{left:.2f}%" x2="{right:.2f}%" y1="{middle}" y2="{middle}">{told}</line>'
+        tip = f"<title>{escape(inert(title))}</title>"
+        return f'<line class="{css}" x1="{left:.2f}%" x2="{right:.2f}%" y1="{middle}" y2="{middle}">{tip}</line>'
 
     def knot(self, line: Shown, x: float, y: float, css: str, step: Step | None) -> str:
-        told = escape(inert(f"line {line.number}: {step.words if step else ''} {line.when}"))
-        path = f'<path class="{css}" d="M0-5L5 0 0 5-5 0z"><title>{told}</title></path>'
+        tip = escape(inert(f"line {line.number}: {step.words if step else ''} {line.when}"))
+        path = f'<path class="{css}" d="M0-5L5 0 0 5-5 0z"><title>{tip}</title></path>'
         return f'<svg x="{x:.2f}%" y="{y:g}" overflow="visible">{path}</svg>'
 
     def now(self, seconds: float) -> str:

@@ -124,10 +124,10 @@ def ask(request: HttpRequest) -> HttpResponse:
     actor, form = actor_of(request.user), AskForm(request.POST)
     name = request.POST.get("fabric", "")
     if not form.is_valid():
-        told = "The form was not whole, and nothing was asked for: load the page again."
+        problem = "The form was not whole, and nothing was asked for: load the page again."
         if form.live and not form.errors.keys() & {"fabric", "cells", "number"}:
             return drill_live.confirm(request, form, "Nothing was asked for: look at what was given.", 422)
-        return _page(request, name, told, 422)
+        return _page(request, name, problem, 422)
     given, how = form.cleaned_data, form.how()
     try:
         cells, wake = cells_of(given["cells"]), tasks.wake
@@ -246,7 +246,7 @@ _boards = _Boards()
 def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
     """What the board shows."""
     counts = seen.counts
-    told = drills_frame(actor).live if seen.mode == LIVE else ""  # Every page tells of it above.
+    live = drills_frame(actor).live if seen.mode == LIVE else ""  # Every page tells of it above.
     ordered = [state for state in CELLS for _ in range(counts.get(state, 0))]
     return {
         "fabric": seen.fabric,
@@ -259,7 +259,7 @@ def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
         "live": seen.mode == LIVE,
         "modes": [(words, _address(seen.fabric.name, mode), mode == seen.mode) for mode, words in MODES.items()],
         "may_ask": actor.may(Right.RUN) and (seen.mode != LIVE or may_ask_live(actor)),
-        "going": [Going(one, may_stop(actor, one.asked_by), seen.ahead + n) for n, one in enumerate(seen.batches) if one.id != told],
+        "going": [Going(one, may_stop(actor, one.asked_by), seen.ahead + n) for n, one in enumerate(seen.batches) if one.id != live],
         "all_open": counts.get(State.QUEUED, 0) + counts.get(State.RUNNING, 0) == 24,
         "stale": counts.get(State.STALE, 0) + counts.get(State.NEVER, 0),
         "never": counts.get(State.NEVER, 0) == 24,
@@ -281,13 +281,13 @@ def last_words(batch: BatchView | None) -> str:
     if batch is None:
         return ""
     count = len(batch.drills)
-    told = [f"last: {count} cell{'s' if count != 1 else ''}"]
+    parts = [f"last: {count} cell{'s' if count != 1 else ''}"]
     if batch.took_s is not None:
-        told = [f"{told[0]} in {duration(batch.took_s)}"]
+        parts = [f"{parts[0]} in {duration(batch.took_s)}"]
     for status, words in ((Status.ABORTED, "stopped"), (Status.INTERRUPTED, "interrupted, as the process ended")):
         if some := sum(one.status is status for one in batch.drills):
-            told.append(f"{some} {words}")
-    return ", ".join(told)
+            parts.append(f"{some} {words}")
+    return ", ".join(parts)
 
 
 def _rows(seen: Coverage) -> list[RowLine]:

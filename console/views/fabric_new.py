@@ -116,13 +116,13 @@ def _gates(spec: FabricSpec) -> Iterator[str]:
         yield f"grounded in {gates.grounding}"
     if gates.max_outcome_chars:
         yield "length"
-    told = {
+    counts = {
         "guardrails": gates.guardrails,
         "Cedar policies": gates.policies,
         "invariants": gates.invariants,
         "oracle": gates.oracle,
     }
-    yield from (word for word, many in told.items() if many)
+    yield from (word for word, many in counts.items() if many)
     if gates.grounding_critic:
         yield "auditor"
     if spec.topology.critic:

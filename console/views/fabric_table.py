@@ -134,10 +134,10 @@ def layers_of(spec: FabricSpec) -> list[LayersLine]:
     lines = []
     for stage in Stage:
         rungs = found.at(FailureType.PROVIDER, spec.tiers.default, stage).rungs
-        told = ((layer_of(rung), rung) for rung in rungs)
+        layered = ((layer_of(rung), rung) for rung in rungs)
         lines.append(
             LayersLine(
-                stage, tuple((layer, _rung(rung, last=False)) for layer, rung in told if layer != Layer.RUN_FAILURE)
+                stage, tuple((layer, _rung(rung, last=False)) for layer, rung in layered if layer != Layer.RUN_FAILURE)
             )
         )
     return lines

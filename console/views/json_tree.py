@@ -122,10 +122,10 @@ class _Tree:
                 *(mark, shown, lazy, name, _size(child), inside),
             )
         if isinstance(child, str) and len(child) > TEXT_SHOWN:
-            told = format_html('<span class="jm">{} characters</span>', f"{len(child):,}")
+            length = format_html('<span class="jm">{} characters</span>', f"{len(child):,}")
             made = format_html(
                 '<li data-k="{}"><details{}><summary>{} <span class="js">{}</span> {}</summary>{}</details></li>',
-                *(mark, self._lazy(path), name, _cut(child), told, self._later(path)),
+                *(mark, self._lazy(path), name, _cut(child), length, self._later(path)),
             )
         else:
             made = format_html('<li data-k="{}">{} {}</li>', mark, name, self.leaf(child))

@@ -218,13 +218,13 @@ def key(request: HttpRequest) -> HttpResponse:
     actor, form, status = actor_of(request.user), KeyForm(request.POST), 422
     if form.is_valid():
         try:
-            told = key_set(actor=actor, **form.cleaned_data)
+            stored = key_set(actor=actor, **form.cleaned_data)
         except Refused as refusal:
             form.add_error(refusal.field if refusal.field in form.fields else None, sentence(refusal.message))
             status = errors.STATUS[refusal.code]
         else:
             messages.success(
-                request, f"The key that ends in {told.last_four} goes to {told.host} from now on, and nowhere else."
+                request, f"The key that ends in {stored.last_four} goes to {stored.host} from now on, and nowhere else."
             )
             return redirect("models")
     return _page(request, actor, form=form, status=status)
@@ -236,10 +236,12 @@ def delete_key(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request.user)
     provider, host = (request.POST.get(name, "")[:URL_CHARS_MAX] for name in ("provider", "host"))
     try:
-        told = key_delete(actor=actor, provider=provider, host=host)
+        deleted = key_delete(actor=actor, provider=provider, host=host)
     except Refused as refusal:
         return _page(request, actor, problem=sentence(refusal.message), status=errors.STATUS[refusal.code])
-    messages.success(request, f"The key that ended in {told.last_four} is deleted: {told.host} is asked without it.")
+    messages.success(
+        request, f"The key that ended in {deleted.last_four} is deleted: {deleted.host} is asked without it."
+    )
     return redirect("models")
 
 
@@ -253,13 +255,13 @@ def test(request: HttpRequest, model_id: str) -> HttpResponse:
         answer.headers["Retry-After"] = str(wait)
         return answer
     model_get(actor, model_id)  # What is not there is told first, whatever was sent.
-    told = request.POST.get("at_most", "")
+    limit = request.POST.get("at_most", "")
     # What was shown beside the button; without it nobody knows what was agreed to.
-    if told != UNPRICED and not (told.isascii() and told.isdecimal() and len(told) < 16):
+    if limit != UNPRICED and not (limit.isascii() and limit.isdecimal() and len(limit) < 16):
         return _page(
             request, actor, problem="The form was not whole. Nothing was asked: load the page again.", status=422
         )
-    at_most = None if told == UNPRICED else int(told)
+    at_most = None if limit == UNPRICED else int(limit)
     try:
         model = model_test(actor=actor, model_id=model_id, try_out=try_out, at_most=at_most)
     except Refused as refusal:

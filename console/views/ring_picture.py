@@ -127,7 +127,7 @@ def _loop(arrow: Arrow, x: float, y: float) -> SafeString:
 
 
 def _line(arrow: Arrow, path: str, head: str, label: Point) -> SafeString:
-    told = format_html("<title>{}</title>", inert(arrow.title)) if arrow.title else ""
+    tip = format_html("<title>{}</title>", inert(arrow.title)) if arrow.title else ""
     said = (
         format_html(
             '<text class="t2 n" x="{}" y="{}" text-anchor="middle">{}</text>',
@@ -140,7 +140,7 @@ def _line(arrow: Arrow, path: str, head: str, label: Point) -> SafeString:
     )
     return format_html(
         '<g>{}<path class="e {}" d="{}"/><path class="arrow {}" d="{}"/>{}</g>',
-        *(told, arrow.css, path, arrow.css, head, said),
+        *(tip, arrow.css, path, arrow.css, head, said),
     )
 
 

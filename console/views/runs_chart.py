@@ -96,8 +96,8 @@ class Chart:
     @property
     def label(self) -> str:
         """The picture in a sentence, for who does not see it."""
-        told = f"Runs started, {self.width_words} a bar, {self.most:,} in the highest: {self.totals.all:,} in all"
-        return f"{told}, {self.totals.recovered:,} after recovery, {self.totals.bad:,} stopped, aborted or failed"
+        started = f"Runs started, {self.width_words} a bar, {self.most:,} in the highest: {self.totals.all:,} in all"
+        return f"{started}, {self.totals.recovered:,} after recovery, {self.totals.bad:,} stopped, aborted or failed"
 
     @property
     def bars_svg(self) -> SafeString:

@@ -108,7 +108,7 @@ def new(request: HttpRequest) -> HttpResponse:
     actor, form = actor_of(request.user), SourceForm(request.POST, request.FILES)
     text = form.data.get("source", "")
     if not form.is_valid():
-        return _editor(request, None, text, [str(one) for told in form.errors.values() for one in told], 422)
+        return _editor(request, None, text, [str(one) for problems in form.errors.values() for one in problems], 422)
     given = form.cleaned_data
     try:
         found = scenario_import(actor=actor, text=given["source"], origin=given["origin"])

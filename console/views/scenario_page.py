@@ -226,7 +226,7 @@ def _page(
 
 def _known(one: Scenario, sent: Mapping[str, Any], wrong: Mapping[str, list[str]]) -> dict[str, Any]:
     """What the page shows of a scenario that can be read."""
-    told = {key[2:]: problems for key, problems in wrong.items() if key.startswith("p-")}
+    wrong_fields = {key[2:]: problems for key, problems in wrong.items() if key.startswith("p-")}
     picked = sent.get("tiers", list(map(str, one.tiers)))
     return {
         "one": one,
@@ -235,7 +235,7 @@ def _known(one: Scenario, sent: Mapping[str, Any], wrong: Mapping[str, list[str]
             (as_written(each, one, ("disturbance", n)), each.fault, PORT_WORDS[FAULTS[each.fault].port])
             for n, each in enumerate(one.disturbance)
         ],
-        "fields": parameter_fields(one, sent.get("parameters", {}), told),
+        "fields": parameter_fields(one, sent.get("parameters", {}), wrong_fields),
         "picks": [(tier, tier in one.tiers, str(tier) in picked) for tier in Tier],
         "seed": sent.get("seed", "") or str(one.seed),
         "touched": touched(one),
@@ -249,12 +249,12 @@ def _known(one: Scenario, sent: Mapping[str, Any], wrong: Mapping[str, list[str]
 
 def _abort(one: Scenario) -> list[str]:
     """Its abort conditions in words."""
-    told = []
+    conditions = []
     if one.abort.cost_usd_micros is not None:
-        told.append(f"once a run has cost {dollars(one.abort.cost_usd_micros)}")
+        conditions.append(f"once a run has cost {dollars(one.abort.cost_usd_micros)}")
     if one.abort.virtual_s is not None:
-        told.append(f"once a run has taken {duration(one.abort.virtual_s)} of its clock")
-    return told
+        conditions.append(f"once a run has taken {duration(one.abort.virtual_s)} of its clock")
+    return conditions
 
 
 def _drills(actor: Actor, seen: ScenarioView, fabric: FabricView | None) -> str:

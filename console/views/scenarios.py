@@ -54,10 +54,10 @@ class Filter(NamedTuple):
         row = str(one.failure or NONE)
         enters = self.enters in ("", row)
         port = not self.port or self.port in ports(one)
-        told = " ".join(
+        words = " ".join(
             [one.title, one.description, enters_words(one), *one.tags, *(each.fault for each in one.disturbance)]
         )
-        return enters and port and self._origin(view) and self._said(view, told)
+        return enters and port and self._origin(view) and self._said(view, words)
 
     def _origin(self, view: ScenarioView) -> bool:
         return self.origin in ("", view.origin)

@@ -63,8 +63,8 @@ class ScheduleForm(forms.Form):
         given = self.cleaned_data
         what = given["what"]
         scenario = what.removeprefix(SCENARIO) if what.startswith(SCENARIO) else ""
-        told = {"cells": "all" if scenario else what, "scenario": scenario}
-        return {"fabric": given["fabric"], "cron": given["cron"], "reason": given["reason"], **told}
+        drilled = {"cells": "all" if scenario else what, "scenario": scenario}
+        return {"fabric": given["fabric"], "cron": given["cron"], "reason": given["reason"], **drilled}
 
 
 class ActForm(forms.Form):

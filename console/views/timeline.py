@@ -131,8 +131,8 @@ def _stage_row(pen: Pen, story: RunStory, stage: Stage, lanes: list[Lane], creat
     queue = [pen.queue(created_at)] if stage is Stage.PLAN else []
     if not spans:
         empty = f'<line class="g-none" x1="1.2%" x2="98.8%" y1="{TALL // 2}" y2="{TALL // 2}"/>'
-        note, told = ("kept", KEPT) if stage in story.kept else ("", "not reached")
-        return Row(words(stage), note, "stage unreached", pen.row(queue or [empty]), told, None, None)
+        note, standing = ("kept", KEPT) if stage in story.kept else ("", "not reached")
+        return Row(words(stage), note, "stage unreached", pen.row(queue or [empty]), standing, None, None)
     here = [] if stage is Stage.FAN_OUT else lanes
     trips = [*story.stage_trips.get(stage, []), *(trip for lane in here for trip in lane.trips)]
 
@@ -196,9 +196,9 @@ def _rest_row(pen: Pen, lanes: list[Lane]) -> Row:
         tally.children += lane.tally.children
         tally.add(lane.tally.tokens, lane.tally.cost_usd_micros)
     states = Counter(lane.state for lane in lanes)
-    told = ", ".join(f"{count:,} {STATE_WORDS[state]}" for state, count in states.items())
+    counts = ", ".join(f"{count:,} {STATE_WORDS[state]}" for state, count in states.items())
     svg = pen.row(pen.bars(_bars(lanes), LOW))
-    return Row(f"{len(lanes):,} more", "", "worker", svg, told, tally.tokens or None, tally.cost_usd_micros)
+    return Row(f"{len(lanes):,} more", "", "worker", svg, counts, tally.tokens or None, tally.cost_usd_micros)
 
 
 def _chosen(lanes: list[Lane]) -> tuple[list[Lane], list[Lane]]:

@@ -236,13 +236,13 @@ class Pen:
         trailing = axis.pleats[-1] if axis.pleats and axis.pleats[-1].x + PLEAT > last - places.room(end) else None
         ending = places.before(last, end, self._end_css) if trailing is None and self.story.at else ""
         for pleat in axis.pleats:
-            told = span(pleat.micros)
+            took = span(pleat.micros)
             label = (
-                places.before(pleat.x, told, "fold-t")
+                places.before(pleat.x, took, "fold-t")
                 if pleat is trailing
-                else places.after(pleat.x + PLEAT, told, "fold-t")
+                else places.after(pleat.x + PLEAT, took, "fold-t")
             )
-            yield label or places.before(pleat.x, told, "fold-t")
+            yield label or places.before(pleat.x, took, "fold-t")
         if trailing is not None and self.story.at:
             # What was folded last reaches to the end: the time that is drawn stands before it, in the order in which it passed.
             ending = places.before(trailing.x - places.room(span(trailing.micros)), end, self._end_css)

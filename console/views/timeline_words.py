@@ -43,12 +43,12 @@ def _calls_told(lane: Lane) -> list[str]:
     tools = sum(1 for bar in lane.bars if bar.call == "tool")
     children = len(lane.bars) - models - tools
     failed = sum(1 for bar in lane.bars if bar.became == "failed")
-    told = [_count(models, "model call")] if models else []
-    told += [_count(tools, "tool call")] if tools else []
-    told += [_count(children, "child run")] if children else []
-    told += [f"{failed:,} failed"] if failed else []
-    told += [_count(len(lane.backoffs), "back-off")] if lane.backoffs else []
-    return told
+    counts = [_count(models, "model call")] if models else []
+    counts += [_count(tools, "tool call")] if tools else []
+    counts += [_count(children, "child run")] if children else []
+    counts += [f"{failed:,} failed"] if failed else []
+    counts += [_count(len(lane.backoffs), "back-off")] if lane.backoffs else []
+    return counts
 
 
 def _wait_told(wait: Span) -> str:
@@ -60,11 +60,11 @@ def lane_told(story: RunStory, lane: Lane) -> str:
     """A step: its calls, waits and trips, and where it stands."""
     if lane.kept and lane.state == "done":
         return f"done, {KEPT}"
-    told = _calls_told(lane)
-    told += [_wait_told(wait) for wait in lane.waits[-3:]]
-    told += [trip_told(trip) for trip in lane.trips[-3:]]
+    parts = _calls_told(lane)
+    parts += [_wait_told(wait) for wait in lane.waits[-3:]]
+    parts += [trip_told(trip) for trip in lane.trips[-3:]]
     took = (story.at if lane.end is None else lane.end) - lane.start
-    return ", ".join([*told, f"{STATE_WORDS[lane.state]} after {span(took)}"])
+    return ", ".join([*parts, f"{STATE_WORDS[lane.state]} after {span(took)}"])
 
 
 GATES = {True: "passed", False: "failed", None: "not asked"}
@@ -72,13 +72,13 @@ GATES = {True: "passed", False: "failed", None: "not asked"}
 
 def stage_told(story: RunStory, spans: list[StageSpan], lanes: list[Lane], trips: list[Tripped]) -> str:
     """A stage: each passage with its gates, the latest three."""
-    told = []
+    parts = []
     for one in spans[-3:]:
         end = story.at if one.end is None else one.end
         begun = span(one.start - story.started_at)
         verb = f"ended after {span(end - one.start)}" if one.end is not None else f"running for {span(end - one.start)}"
         post = f", post-gate {GATES[one.post]}" if one.end is not None else ""
-        told.append(f"epoch {one.epoch + 1}: began at {begun}, {verb}, pre-gate {GATES[one.pre]}{post}")
-    told += [", ".join(_calls_told(lane)) for lane in lanes[-1:] if lane.stage != Stage.FAN_OUT and lane.bars]
-    told += [trip_told(trip) for trip in trips[-3:]]
-    return "; ".join(told)
+        parts.append(f"epoch {one.epoch + 1}: began at {begun}, {verb}, pre-gate {GATES[one.pre]}{post}")
+    parts += [", ".join(_calls_told(lane)) for lane in lanes[-1:] if lane.stage != Stage.FAN_OUT and lane.bars]
+    parts += [trip_told(trip) for trip in trips[-3:]]
+    return "; ".join(parts)

@@ -197,14 +197,14 @@ def _edges(story: RunStory, workers: list[Node]) -> list[Edge]:
     """Briefs to the workers and summaries from them, and calls of tools, in the newest epoch."""
     newest = len(story.epochs)
     asked: Counter[str] = Counter()
-    told: Counter[str] = Counter()
+    finished: Counter[str] = Counter()
     tools: Counter[tuple[str, str]] = Counter()
     for lane in story.lanes.values():
         if lane.epoch != newest:
             continue
         if lane.stage == Stage.FAN_OUT:
             asked[_key(lane)] += 1
-            told[_key(lane)] += lane.state == "done"
+            finished[_key(lane)] += lane.state == "done"
         key = _key(lane)
         for bar in lane.bars:
             if bar.call == "tool":
@@ -213,7 +213,7 @@ def _edges(story: RunStory, workers: list[Node]) -> list[Edge]:
     for worker in workers:
         taken = worker.key.startswith(SPEAKER)
         made.append(Edge(Stage.PLAN, worker.key, "turn" if taken else "brief", asked[worker.key]))
-        made.append(Edge(worker.key, Stage.FAN_IN, "output" if taken else "summary", told[worker.key]))
+        made.append(Edge(worker.key, Stage.FAN_IN, "output" if taken else "summary", finished[worker.key]))
     known = {worker.key for worker in workers} | set(Stage)
     made += [Edge(key, inert(tool), "tool call", times) for (key, tool), times in sorted(tools.items()) if key in known]
     return made

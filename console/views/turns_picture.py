@@ -264,10 +264,10 @@ def _messages(
         for turn in sorted({one.read_in for one in together if one.read_in in at}):
             to_x, to_y = at[turn]
             yield format_html('<path class="e ctx" d="M{} {}L{} {}"/>', x, y, round(to_x), to_y)
-        told = "; ".join(f"{one.who}, a person: {one.fate.word}" for one in together)
+        title = "; ".join(f"{one.who}, a person: {one.fate.word}" for one in together)
         yield format_html(
             '<g data-tone="human"><title>{}</title><rect class="turn said-mark" x="{}" y="{}" width="10" height="10" rx="2"/></g>',
-            *(inert(told), x - 5, y - 5),
+            *(inert(title), x - 5, y - 5),
         )
 
 
@@ -292,12 +292,12 @@ def _dot(row: TurnRow, x: float, y: int, pitch: float) -> SafeString:
     word, tone, _ = row.look
     radius = 8 if pitch >= 20 else 5
     tone = "danger" if row.circles else tone
-    told = (
+    title = (
         f"turn {row.number}, {row.agent}: {word}{', kept' if row.kept else ''}"
         + (f", handed over to {row.handed_to}" if row.handed_to else "")
         + (f", not let hand over to {row.refused_to}" if row.refused_to else "")
     )
     return format_html(
         '<g data-tone="{}"><title>{}</title><circle class="turn {}" cx="{}" cy="{}" r="{}"/></g>',
-        *(tone, inert(told), row.state, round(x), y, radius),
+        *(tone, inert(title), row.state, round(x), y, radius),
     )

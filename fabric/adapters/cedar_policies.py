@@ -1,6 +1,6 @@
 """Cedar policies, parsed once: asked with an action, they say whether it is allowed and who decided. Every error in evaluation is a denial.
 
-JSON has values that Cedar has not: null is left out, a number with a fraction is a decimal where it fits (4 places), and what does not fit is its own
+JSON has values that Cedar has not. Null is left out. A number with a fraction is a decimal where it fits (4 places). What does not fit is its own
 text, so that a policy that compares it fails closed. Keys that Cedar's JSON reads as something else are refused.
 """
 
@@ -84,8 +84,8 @@ def rules_of(spec: FabricSpec) -> Rules | None:
             }
             answer = cedarpy.is_authorized(request, parsed, entities)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing was allowed
-            told = str(error) if isinstance(error, PolicyProblem) else type(error).__name__
-            return Ruling(f"the policies could not be asked: {told}", evaluated=False)
+            reason = str(error) if isinstance(error, PolicyProblem) else type(error).__name__
+            return Ruling(f"the policies could not be asked: {reason}", evaluated=False)
         return _ruling(answer)
 
     return rules
@@ -110,8 +110,8 @@ def _failed(errors: Sequence[str]) -> Ruling:
     if not found:
         return Ruling("the policies could not be asked about what was given", evaluated=False)
     name, said = found[0][1], found[0][2]
-    told = _TELLABLE.search(said)
-    why = f": {told[0].replace('`', '')}" if told else ""
+    cause = _TELLABLE.search(said)
+    why = f": {cause[0].replace('`', '')}" if cause else ""
     return Ruling(f"{name} could not be evaluated{why}", tuple(sorted(match[1] for match in found)), evaluated=False)
 
 

@@ -232,16 +232,16 @@ class GrantBook:
         """Tells as many of those who wait, in their order, as there is room for."""
         room = [one.left for one in self._spendable(held)]
         still: list[tuple[int, Answer]] = []
-        told: list[Answer] = []
+        answers: list[Answer] = []
         for amount, answer in held.waiting:
             place = next((n for n, left in enumerate(room) if left >= amount), None)
             if place is None:
                 still.append((amount, answer))
             else:
                 room[place] -= amount
-                told.append(answer)
+                answers.append(answer)
         held.waiting = still
-        for answer in told:
+        for answer in answers:
             answer(None)
 
     # -- giving back ---------------------------------------------------------------------------------------------------

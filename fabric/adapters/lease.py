@@ -21,8 +21,8 @@ MARGIN = 0.1
 class Lease:
     """Beats every ``beat_s`` seconds for a lease of ``lease_s``.
 
-    Only the database says that a lease is lost, never this process's clock: while the database is away nobody can claim anything, and when it is back
-    the same name goes on, so that an outage costs no answer that is still in memory. Runs that somebody else claimed meanwhile are fenced, one by one.
+    Only the database says that a lease is lost, never this process's clock. While the database is away nobody can claim anything, and when it is back
+    the same name goes on. So an outage costs no answer that is still in memory. Runs that somebody else claimed meanwhile are fenced, one by one.
     ``on_lost`` is called when the incarnation was retired or is unknown; from then on ``name`` is a new incarnation's. A name that another process
     goes by is left to it: with one lease for two, either's end would free the other's runs. ``clock``: told the store's with each beat.
 

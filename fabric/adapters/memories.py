@@ -149,6 +149,6 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
 def _values(fabric_id: str, memory: str, entry: Entry, replaced: int) -> tuple[Any, ...]:
     held = "" if entry.deleted or not entry.version else stored(entry.value)
     by = entry.origin
-    told = (by.run_id, by.step_id, by.agent, by.actor, by.reason, by.at)
+    origin = (by.run_id, by.step_id, by.agent, by.actor, by.reason, by.at)
     where = (entry.call_key, fabric_id, memory, entry.key, entry.version, held, entry.deleted)
-    return (*where, *told, entry.undone_at, replaced)
+    return (*where, *origin, entry.undone_at, replaced)

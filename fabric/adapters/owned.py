@@ -97,8 +97,9 @@ async def called(
     """Makes one call: fetches what it needs, on a thread where that waits, asks the port, and gives back what came of it. ``streamed``: told of the calls of
     an answer as they come.
 
-    None: nobody was asked, since the run may be another's by now. The lease says whether it surely is not, and is asked right before the port is, and
-    by ports that go out by HTTP once more when the bytes are about to leave: a process may have been stopped at any place in between. What cannot be prepared (a content that was erased, documents that cannot be read) is a failed call that says so.
+    None: nobody was asked, since the run may be another's by now. The lease says whether it surely is not: it is asked right before the port is.
+    Ports that go out by HTTP ask it once more when the bytes are about to leave, since a process may have been stopped in between.
+    A call that cannot be prepared is a failed call that says why: a content was erased, or documents cannot be read.
     """
     try:
         if owned.documents is None and _shows_documents(owned, command):

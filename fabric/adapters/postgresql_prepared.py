@@ -1,7 +1,7 @@
 """A connection that runs prepared statements by one call of libpq each: no cursor, no generator, no column objects.
 
-The step path sends few statements, many times a second. psycopg's cursor costs more than the rest of a flush does in this process; its
-own binding of libpq, which this uses, costs a tenth of that and lets other threads run while the server works.
+The step path sends few statements, many times a second. In this process psycopg's cursor costs more than the rest of a flush. Its own
+binding of libpq, which stands here in its place, costs a tenth of that. It also lets other threads run while the server works.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A worker holds an advisory lock on a connection of its own: the server frees it with the session, so it goes with the process, however that
 ends. The others look once a second. A lock alone proves nothing, though: a restart of the server takes all of them at once, from healthy
-workers too. So somebody is taken for dead only when its lock was missing for ``GRACE_S`` of one unbroken session of the one who looks: whatever
-breaks everybody's sessions breaks that one as well, and its grace begins anew when the others are already on their way back. A process that stands
+workers too. So a worker is taken for dead only when its lock was missing for ``GRACE_S`` of one unbroken session of the watcher. What
+breaks all sessions breaks the watcher's as well. Its grace then begins anew, while the others are already on their way back. A process that stands
 still keeps its session; then the lease decides. (design.md 5)
 """
 
@@ -67,8 +67,8 @@ class Missing:
 class Presence:
     """Keeps this worker's lock, and ends incarnations whose lock is gone.
 
-    ``on_gone``: called when runs may have come free. ``untell``: takes the lock's key off an incarnation's row by another connection, while this
-    one cannot be made anew (there may be no room for it when a server comes back): nobody misses a lock then that was never told.
+    ``on_gone``: called when runs may have come free. ``untell``: takes the lock's key off an incarnation's row by another connection. It is called
+    while this one cannot be made anew: there may be no room for it when a server comes back. Then no watcher misses a lock that the row does not name.
     Where the lock is not the session's own (behind a transaction pooler) it says so once and does nothing more: the lease alone decides then.
     """
 

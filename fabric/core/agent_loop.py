@@ -1,7 +1,7 @@
 """One agent's step: requests until there is an output, tool calls between them, errors fed back as messages (S2; semantics.md 6).
 
-Each structural error (unknown tool, arguments that do not fit, an empty or off-schema answer) is told to the model and costs the step one of its
-corrections at the end of the wave; when they are spent the step fails. Calls that a mechanism blocks are told to the model too, but are the ladder's.
+The model reads each structural error: an unknown tool, arguments that do not fit, an empty or off-schema answer. Each costs the step one of its
+corrections at the end of the wave. When they are spent the step fails. The model also reads which calls a mechanism blocked; those are the ladder's.
 """
 
 from __future__ import annotations

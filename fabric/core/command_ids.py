@@ -1,6 +1,8 @@
-"""What a command id says: ``stage.branch.eEPOCH.rROUND.tTURN`` for a model call, with ``.cINDEX`` for a tool call of that turn
-and ``.qATTEMPT`` behind it for the question what became of that attempt; ``undo.N`` for the run's N-th compensation; and
-``stage.branch.eEPOCH.rROUND.run`` for the child run that does a step.
+"""Reads command ids.
+
+- ``stage.branch.eEPOCH.rROUND.tTURN``: a model call. ``.cINDEX`` behind it: a tool call of that turn.
+- ``.qATTEMPT`` behind that: the question what became of that attempt.
+- ``undo.N``: the run's N-th compensation. ``stage.branch.eEPOCH.rROUND.run``: the child run that does a step.
 """
 
 from __future__ import annotations

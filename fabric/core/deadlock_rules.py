@@ -1,8 +1,7 @@
 """When agents only pass work around: rules over moves, whatever the topology (S0 "Deadlock Monitor"; semantics.md 4).
 
-A move is one brief that passes from one agent to another. What a supervisor hands out at once is one wave: its briefs are compared with those of earlier
-waves; with each other they only count where one says the same as another word for word, since briefs that share most of their words are what a fan-out
-is made of.
+A move is one brief that passes from one agent to another. The briefs that a supervisor hands out at once are one wave. They are compared with those of
+earlier waves. With each other they count only where two are the same word for word: the briefs of a fan-out share most of their words.
 """
 
 from __future__ import annotations

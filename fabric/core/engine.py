@@ -4,8 +4,8 @@
    is late or a duplicate and changes nothing.
 2. A handler journals what happened. What tripped or failed comes back as a ``Failure`` and goes to ``reactions.react``: table, ladder, one reaction.
 3. ``advance`` then moves the run as far as it goes without the world: opens stages, asks models, runs tools, leaves stages through their gates.
-   Nothing is issued anywhere else, so that a run that is held (paused, or its process is stopping) takes in what comes and issues nothing; calls of an
-   answer that is still coming in are issued as they come, but for that (``streamed``).
+   Nothing is issued anywhere else, but for the calls of an answer that is still coming in (``streamed``). So a run that is paused, or whose process
+   is stopping, takes in what comes and issues nothing.
 4. Nothing left but to wait: ``wake_at`` says until when.
 
 Pure: the time, draws and contents are in the context. The same arguments give the same facts, byte for byte.

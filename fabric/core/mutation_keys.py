@@ -1,8 +1,8 @@
 """What the idempotency keys of a run's changes begin with: its place in its family's tree, so that whoever does the same once more meets what was done.
 
 A root's begin with its id. A slice does its parent's branches, so that its keys are those that the parent itself would use for them; a team's begin with the place
-of the branch that it does. A try has the keys of the one before, unless something under them was undone (``spent``), or may be being undone: what was undone is never
-asked for again under its key, which whoever was asked may answer with what is not there any more. The next try has keys of its own then. Likewise a child's keys name
+of the branch that it does. A try has the keys of the one before, unless something under them was undone (``spent``), or may be being undone. What was undone is
+never asked for again under its key: the service may answer with what is not there any more. The next try has keys of its own then. Likewise a child's keys name
 another epoch only after a replan before which something was undone: how often a try plans anew is its own affair (semantics.md 10 "Child runs").
 """
 

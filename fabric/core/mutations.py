@@ -247,8 +247,9 @@ def ask(work: Work, mutation: Mutation, of_command: str, step_id: str) -> None:
 
 
 def _question(mutation: Mutation, of_command: str) -> tuple[str, str]:
-    """Its command id, and its own key. A call may wait for what became of another one under the same key, and be doubtful itself later: those are two questions, and
-    whoever remembers what it answered under a key must not answer the second as the first.
+    """Its command id, and its own key. A call may wait for what became of another one under the same key, and be doubtful itself later.
+
+    Those are two questions. A service that remembers its answer under a key must not answer the second as the first.
     """
     whose = "" if mutation.command_id == of_command else f".{digest(mutation.command_id)[:8]}"
     return f"{of_command}.q{mutation.attempt}{whose}", digest(

@@ -126,8 +126,9 @@ _BEFORE_EDGES = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.F
 
 
 def _with_edges(table: Table, spec: FabricSpec | None) -> Ladders:
-    """Without layers: a graph with rules on how a turn ended has the way by them in each cell of a turn, behind what is done about its calls; behind that, the way
-    back to a retry target, where it has any.
+    """Returns the ladders without layers. Where a graph has rules on how a turn ended, each cell of a turn has the way by them.
+
+    It stands behind what is done about the turn's calls. Behind it stands the way back to a retry target, where there is any.
     """
     ways = () if spec is None else (*_edges_of(spec), *_targets_of(spec))
     if not ways:

@@ -1,7 +1,7 @@
 """How fast the runs of a fabric, or of a session, spend together: looked at when a model call is about to go out, by whoever has the rows that all workers share.
 
-A row counts, for a minute and to within ten seconds, the model calls that came back and what they cost; it begins anew with each decision about it, so that of all runs that spend
-too fast together exactly one, the one whose call crossed the line, takes its cell. ``pacing`` is a generator of ``Step`` as ``breaker/passing.py`` is.
+A row counts the model calls that came back and their cost, for a minute and to within ten seconds. It begins anew with each decision about it.
+So of all runs that spend too fast together exactly one takes its cell: the run whose call crossed the line. ``pacing`` is a generator of ``Step`` as ``breaker/passing.py`` is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What older versions of the program wrote, brought to the form that this one reads.
 
 An event's or input's shape never changes under its version: old rows are read for good, and a program that is older must not drop a field
-that it does not know. So a changed shape, an added field with a default too, is a new version, with a row in ``UPCAST`` (or ``UPCAST_INPUT``)
-that makes the old form into the new one, and a row in ``SINCE`` (``SINCE_INPUT``) with the ``flow.FORMAT`` that was raised for it.
+that it does not know. So a changed shape is a new version, and so is an added field with a default. Its row in ``UPCAST`` (``UPCAST_INPUT``)
+makes the old form into the new one. Its row in ``SINCE`` (``SINCE_INPUT``) has the ``flow.FORMAT`` that was raised for it.
 ``tests/fabric/core/test_upcasters.py`` holds the shapes.
 """
 

@@ -87,8 +87,10 @@ def _decidable(work: Work, step: Step, checked: list[Proposed], allowed: int) ->
 
 
 def _now(work: Work, step: Step, checked: list[Proposed], still: list[int], *, waits: bool) -> list[int]:
-    """Of the calls that wait for nothing those that are decided about now: what is wrong, and what may go together; once nothing is out the first that a
-    person is asked about; once nothing else is left the first irreversible one. What people let pass goes together when all of it is answered.
+    """Returns, of the calls that wait for nothing, those that are decided about now: those that are wrong, and those that may go together.
+
+    Once nothing is out, it is the first that a person is asked about. Once nothing else is left, it is the first irreversible one. What people let
+    pass goes together when all of it is answered.
     """
     good = [index for index in still if not checked[index].problem]
     last = [index for index in good if _effect(work, checked[index]) is Effect.IRREVERSIBLE]

@@ -79,11 +79,11 @@ def questions_json(items: Sequence[EscalationView]) -> list[dict[str, JSON]]:
 def question_json(item: EscalationView, waiting: Answer | None, now: int | None = None) -> dict[str, JSON]:
     """A question with its content, as programs read it. ``waiting``: the answer that its run has not taken. ``now``: as for ``is_over``."""
     same = ("id", "run_id", "item", "stage", "reason", "required_role", "digest", "due_at")
-    told = {name: getattr(item, name) for name in same}
-    told |= {"verbs": list(item.verbs), "late": waiting is None and is_over(item, now)}
+    said = {name: getattr(item, name) for name in same}
+    said |= {"verbs": list(item.verbs), "late": waiting is None and is_over(item, now)}
     named = ("verb", "decided_by", "decided_at", "takes_at")
     given = None if waiting is None else {name: getattr(waiting, name) for name in named}
-    return told | {"answer": given, **asked_about_json(asked_about(item))}
+    return said | {"answer": given, **asked_about_json(asked_about(item))}
 
 
 def _called(about: AskedAbout) -> Iterator[str]:

@@ -191,8 +191,8 @@ def request(found: ChangeView) -> JSON:
 
 def compared(found: Comparison, text: str | None) -> JSON:
     """How two fabrics differ."""
-    told = {"from": found.before.called, "to": found.after.called, "same": found.same}
-    return {**told, "changes": [*map(_change, found.changes)], **({} if text is None else {"text": text})}
+    sides = {"from": found.before.called, "to": found.after.called, "same": found.same}
+    return {**sides, "changes": [*map(_change, found.changes)], **({} if text is None else {"text": text})}
 
 
 def linted(found: Lint) -> JSON:

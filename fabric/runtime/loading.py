@@ -51,8 +51,8 @@ class _Damaged(Exception):
 
 
 def load(claimed: Claimed, revision: str = "") -> Loaded | Damage:
-    """Folds a run. Checks that events are dense, that each is chained to the one before it and has the payload it had, that all kinds and
-    versions are known, that the last event is the one that the run's row names, and that no payload is missing that the run still needs.
+    """Folds a run, and checks its journal. Its events are dense, and each is chained to the one before it and has the payload that it had.
+    All kinds and versions are known. The last event is the one that the run's row names. No payload is missing that the run still needs.
     ``revision``: what it would be driven by, which has to be what it was started with: else what people approved would run under other rules.
     """
     try:

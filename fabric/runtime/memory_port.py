@@ -78,8 +78,8 @@ def answer(store: MemoryStore, about: MemoryCall, args: Mapping[str, JSON], *, k
         return Answered({"restored": store.take_back(about.fabric_id, memory.name, args["key"])})
     if verb is Verb.CHECK:
         made = store.made(args["key"])
-        told = None if made is None else rules.told_write(memory, *made)
-        return Answered({"executed": made is not None, "result": told})
+        result = None if made is None else rules.told_write(memory, *made)
+        return Answered({"executed": made is not None, "result": result})
     if verb is Verb.READ:
         return Answered(_read(store, about, args))
     change = rules.change_of(args, delete=verb is Verb.DELETE)

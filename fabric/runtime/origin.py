@@ -36,8 +36,8 @@ class Origin:
     def words(self) -> str:
         """Returns the reading in words: ``PDF, 12 pages, 34,120 characters``."""
         counted = (("page", self.pages), ("sheet", len(self.sheets)), ("row", self.rows))
-        told = [f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counted if count]
-        return ", ".join([self.kind, *told, f"{self.characters:,} characters"])
+        counts = [f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counted if count]
+        return ", ".join([self.kind, *counts, f"{self.characters:,} characters"])
 
 
 def origin_from(kind: str, file: bytes, text: str, notes: tuple[str, ...]) -> Origin:

@@ -3,8 +3,8 @@
 A run that was claimed more often without progress than its policy lets it may be what kills its owners, and a damaged journal cannot be gone on from.
 Neither is folded here: whatever is wrong with them must not be met once more by the one who puts them away. So the rows are chained to where the run's
 *row* says that its journal ends, and the row is marked, not projected. A person then says: try again (the count starts anew), or abort. Nothing else
-moves a quarantined run but a cancel or a terminate. One that cannot be brought to its end is ended where it stands: what it may have cost is charged
-at worst case, what it may have changed is named, and those of its children that are known are told to stop (``unfolded.py``). Of a child its parent
+moves a quarantined run but a cancel or a terminate. A run that cannot be brought to its end is ended where it stands. What it may have cost is charged
+at worst case, and what it may have changed is named. Those of its children that are known have to stop (``unfolded.py``). Of a child its parent
 is told, and puts the same question; one that ends without being folded costs its parent what was reserved for it.
 """
 
@@ -192,8 +192,8 @@ def _ended_blindly(
         why = f"{why}; what stays: {', '.join(left.stays)}"
     pen.write(ev.RunEnded(state=state, reason=why, reaction=reaction))
     cost = None if unfolded.started(claimed) else 0
-    told = {"reason": why[:REASON_CHARS], "cost_usd_micros": cost, "tokens": cost, "keys_spent": True}
-    pen.tell_parent("child", ChildEnded, state=state, **told)
+    fields = {"reason": why[:REASON_CHARS], "cost_usd_micros": cost, "tokens": cost, "keys_spent": True}
+    pen.tell_parent("child", ChildEnded, state=state, **fields)
     pen.stop_children(left.children, why)
     pen.settle(left.granted)
     return RunMark(
@@ -226,8 +226,8 @@ def _told(pen: _Pen, question: ev.EscalationOpened, answer: Answer, item: InboxI
     pen.write(fact, said)
     if answer.verb == "approve":
         return None, ""
-    told = f": {answer.message}" if answer.message else ""
-    return RunState.ABORTED, f"{answer.actor} rejected it{told} ({question.reason})"
+    message = f": {answer.message}" if answer.message else ""
+    return RunState.ABORTED, f"{answer.actor} rejected it{message} ({question.reason})"
 
 
 def _refused(question: ev.EscalationOpened, item: InboxItem, answer: Answer, *, over: bool) -> str:
@@ -323,14 +323,14 @@ class _Pen:
         if parent is None:
             return
         input_id = f"{what}:{command_id}" if kind is ChildEnded else f"{what}:{command_id}:{self.seq}"
-        told = kind(input_id=input_id, child_id=self._claimed.run_id, command_id=command_id, **said)
-        self._outbox.append(Tell(run_id=parent, given=told))
+        given = kind(input_id=input_id, child_id=self._claimed.run_id, command_id=command_id, **said)
+        self._outbox.append(Tell(run_id=parent, given=given))
 
     def stop_children(self, children: Mapping[str, str], reason: str) -> None:
         """Nobody will be there to take in what they bring. ``children``: run ids by command id."""
         for command_id, child_id in children.items():
-            told = CancelRequested(input_id=f"parent:{command_id}:cancel", actor=ACTOR, reason=reason[:REASON_CHARS])
-            self._outbox.append(Tell(run_id=child_id, given=told))
+            given = CancelRequested(input_id=f"parent:{command_id}:cancel", actor=ACTOR, reason=reason[:REASON_CHARS])
+            self._outbox.append(Tell(run_id=child_id, given=given))
 
     def settle(self, granted: Sequence[tuple[str, int]]) -> None:
         """What is still reserved of shared budgets, at the worst case. ``granted``: attempts, by command id."""

@@ -1,7 +1,7 @@
 """A run's state as bytes, so that a long journal need not be read from its beginning. Losing a snapshot costs time, nothing else.
 
-A snapshot is read by the very program that made it: ``STATE_DIGEST`` is over every field that a state can hold and over the code that folds, so
-a changed program folds the journal anew and no state is ever migrated. Its bytes begin with their own hash.
+A snapshot is read by the very program that made it. ``STATE_DIGEST`` is over every field that a state can have, and over the code that folds. So
+a changed program folds the journal anew, and no state is ever migrated. Its bytes begin with their own hash.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def _hash(seq: int, head: bytes, refs: tuple[int, ...], state: bytes) -> bytes:
 def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tuple[str, ...]:
     """The contents, of those ``known``, that a decision or a prompt may still read.
 
-    Every reference that the state holds counts, but of a step that goes no further only its output does, and what it was opened with: a verdict holds for those
-    bytes alone, and a person's words go on with what is begun once more. Of the mechanisms
+    Every reference that the state has counts. Of a step that goes no further only its output counts, and what it was opened with. A verdict is about
+    those bytes alone, and a person's words go on with what is begun once more. Of the mechanisms
     only the deadlock monitor and the loop detector compare contents that no step holds. ``sources``: and what its tools
     answered, which its answers are held against.
     """

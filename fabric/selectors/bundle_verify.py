@@ -1,8 +1,8 @@
 """Verifies an exported run with nothing but Python: `python3 verify.py [--key PUBLIC_KEY_HEX]` beside the other files of the bundle.
 
-It checks that no event is missing, added or changed (the chain of hashes), that every content is the one that was hashed, that the
-revision and the decisions are those the events name, and that the end of the chain is the one in the signed checkpoint. Whether the
-key in the checkpoint is the installation's own, only you can say: compare it, or give it by --key.
+By the chain of hashes it checks that no event is missing, added or changed, and that every content is the one that was hashed. The
+revision and the decisions are those that the events name. The end of the chain is the one in the signed checkpoint. Only you can say
+whether the key in the checkpoint is the installation's own: compare it, or give it by --key.
 """
 
 import hashlib

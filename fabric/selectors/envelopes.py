@@ -51,10 +51,10 @@ def run_envelopes(
         if found and size > CONTENT_BYTES_MAX:
             break
         try:
-            told = told_of(run_id, trace_id, from_row(seq, kind, version, bytes(header)), raw)
+            envelope = told_of(run_id, trace_id, from_row(seq, kind, version, bytes(header)), raw)
         except ValueError:
-            told = _unread(run_id, trace_id, (seq, kind, version, at), raw)
-        found.append(told)
+            envelope = _unread(run_id, trace_id, (seq, kind, version, at), raw)
+        found.append(envelope)
         last = seq
     # Read after the events, so that the head is never behind them.
     return EnvelopePage(run=run_get(actor, run_id), events=tuple(found), last=last)

@@ -206,14 +206,14 @@ def _rungs(one: Derived, revision: Compiled) -> tuple[ExplainedRung, ...]:
     fact = one.fact
     if fact.failure_type is None or one.verdict == "other_table":
         return ()
-    told = {rung: (why, derived) for rung, why, derived in one.skipped}
+    skips = {rung: (why, derived) for rung, why, derived in one.skipped}
     found = []
     stage = stage_of(fact.step_id, fact.scope)
     for n, rung in enumerate(revision.ladders.at(fact.failure_type, fact.tier, stage).rungs):
         state: RungState = (
-            "taken" if n == fact.rung else "ahead" if n > fact.rung else "skipped" if n in told else "spent"
+            "taken" if n == fact.rung else "ahead" if n > fact.rung else "skipped" if n in skips else "spent"
         )
-        why, derived = told.get(n, ("", True))
+        why, derived = skips.get(n, ("", True))
         found.append(ExplainedRung(str(rung.reaction), rung.times, state, why, derived, layer_of(rung)))
     return tuple(found)
 
@@ -241,7 +241,7 @@ def _followed(reaction: str, later: Sequence[EventRow]) -> Iterator[Followed]:
 
 def in_words(trip: TripRecord) -> str:
     """A trip's numbers in one sentence: what was observed, the limit, in which unit, scope and window, and the cycle where there is one."""
-    seen, told = trip.evidence, TRIPS.get(trip.mechanism)
+    seen, trip_words = trip.evidence, TRIPS.get(trip.mechanism)
     parts = []
     if seen.observed is not None and seen.limit is not None:
         parts.append(f"observed {_number(seen.observed, seen.unit)}, limit {_number(seen.limit, seen.unit)}")
@@ -254,8 +254,8 @@ def in_words(trip: TripRecord) -> str:
     cycle = seen.details.get("cycle")
     if isinstance(cycle, list) and cycle:
         parts.append(f"cycle {' -> '.join(map(str, cycle))}")
-    if told is not None:
-        parts.append(told[1](trip))
+    if trip_words is not None:
+        parts.append(trip_words[1](trip))
     return "; ".join(parts)
 
 

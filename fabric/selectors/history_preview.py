@@ -146,9 +146,9 @@ class HistoryPreview:
         """The whole in one line."""
         if not self.failures:
             return f"no failure was recorded in the last {self.runs:,} runs" if self.runs else "there are no runs yet"
-        told = f"{self.differ:,} of {self.failures:,} would differ"
+        counts = f"{self.differ:,} of {self.failures:,} would differ"
         some = ", ".join(f"{one.count:,} {one.recorded} → {one.draft}" for one in self.changes[:3])
-        return f"{told}: {some}{', …' if len(self.changes) > 3 else ''}" if some else told
+        return f"{counts}: {some}{', …' if len(self.changes) > 3 else ''}" if some else counts
 
 
 def history_preview(
@@ -171,10 +171,10 @@ def history_preview(
     rows = Run.objects.filter(workspace_id=actor.workspace_id, fabric_id=page.fabric.id, created_at__gte=since)
     newest = list(rows.order_by("-created_at", "id").values_list("id", "revision_id", "tier")[: runs + 1])
     seen = newest[:runs]
-    told = _decisions([run_id for run_id, *_ in seen])
-    wanted = [one for one in seen if one[0] in told]
-    kept = _within([told[run_id] for run_id, *_ in wanted], failures)
-    found, unreadable = _redecided(wanted[:kept], told, draft, compiled)
+    decisions = _decisions([run_id for run_id, *_ in seen])
+    wanted = [one for one in seen if one[0] in decisions]
+    kept = _within([decisions[run_id] for run_id, *_ in wanted], failures)
+    found, unreadable = _redecided(wanted[:kept], decisions, draft, compiled)
     differing = [one for one in found if one.differs]
     undecided = sum(bool(one.why_not) for one in found)
     return HistoryPreview(
@@ -302,8 +302,8 @@ def _shown(run_id: str, decided: Iterable[Anew]) -> Iterator[Redecided]:
 def _recorded(one: Anew) -> str:
     fact = one.fact
     # A rung as it was recorded, whose role and critic the journal does not say.
-    told = {"reaction": Reaction(fact.reaction), "times": fact.bound, "with": fact.accompanies}
-    return said(one.was or Rung.model_validate(told), fact.reaction)
+    rung = {"reaction": Reaction(fact.reaction), "times": fact.bound, "with": fact.accompanies}
+    return said(one.was or Rung.model_validate(rung), fact.reaction)
 
 
 def _drafted(one: Anew) -> str:
@@ -316,13 +316,13 @@ def said(rung: Rung, reaction: str) -> str:
     """A rung in words: ``block + escalate to safety``, ``retry x5``. ``reaction``: what was done, where something stood in the way of the rung's own."""
     if reaction != rung.reaction:
         return words(reaction)
-    told = {
+    parts = {
         "with": [str(each) for each in rung.with_],
         "reaction": str(reaction),
         "role": rung.role,
         "critic": rung.critic,
     }
-    return rung_words(told) + (f" x{rung.times}" if rung.times else "")
+    return rung_words(parts) + (f" x{rung.times}" if rung.times else "")
 
 
 def _grouped(differing: Iterable[Redecided]) -> tuple[Change, ...]:

@@ -311,8 +311,8 @@ def _part(name: str, part: BaseModel, standard: BaseModel | None, tier: Tier | N
 
 def _due(spec: FabricSpec, limit: Limit) -> Iterator[Limit]:
     for tier in spec.tiers.allowed:
-        told = (limit.meaning, PER_TIER[limit.path])
-        yield _limit(limit.path, spec.policy.due_s(tier), HUMAN_DUE_S[tier], False, tier, *told)
+        meaning = (limit.meaning, PER_TIER[limit.path])
+        yield _limit(limit.path, spec.policy.due_s(tier), HUMAN_DUE_S[tier], False, tier, *meaning)
 
 
 def _limit(path: str, value: Any, default: Any, required: bool, tier: Tier | None, meaning: str, origin: str) -> Limit:

@@ -134,8 +134,8 @@ def refolded(row: dict[str, Any]) -> Refolded:
             found.differences += _bytes_differ(event, header, payload, payload_hash)
             found.run, head = evolve(run, event), hashed
         except Exception as error:  # noqa: BLE001 - A damaged journal may break anywhere, and that is what is looked for.
-            told = f"event {seq} ({kind}) does not fold: {error} ({type(error).__name__})"
-            found.damage, found.folds = told, False
+            damage = f"event {seq} ({kind}) does not fold: {error} ({type(error).__name__})"
+            found.damage, found.folds = damage, False
             return found
         reserved, settled = entries_of(run, [Emitted(event, payload)])
         found.reserved += reserved

@@ -40,9 +40,9 @@ def reservations_missing(
     }
     standing = set(SharedGrant.objects.filter(id__in=open_grants, closed_at__isnull=True).values_list("id", flat=True))
     for one in reserved if standing else ():
-        told = by_attempt.get((one.command_id, one.attempt))
-        amount = settled_at(told, one.usd_micros) if told else one.usd_micros if ended else None
-        reason = told.reason.value if told else SettledBy.UNKNOWN.value if ended else ""
+        settlement = by_attempt.get((one.command_id, one.attempt))
+        amount = settled_at(settlement, one.usd_micros) if settlement else one.usd_micros if ended else None
+        reason = settlement.reason.value if settlement else SettledBy.UNKNOWN.value if ended else ""
         key = one.command_id, one.attempt, one.grant_id
         if one.grant_id not in standing or (key in rows and (rows[key] is not None or amount is None)):
             continue

@@ -75,6 +75,6 @@ def _hands(item: EscalationView) -> Iterator[Happened]:
     kinds = [act.value for act in HANDS]
     lines = AuditLine.objects.filter(workspace_id=item.workspace_id, subject=item.run_id, kind__in=kinds)
     for at, actor, kind, body in lines.order_by("-at").values_list("at", "actor", "kind", "body")[:EVENTS_MAX]:
-        told = json.loads(bytes(body))
-        if told.get("item") == item.id:
-            yield Happened(at, HANDS[Act(kind)].format(actor=actor, other=told.get("to") or told.get("from") or ""))
+        line = json.loads(bytes(body))
+        if line.get("item") == item.id:
+            yield Happened(at, HANDS[Act(kind)].format(actor=actor, other=line.get("to") or line.get("from") or ""))

@@ -122,8 +122,9 @@ ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
 
 
 def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
-    """How near the spend rate (micro-dollars a minute) is to the one that is too fast: so many times the cap over the run's deadline, and fast
-    enough to spend what is left within ten minutes (semantics.md 4 "cost velocity"). None: rates are not judged.
+    """Returns how near the spend rate (micro-dollars a minute) is to the one that is too fast. None: rates are not judged.
+
+    Too fast is so many times the cap over the run's deadline, and enough to spend what is left within ten minutes (semantics.md 4 "cost velocity").
     """
     rule, ledger = policy.cost_velocity, state_of(run.guards, budget)
     if not rule.factor:

@@ -139,17 +139,17 @@ class JournalCheck:
             if row.payload_hash != NO_PAYLOAD:
                 self.missing.append(row.seq)
         elif sha256(row.payload).digest() != row.payload_hash:
-            told = f"event {row.seq} ({row.kind[:40]}) has another content than the one that was hashed"
-            yield self._found(Fault.PAYLOAD_CHANGED, row.seq, told)
+            sentence = f"event {row.seq} ({row.kind[:40]}) has another content than the one that was hashed"
+            yield self._found(Fault.PAYLOAD_CHANGED, row.seq, sentence)
 
     def end(self) -> Iterator[Finding]:
         """After the last row."""
         if self.seq < self.last_seq:
-            told = f"the journal ends at event {self.seq}, the run's row says {self.last_seq}: its end was cut off"
-            yield self._found(Fault.GAP, self.seq + 1, told)
+            sentence = f"the journal ends at event {self.seq}, the run's row says {self.last_seq}: its end was cut off"
+            yield self._found(Fault.GAP, self.seq + 1, sentence)
         elif self.head != self.head_hash:
-            told = f"the hash of event {self.seq} is not the one that the run's row has for its end"
-            yield self._found(Fault.END_DIFFERS, self.seq, told)
+            sentence = f"the hash of event {self.seq} is not the one that the run's row has for its end"
+            yield self._found(Fault.END_DIFFERS, self.seq, sentence)
 
     def _found(self, fault: Fault, seq: int, says: str) -> Finding:
         return Finding(fault=fault, run_id=self.run_id, seq=seq, says=f"run {self.run_id}: {says}")
@@ -212,8 +212,8 @@ def _range(
 
 
 def _orphan(row: JournalRow) -> Finding:
-    told = f"run {row.run_id}: there are events of it, and no run: its row was deleted"
-    return Finding(fault=Fault.RUN_MISSING, run_id=row.run_id, seq=row.seq, says=told)
+    sentence = f"run {row.run_id}: there are events of it, and no run: its row was deleted"
+    return Finding(fault=Fault.RUN_MISSING, run_id=row.run_id, seq=row.seq, says=sentence)
 
 
 def _ended(check: JournalCheck, counted: Counted) -> Iterator[Finding]:
@@ -222,17 +222,17 @@ def _ended(check: JournalCheck, counted: Counted) -> Iterator[Finding]:
     if check.past:
         now = _runs(check.run_id, "").get(check.run_id)
         if now is not None and now[1] < check.past:
-            told = f"run {check.run_id}: there is an event {check.past}, and the run's row says that its journal ends at {now[1]}"
-            yield Finding(fault=Fault.END_DIFFERS, run_id=check.run_id, seq=now[1] + 1, says=told)
+            sentence = f"run {check.run_id}: there is an event {check.past}, and the run's row says that its journal ends at {now[1]}"
+            yield Finding(fault=Fault.END_DIFFERS, run_id=check.run_id, seq=now[1] + 1, says=sentence)
     if check.missing and was_erased(check.workspace_id, check.run_id):
         counted.erased += 1
     elif check.missing:
         seq, count = check.missing[0], len(check.missing)
         which = f"event {seq} has" if count == 1 else f"event {seq} and {count - 1} more have"
-        told = (
+        sentence = (
             f"run {check.run_id}: {which} lost the content that was hashed, and no audit line says that it was erased"
         )
-        yield Finding(fault=Fault.PAYLOAD_MISSING, run_id=check.run_id, seq=seq, says=told)
+        yield Finding(fault=Fault.PAYLOAD_MISSING, run_id=check.run_id, seq=seq, says=sentence)
 
 
 _COLUMNS = "run_id, seq, kind, version, at, header, payload, payload_hash, hash, workspace_id"

@@ -33,11 +33,11 @@ def verify_streams(counted: Counted) -> Iterator[Finding]:
         place, hashed = line.seq or 0, bytes(line.hash or b"")
         if place != seq + 1:
             gone = f"line {seq + 1} is" if place == seq + 2 else f"lines {seq + 1} to {place - 1} are"
-            told = f"audit stream of workspace {workspace}: {gone} missing: {place} follows {seq}"
-            yield Finding(fault=Fault.STREAM_GAP, seq=seq + 1, says=told)
+            sentence = f"audit stream of workspace {workspace}: {gone} missing: {place} follows {seq}"
+            yield Finding(fault=Fault.STREAM_GAP, seq=seq + 1, says=sentence)
         elif hash_of(line, place, head) != hashed:
-            told = f"audit stream of workspace {workspace}: line {place} ({line.kind[:40]}) does not have the hash of what it says after the line before it: it, or that one, was changed"
-            yield Finding(fault=Fault.STREAM_CHANGED, seq=place, says=told)
+            sentence = f"audit stream of workspace {workspace}: line {place} ({line.kind[:40]}) does not have the hash of what it says after the line before it: it, or that one, was changed"
+            yield Finding(fault=Fault.STREAM_CHANGED, seq=place, says=sentence)
         seq, head = place, hashed
 
 
@@ -65,18 +65,20 @@ def verify_checkpoints(
             counted.checkpoints += 1
             raw = bytes(row.body)
             if row.number != number + 1:
-                told = f"checkpoint {number + 1} of workspace {workspace_id} is missing: {row.number} follows {number}"
-                yield Finding(fault=Fault.CHECKPOINT_MISSING, seq=number + 1, says=told)
+                sentence = (
+                    f"checkpoint {number + 1} of workspace {workspace_id} is missing: {row.number} follows {number}"
+                )
+                yield Finding(fault=Fault.CHECKPOINT_MISSING, seq=number + 1, says=sentence)
                 prev = ""
             body, problem = _body(row, raw, prev, verified)
             number, prev = row.number, checkpoint_digest(raw)
             if body is None:
-                told = f"checkpoint {row.number} of workspace {workspace_id} was changed: {problem}"
-                yield Finding(fault=Fault.CHECKPOINT_CHANGED, seq=row.number, says=told)
+                sentence = f"checkpoint {row.number} of workspace {workspace_id} was changed: {problem}"
+                yield Finding(fault=Fault.CHECKPOINT_CHANGED, seq=row.number, says=sentence)
                 continue
             if body.key not in trusted:
-                told = f"checkpoint {row.number} of workspace {workspace_id} is signed by key {body.key}, which is not this installation's: if it once was, name it with --key"
-                yield Finding(fault=Fault.UNTRUSTED_KEY, seq=row.number, says=told)
+                sentence = f"checkpoint {row.number} of workspace {workspace_id} is signed by key {body.key}, which is not this installation's: if it once was, name it with --key"
+                yield Finding(fault=Fault.UNTRUSTED_KEY, seq=row.number, says=sentence)
             yield from _covered(body, run_id, erases=bool(drills.get(workspace_id)))
         if folder is not None:
             yield from _outside(workspace_id, folder)
@@ -103,11 +105,11 @@ def _covered(body: CheckpointBody, run_id: str, *, erases: bool) -> Iterator[Fin
         lines = AuditLine.objects.filter(workspace_id=body.workspace, seq=body.stream.seq)
         hashed = lines.values_list("hash", flat=True).first()
         if hashed is None:
-            told = f"audit stream of workspace {body.workspace}: line {body.stream.seq} is missing, which {where} covers: its end was cut off"
-            yield Finding(fault=Fault.COVERED_MISSING, seq=body.stream.seq, says=told)
+            sentence = f"audit stream of workspace {body.workspace}: line {body.stream.seq} is missing, which {where} covers: its end was cut off"
+            yield Finding(fault=Fault.COVERED_MISSING, seq=body.stream.seq, says=sentence)
         elif bytes(hashed).hex() != body.stream.head:
-            told = f"audit stream of workspace {body.workspace}: line {body.stream.seq} is not the one that {where} covers: the stream was written anew"
-            yield Finding(fault=Fault.COVERED_CHANGED, seq=body.stream.seq, says=told)
+            sentence = f"audit stream of workspace {body.workspace}: line {body.stream.seq} is not the one that {where} covers: the stream was written anew"
+            yield Finding(fault=Fault.COVERED_CHANGED, seq=body.stream.seq, says=sentence)
     runs = [one for one in body.runs if not run_id or one[0] == run_id]
     for start in range(0, len(runs), COVERED):
         asked = runs[start : start + COVERED]
@@ -116,11 +118,11 @@ def _covered(body: CheckpointBody, run_id: str, *, erases: bool) -> Iterator[Fin
             if (name, seq) not in there:
                 if erases and was_erased(body.workspace, name) and not Run.objects.filter(id=name).exists():
                     continue
-                told = f"run {name}: event {seq} is missing, which {where} covers: its end was cut off"
-                yield Finding(fault=Fault.COVERED_MISSING, run_id=name, seq=seq, says=told)
+                sentence = f"run {name}: event {seq} is missing, which {where} covers: its end was cut off"
+                yield Finding(fault=Fault.COVERED_MISSING, run_id=name, seq=seq, says=sentence)
             elif there[name, seq] != head:
-                told = f"run {name}: event {seq} is not the one that {where} covers: the journal was written anew"
-                yield Finding(fault=Fault.COVERED_CHANGED, run_id=name, seq=seq, says=told)
+                sentence = f"run {name}: event {seq} is not the one that {where} covers: the journal was written anew"
+                yield Finding(fault=Fault.COVERED_CHANGED, run_id=name, seq=seq, says=sentence)
 
 
 def _hashes(asked: Sequence[tuple[str, int, str]]) -> dict[tuple[str, int], str]:
@@ -143,12 +145,12 @@ def _outside(workspace_id: str, folder: Path) -> Iterator[Finding]:
                 number = checkpoint_read(raw).number
             except (ValueError, LookupError, TypeError):
                 # A write that was interrupted leaves half a line, which says nothing.
-                told = f"{path.name}: line {n} is no checkpoint and is passed over; take the line out if a write was interrupted there"
-                yield Finding(fault=Fault.CHECKPOINT_CHANGED, seq=n, says=told)
+                sentence = f"{path.name}: line {n} is no checkpoint and is passed over; take the line out if a write was interrupted there"
+                yield Finding(fault=Fault.CHECKPOINT_CHANGED, seq=n, says=sentence)
                 continue
             kept = Checkpoint.objects.filter(workspace_id=workspace_id, number=number).values_list("body", flat=True)
             stored = kept.first()
             if stored is None or bytes(stored) != raw:
                 how = "is missing in the database" if stored is None else "is another one in the database"
-                told = f"checkpoint {number} of workspace {workspace_id}, which {path.name} has, {how}"
-                yield Finding(fault=Fault.CHECKPOINT_MISSING, seq=number, says=told)
+                sentence = f"checkpoint {number} of workspace {workspace_id}, which {path.name} has, {how}"
+                yield Finding(fault=Fault.CHECKPOINT_MISSING, seq=number, says=sentence)

@@ -75,8 +75,8 @@ def _moved(
             raise _meanwhile(breaker_find(actor, scope, kind) or seen)
         if how is Happened.RESET:
             GuardCount.objects.filter(scope=scope, kind=kind, ring=UNTIL_RING).delete()
-        told = {"breaker": kind, "generation": generation + 1, "was": seen.standing.state.value, "reason": why}
-        audit_record(actor=actor, act=act, subject=scope, **told)
+        change = {"breaker": kind, "generation": generation + 1, "was": seen.standing.state.value, "reason": why}
+        audit_record(actor=actor, act=act, subject=scope, **change)
     found = breaker_find(actor, scope, kind)
     assert found is not None
     return found

@@ -235,9 +235,9 @@ def _take(
     if row is None:
         return None
     names = ("escalation_id", "run_id", "holder", "lease", "claimed_at", "lease_until", "assigned_by", "taken_from")
-    told = dict(zip(names, row, strict=True))
-    run_id = told.pop("run_id")
-    claim = ClaimView(**told, read_at=told["lease_until"] - lease * US)
+    columns = dict(zip(names, row, strict=True))
+    run_id = columns.pop("run_id")
+    claim = ClaimView(**columns, read_at=columns["lease_until"] - lease * US)
     fresh = claim.claimed_at == claim.read_at
     if fresh:
         act = Act.REVIEW_REASSIGNED if handed else Act.REVIEW_TAKEN_OVER if claim.taken_from else Act.REVIEW_CLAIMED

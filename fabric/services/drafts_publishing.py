@@ -34,8 +34,9 @@ _PUBLISHING = "publish fabrics"
 def draft_publish(*, actor: Actor, name: str, step: int, providers: Collection[str] = ()) -> Published:
     """Publishes a draft, which is none any more then. ``step``: that of the page that showed what would be published.
 
-    Raises Refused forbidden; not_found; invalid with everything that keeps it from being published in ``problems``; conflict where the draft has gone on since
-    ``step``, where another revision was published since it began, where its content is the published one already, and where a second person has to agree.
+    Raises Refused: forbidden; not_found; invalid, with everything that keeps it from being published in ``problems``; conflict. It is a conflict where
+    the draft has gone on since ``step``, or another revision was published since it began. So it is where its content is the published one already,
+    and where a second person has to agree.
     """
     right_wanted(actor, Right.EDIT, _PUBLISHING)
     draft = draft_get(actor, name)

@@ -257,8 +257,8 @@ def _same(item: EscalationView, given: Answer, mine: DecisionMade) -> bool:
     """Whether the answer that a question has is this very one."""
     if given.by_system or (given.decided_by, given.verb, item.digest) != (mine.actor, mine.verb, mine.digest):
         return False
-    told = ("message", "edited", "cap_usd_micros", "caps", "model", "tool")
-    return given.message is None or all(getattr(given, name) == getattr(mine, name) for name in told)
+    parts = ("message", "edited", "cap_usd_micros", "caps", "model", "tool")
+    return given.message is None or all(getattr(given, name) == getattr(mine, name) for name in parts)
 
 
 def _counts(actor: Actor, mine: DecisionMade) -> None:

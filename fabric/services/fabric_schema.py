@@ -77,8 +77,8 @@ def _kinds(defs: JSON) -> None:
 def _breakers(defs: JSON) -> None:
     """A breaker may be a preset and what differs from it: then it needs no field of its own."""
     breaker = defs["Breaker"]
-    told = "A breaker that comes ready; what stands beside it differs from it."
-    breaker["properties"]["preset"] = {"enum": sorted(PRESETS), "title": "Preset", "description": told}
+    description = "A breaker that comes ready; what stands beside it differs from it."
+    breaker["properties"]["preset"] = {"enum": sorted(PRESETS), "title": "Preset", "description": description}
     breaker["anyOf"] = [{"required": ["preset"]}, {"required": breaker.pop("required")}]
 
 

@@ -88,9 +88,9 @@ _NO_FABRIC = Problem("", "a fabric is fields with values: name, title, models, a
 def refusal(problems: list[Problem], tree: Tree, origin: str) -> Refused:
     """The Refused for one or more problems, at most 20 of them told in its sentence."""
     placed = tuple(_placed(origin, tree, problem) for problem in problems[:PLACED_MAX])
-    told = tuple(str(one) for one in placed[:PROBLEMS_MAX])
-    message = told[0] if len(problems) == 1 else f"{len(problems)} things are wrong: {'; '.join(told)}"
-    return Refused(message, code="invalid", field=problems[0].path, problems=told, placed=placed)
+    sentences = tuple(str(one) for one in placed[:PROBLEMS_MAX])
+    message = sentences[0] if len(problems) == 1 else f"{len(problems)} things are wrong: {'; '.join(sentences)}"
+    return Refused(message, code="invalid", field=problems[0].path, problems=sentences, placed=placed)
 
 
 def _placed(origin: str, tree: Tree, problem: Problem) -> Placed:

@@ -125,7 +125,7 @@ def _published(actor: Actor, read: Source, providers: Collection[str], asked: _A
 def outcome(read: Source, stood: Stored) -> Published:
     """What is said of a publication."""
     spec = read.spec
-    told: list[Problem] = publication_warnings(spec, here.installation())
+    warnings: list[Problem] = publication_warnings(spec, here.installation())
     return Published(
         name=spec.name,
         title=spec.title,
@@ -135,7 +135,7 @@ def outcome(read: Source, stood: Stored) -> Published:
         was=stood.was,
         rewritten=stood.rewritten,
         deviations=tuple(deviations(spec)),
-        warnings=tuple(read.told(problem) for problem in told),
+        warnings=tuple(read.told(problem) for problem in warnings),
     )
 
 

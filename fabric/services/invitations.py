@@ -79,8 +79,8 @@ def invitation_create(*, actor: Actor, roles: Collection[str], email: str = "", 
             created_by=actor.name,
             expires_at=expires_at,
         )
-        told = {"roles": sorted(wanted), "email": mailbox or None, "expires_at": expires_at}
-        audit_record(actor=actor, act=Act.INVITATION_CREATED, subject=row.id, **told)
+        details = {"roles": sorted(wanted), "email": mailbox or None, "expires_at": expires_at}
+        audit_record(actor=actor, act=Act.INVITATION_CREATED, subject=row.id, **details)
     return CreatedInvitation(row.id, tuple(sorted(wanted)), mailbox, expires_at, token)
 
 
@@ -142,8 +142,8 @@ def _accepted(row: Invitation, user: User) -> User:
     roles = held_in(row.roles)
     member_add(row.workspace_id, user, roles, by=row.created_by)
     who = Actor(name=user.username, workspace_id=row.workspace_id, via=f"invitation:{row.id}")
-    told = {"roles": sorted(roles), "invited_by": row.created_by}
-    audit_record(actor=who, act=Act.INVITATION_ACCEPTED, subject=row.id, **told)
+    details = {"roles": sorted(roles), "invited_by": row.created_by}
+    audit_record(actor=who, act=Act.INVITATION_ACCEPTED, subject=row.id, **details)
     return user
 
 

@@ -181,5 +181,5 @@ def _effect(one: Offer) -> tuple[str, str]:
     if one.destructive is False:
         said = "the server says that it adds and destroys nothing"
         return "irreversible", f"{said}; declare it mutating where a tool of yours undoes it"
-    told = "the server says nothing of what it changes" if one.silent else "the server says that it may destroy"
-    return "irreversible", f"{told}, so a person is asked before each call; declare what it is"
+    reason = "the server says nothing of what it changes" if one.silent else "the server says that it may destroy"
+    return "irreversible", f"{reason}, so a person is asked before each call; declare what it is"

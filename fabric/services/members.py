@@ -46,8 +46,8 @@ def member_roles_set(
             _still_owned(actor, row, "would be owner no more")
         if wanted != had:
             Member.objects.filter(id=row.id).update(roles=written(wanted))
-            told = {"roles": sorted(wanted), "before": sorted(had)}
-            audit_record(actor=actor, act=Act.MEMBER_ROLES_SET, subject=row.name, **told)
+            change = {"roles": sorted(wanted), "before": sorted(had)}
+            audit_record(actor=actor, act=Act.MEMBER_ROLES_SET, subject=row.name, **change)
     return wanted
 
 
@@ -65,8 +65,8 @@ def member_remove(*, actor: Actor, name: str) -> int:
         Member.objects.filter(id=row.id).update(removed_at=now, removed_by=actor.name)
         tokens = ApiToken.objects.filter(workspace_id=actor.workspace_id, user_id=row.user_id, revoked_at__isnull=True)
         revoked = tokens.update(revoked_at=now)
-        told = {"roles": sorted(held_in(row.roles)), "service": row.service or None, "tokens_revoked": revoked}
-        audit_record(actor=actor, act=Act.MEMBER_REMOVED, subject=row.name, **told)
+        details = {"roles": sorted(held_in(row.roles)), "service": row.service or None, "tokens_revoked": revoked}
+        audit_record(actor=actor, act=Act.MEMBER_REMOVED, subject=row.name, **details)
     return revoked
 
 

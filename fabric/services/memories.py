@@ -60,8 +60,8 @@ def memory_write(*, actor: Actor, fabric: str, memory: str, key: str, value: JSO
     _fits(declared, key, kept)
     with _meanwhile(key), transaction.atomic():
         fabric_id, entry = _changed(actor, fabric, memory, Change(key=key, value=kept, expected=version), why)
-        told = {"memory": memory, "key": key, "version": entry.version, "replaces": version, "reason": why}
-        audit_record(actor=actor, act=Act.MEMORY_WRITTEN, subject=fabric_id, **told)
+        details = {"memory": memory, "key": key, "version": entry.version, "replaces": version, "reason": why}
+        audit_record(actor=actor, act=Act.MEMORY_WRITTEN, subject=fabric_id, **details)
     return entry.version
 
 
@@ -77,8 +77,8 @@ def memory_delete(*, actor: Actor, fabric: str, memory: str, key: str, version: 
         change = Change(key=key, delete=True, expected=version)
         fabric_id, _ = _changed(actor, fabric, memory, change, why)
         MemoryEntry.objects.filter(fabric_id=fabric_id, memory=memory, key=key).exclude(value="").update(value="")
-        told = {"memory": memory, "key": key, "version": version, "run": seen.run_id, "reason": why}
-        audit_record(actor=actor, act=Act.MEMORY_DELETED, subject=fabric_id, **told)
+        details = {"memory": memory, "key": key, "version": version, "run": seen.run_id, "reason": why}
+        audit_record(actor=actor, act=Act.MEMORY_DELETED, subject=fabric_id, **details)
 
 
 def memory_export(*, actor: Actor, fabric: str, memory: str = "") -> Iterator[bytes]:

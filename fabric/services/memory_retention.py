@@ -18,8 +18,8 @@ from fabric.services.audit import audit_record
 from fabric.services.workspaces import system_actor
 
 KEPT_DAYS = 30
-"""Days after its writing, and after the end of its run's family, that an entry stays in the ledger at least: longer than any call may take
-(a day), so that no call can come that would find its key free again."""
+"""An entry stays in the ledger at least so many days after its writing, and after the end of its run's family.
+No call may take as long (a day at most), so none can come and find its key free again."""
 PRUNED_AT_ONCE = 500
 
 
@@ -73,8 +73,8 @@ def values_expire(*, now: int | None = None, dry_run: bool = False) -> int:
 def entries_prune(*, now: int | None = None, dry_run: bool = False) -> Mapping[str, int]:
     """Takes the entries out of the ledger whose values were erased and that nothing needs any more. How many, by fabric id; told in the audit stream.
 
-    An entry is needed while it is the newest of its key (its version is never given twice), or the newest that was not taken back (it says what
-    stands); while a run could still undo it or one over it, or its call could come again; and, as a deletion, while a value is kept under it.
+    The newest entry of a key is needed, since its version is never given twice. So is the newest that was not taken back: it says what stands.
+    An entry is needed while a run could still undo it or one over it, or while its call could come again. A deletion is needed while a value is kept under it.
     A call that was undone before it came has nothing else than its key: it stays for ``KEPT_DAYS``.
     """
     until = (database_now() if now is None else now) - KEPT_DAYS * DAY_US

@@ -64,8 +64,8 @@ def projections_rebuild(*, actor: Actor, run_id: str, check: bool = False) -> Re
             )
         found = refolded(dict(row))
         if found.damage or found.differences:
-            told = (*found.differences, *([found.damage] if found.damage else []))
-            return Rebuilt(run_id, "damaged", (*told, f"see `manage.py verify_audit --run {run_id}`"))
+            problems = (*found.differences, *([found.damage] if found.damage else []))
+            return Rebuilt(run_id, "damaged", (*problems, f"see `manage.py verify_audit --run {run_id}`"))
         differences = tuple(_differences(dict(row), found))
         if not differences:
             return Rebuilt(run_id, "same")

@@ -1,7 +1,7 @@
 """What every fabric must have before it can be published (semantics.md 8): a table of rules, each naming the field that it is about.
 
-Deadlines, hop, recursion and retry limits, the gates and the loop detectors have defaults that are always in force, so what is asked for here
-is what no default can give (money, prices, people) and what an author could switch off by a number.
+Deadlines, hop, recursion and retry limits, the gates and the loop detectors have defaults that are always in force. So these rules ask for
+what no default can give: money, prices, people. And they ask for what an author could switch off by a number.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def _silence(spec: FabricSpec, where: object) -> Iterator[Problem]:
         window = stall_watchdog.window_s(spec.policy, tier)
         if call_s > window:
             sentence = (
-                f"a call may take {call_s:g} s in tier {tier}, and {window:g} s without an event are taken for a stall (half the stage's "
-                "deadline, 30 min at most); lower call_s, raise stage_s, or say so in policy.stall_watchdog.after_s (seconds; 0: off)"
+                f"a call may take {call_s:g} s in tier {tier}, and {window:g} s without an event are taken for a stall; "
+                "lower call_s, raise stage_s, or set policy.stall_watchdog.after_s (seconds; 0: off)"
             )
             yield Problem(f"policy.deadlines.{tier}.call_s", sentence)
 

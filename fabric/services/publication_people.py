@@ -54,7 +54,7 @@ def without_role(spec: FabricSpec, held: Collection[str]) -> Iterator[tuple[str,
 def too_few(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, str]]:
     """``(path, sentence)`` for each group of people in which two have to agree where there are not two. ``people``: their names, and the roles of each."""
     onward = spec.policy.humans.onward_to
-    told = set()
+    found = set()
     for failure, tier, _, rung in _asking(spec):
         asked = Asked(required_role=rung.role, reviewers=spec.reviewers, onward=True, onward_to=onward)
         could = sorted(name for name, roles in people.items() if is_asked(asked, Person(name=name, roles=roles)))
@@ -62,9 +62,9 @@ def too_few(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[
         if failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec):
             could = [name for name in could if releases.ROLE in people[name]]
             whom = f"{whom}, with the role {releases.ROLE}"
-        if tier not in spec.policy.humans.four_eyes or len(could) > 1 or (tier, whom) in told:
+        if tier not in spec.policy.humans.four_eyes or len(could) > 1 or (tier, whom) in found:
             continue
-        told.add((tier, whom))
+        found.add((tier, whom))
         there = f"only {could[0]} is or has that" if could else "nobody here is or has that"
         sentence = f"has two people agree in tier {tier}, and where {failure} asks {whom}, {there}"
         yield "policy.humans.four_eyes", f"{sentence}; invite or name a second person, or leave the tier out"

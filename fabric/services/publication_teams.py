@@ -50,11 +50,11 @@ def everywhere(spec: FabricSpec, *rules: Callable[[FabricSpec], Iterable[Problem
 
 def _of_teams(spec: FabricSpec, *rules: Callable[[FabricSpec], Iterable[Problem]]) -> Iterator[Problem]:
     """What they say of the teams and not of the whole, each once."""
-    told = {problem for rule in rules for problem in rule(spec)}
+    found = {problem for rule in rules for problem in rule(spec)}
     for lead, within in specs_of(spec).items():
         for problem in (_of_team(lead, problem) for rule in rules for problem in rule(within)):
-            if problem not in told:
-                told.add(problem)
+            if problem not in found:
+                found.add(problem)
                 yield problem
 
 

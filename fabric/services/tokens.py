@@ -131,8 +131,8 @@ def token_create(
                 created_by=actor.name,
                 expires_at=expires_at,
             )
-            told = {"user": holder.get_username(), "scopes": list(picked), "expires_at": expires_at}
-            audit_record(actor=actor, act=Act.TOKEN_CREATED, subject=name, **told)
+            details = {"user": holder.get_username(), "scopes": list(picked), "expires_at": expires_at}
+            audit_record(actor=actor, act=Act.TOKEN_CREATED, subject=name, **details)
     except IntegrityError:
         message = f"a token is named {name!r} already; revoke it first, or pick another name"
         raise Refused(message, code="conflict", field="name") from None

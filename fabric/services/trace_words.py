@@ -45,8 +45,9 @@ def new_texts(steps: Sequence[TraceStep]) -> frozenset[int]:
 
 
 def is_answer(steps: Sequence[TraceStep], number: int) -> bool:
-    """Whether a text is what an agent answered: not a person's message, not what it said on its way to a call, and not the words of its own handoff again,
-    which frameworks record as a message of its own.
+    """Returns True where a text is what an agent answered. A person's message is not, nor what the agent said on its way to a call.
+
+    Nor are the words of its own handoff, which frameworks record once more as a message of its own.
     """
     step = steps[number]
     if step.kind not in ("model", "message") or is_person(step):

@@ -1,7 +1,7 @@
 """Drills of a draft: a fabric that is not published, asked for by its author, in virtual time.
 
-A draft is kept as a revision of a fabric of its own in the workspace of drills, one for each author and name (``names.draft_name``): so whatever drives,
-stops, prunes and shows drills does it for drafts as well, and no coverage of a published fabric, no schedule and no list of one ever counts them.
+A draft is kept as a revision of a fabric of its own in the workspace of drills, one for each author and name (``names.draft_name``).
+So the code that drives, stops, prunes and shows drills does it for drafts as well. Coverages, schedules and lists of a published fabric never count them.
 """
 
 from __future__ import annotations
@@ -98,9 +98,10 @@ def drill_ask_spec(
     reason: str = "",
     wake: Callable[[], None] = lambda: None,
 ) -> Asked:
-    """Asks for drills of a draft of the actor's, in virtual time: the cells named, ``all``, those without a fresh verdict about the draft (``stale``), or those
-    whose verdict depends on something that the draft changes (``changed``; all of a fabric that is not published).
+    """Asks for drills of a draft of the actor's, in virtual time. The cells are named, or a word names them.
 
+    ``all``: every cell. ``stale``: those without a fresh verdict about the draft. ``changed``: those whose verdict depends on something that the
+    draft changes, and all of a fabric that is not published.
     A cell of the same draft that waits or runs already is left out; what goes on of an older draft of the same author and fabric is stopped. ``seed``: of each
     drill; without it one is drawn. ``wake``: as ``services.drill_ask``. Raises Refused: forbidden, invalid (no cell, no seed, a draft that does not compile),
     conflict (nothing is stale or changed, all go on already, the lever is pulled, somebody asked at the same moment).

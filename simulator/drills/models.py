@@ -1,5 +1,6 @@
-"""The tables of drills: one row for each time that a cell of a fabric's decision table, or a scenario, was drilled, or is to be; and what people keep
-beside them: scenarios of their own, schedules, and the lever that stops it all.
+"""The tables of drills. One has a row for each time that a cell of a decision table, or a scenario, was drilled or is to be.
+
+The others have what people keep beside them: scenarios of their own, schedules, and the lever that stops it all.
 """
 
 from __future__ import annotations

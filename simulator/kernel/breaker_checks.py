@@ -79,8 +79,9 @@ def _state(written: str) -> str:
 
 
 class Probes:
-    """The calls that are out as probes, as their processes send them and hear of them, and what endpoints said they want to wait for; what a row says of its
-    permits, and of when its cooldown is over, is not believed.
+    """Knows the calls that are out as probes, as their processes send them and hear of them, and the waits that endpoints asked for.
+
+    It does not believe what a row says of its permits, and of the end of its cooldown.
     """
 
     def __init__(self) -> None:
@@ -116,8 +117,9 @@ class Probes:
             self._waits.pop(key, None)  # The streak is broken, and with it what was told in it.
 
     def unheeded(self, store: GuardStore, fabric_id: str, driver: RunDriver, command: CallModel | CallTool) -> str:
-        """What is wrong with a call that goes out: it has a breaker that is not closed, and no permit to probe it, or more probe it than may, or it comes
-        before the endpoint's Retry-After is over; empty: nothing.
+        """Returns what is wrong with a call that goes out; empty: nothing.
+
+        Its breaker is not closed, and it has no permit to probe, or more calls probe than may. Or the call comes before the endpoint's Retry-After is over.
         """
         gates = gates_for(fabric_id, driver.compiled, driver.run, command)
         holder = holder_of(driver.run.id, command.command_id, command.attempt)

@@ -1,7 +1,7 @@
 """One worker process of the virtual world: the second interpreter of ``runtime/driver.py``, the same in meaning as ``fabric/adapters/host.py``.
 
-Whatever the real one does on threads is here an action on the schedule, and at each effect the process may die, or stand still for longer than its lease
-and go on as a zombie: nothing that it holds in memory may matter then.
+What the real one does on threads is an action on the schedule here. At each effect the process may die. It may also stand still for longer than its
+lease, and go on as a zombie. Nothing that it has in memory may matter then.
 """
 
 from __future__ import annotations

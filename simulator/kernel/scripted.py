@@ -4,10 +4,13 @@ The cooperative script does an agent's work without a model: it plans a brief fo
 is offered, and answers with their own sentences that fit the request best. The other scripts misbehave, each in one way, for drills and
 demonstrations. Which one answers stands in ``ModelSpec.options``:
 
-``script`` (see ``SCRIPTS``), ``slips`` (misbehave in the first N turns of a step only), ``agents`` (options by agent name, over the others),
-``workers`` (who gets a brief), ``about`` (words by which passages are chosen in place of the request's), ``winner`` (whom a verdict is for), ``score`` (the critic's), ``findings`` (a judge's), ``delay_s``, ``bytes`` (pad answers to that size), ``input_tokens``, ``output_tokens``,
-``calls`` (a list for each turn: ``{"tool", "args"}``, with ``if_asked`` only where the request has one of those words; then the agent answers),
-``fail`` (``{"cause", "times", "status", "retry_after_s"}``: the first N attempts of each call fail).
+- ``script``: a key of ``SCRIPTS``. ``slips``: it misbehaves in the first N turns of a step only.
+- ``agents``: options by agent name, over the others. ``workers``: those who get a brief.
+- ``about``: words by which passages are chosen, in place of the request's.
+- ``winner``: the side that a verdict is for. ``score``: the critic's. ``findings``: a judge's.
+- ``delay_s``; ``bytes``: answers are padded to that size; ``input_tokens``, ``output_tokens``.
+- ``calls``: a list for each turn, ``{"tool", "args"}``; then the agent answers. ``if_asked``: only where the request has one of those words.
+- ``fail``: ``{"cause", "times", "status", "retry_after_s"}``; the first N attempts of each call fail.
 """
 
 from __future__ import annotations

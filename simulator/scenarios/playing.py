@@ -1,7 +1,7 @@
 """A scenario played in virtual time and judged: the steady state before, the disturbance, each decision against the fabric's own table, the steady state after.
 
-Before: a run that nothing disturbs. Then, in a world of its own, a run that is disturbed; then everything that was disturbed is put back, always; and in the same world,
-with whatever the first has left of breakers and budgets, a run that nothing disturbs any more.
+Before: a run that nothing disturbs. Then a run is disturbed, in a world of its own. Everything that was disturbed is put back, always.
+At last a run that nothing disturbs goes through the same world, with what the first has left of breakers and budgets.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def read_table(text: str) -> Reading | None:
         return None
     header = len(next(row for row in rows if row))
     ragged = [number for number, row in enumerate(rows, start=1) if row and len(row) != header]
-    told = (f"not as many cells as the header in row{'s' if ragged[1:] else ''} {listed(ragged)}",) if ragged else ()
-    return Reading(KIND, written.text(), told)
+    notes = (f"not as many cells as the header in row{'s' if ragged[1:] else ''} {listed(ragged)}",) if ragged else ()
+    return Reading(KIND, written.text(), notes)
 
 
 def _delimiter(text: str) -> str:

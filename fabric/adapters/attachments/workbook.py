@@ -67,8 +67,8 @@ def _read(data: bytes, formulas: frozenset[tuple[str, int, int]]) -> Reading:
         written.add("")
     if not filled:
         raise Unreadable("is an Excel workbook with empty sheets only; attach one with values in it")
-    told = (f"hidden sheet{'s' if hidden[1:] else ''} read too: {', '.join(hidden)}",) if hidden else ()
-    return Reading(KIND, written.text(), told)
+    notes = (f"hidden sheet{'s' if hidden[1:] else ''} read too: {', '.join(hidden)}",) if hidden else ()
+    return Reading(KIND, written.text(), notes)
 
 
 def _uncalculated(sheet: str, cell: str) -> Unreadable:

@@ -4,9 +4,9 @@ Each is one transaction of one statement. What makes them safe, READ COMMITTED:
 
 - A row that is to be changed is locked first, in a part of its own that the rest joins: its values are the latest, whatever the snapshot says. Locks are
   taken in one order: run, grants by id, budgets by scope.
-- A sum has no row to lock. What it is over must have stopped growing *before the statement that sums begins*: so a grant is closed in steps. MARK makes
-  it ``closing`` after waiting for every flush that holds it, and none can hold it from then on; WORST settles what its dead owner left open, and a
-  reservation is settled once; SETTLE, a statement of its own with a snapshot of its own, sums what cannot change any more. Each
+- A sum has no row to lock. What it is over must have stopped growing *before the statement that sums begins*: so a grant is closed in steps. MARK waits for
+  every flush that holds it, then makes it ``closing``, and no flush can hold it from then on. WORST settles what its dead owner left open, and a
+  reservation is settled once. SETTLE sums what cannot change any more: it is a statement of its own, with a snapshot of its own. Each
   step may be repeated, and a process that dies between two leaves the rest to the next reaper.
 - ``cap`` is what the table's check goes by. Only SET_CAP raises it: every other statement may bring it down towards ``cap_wanted``, never up, so that one that
   granted too much would be refused by the database.

@@ -259,9 +259,9 @@ def _sentence(template: str, status: int, said: Mapping[str, str], asked: Asked,
         url_hint=asked.url_hint,
         back=back,
     )
-    told = page_title(exchange.body) if page else message
+    words = page_title(exchange.body) if page else message
     # The key goes first: after a cut, half a key can no longer be recognised.
-    said_so = " ".join(fit(told, asked.key, RAW_CHARS).split())[:SAID_CHARS]
+    said_so = " ".join(fit(words, asked.key, RAW_CHARS).split())[:SAID_CHARS]
     return f"{sentence}. It says: {said_so}" if said_so else sentence
 
 

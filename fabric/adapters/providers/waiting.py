@@ -66,11 +66,11 @@ def wait_s(headers: httpx2.Headers, said: Mapping[str, str], now: float, *, limi
 
     ``said`` is what ``errors.error_of`` read; ``now`` is seconds since the epoch.
     """
-    told = [_header_s(headers, now), duration_s(said.get("retry_delay", ""))]
+    waits = [_header_s(headers, now), duration_s(said.get("retry_delay", ""))]
     if limited:
         in_words = back_in_words(said, now)
-        told += [None if in_words is None else in_words.in_s, _used_up_s(headers, now)]
-    known = [min(one, RETRY_AFTER_MAX_S) for one in told if one is not None]
+        waits += [None if in_words is None else in_words.in_s, _used_up_s(headers, now)]
+    known = [min(one, RETRY_AFTER_MAX_S) for one in waits if one is not None]
     return next((one for one in known if one > 0), known[0] if known else None)
 
 
@@ -78,9 +78,9 @@ def back_of(headers: httpx2.Headers, said: Mapping[str, str], now: float) -> Bac
     """The time when a used-up quota is back: by the error's own words, by limits with nothing left, else by Retry-After. None: not known."""
     if (in_words := back_in_words(said, now)) is not None:
         return in_words
-    for told in (duration_s(said.get("retry_delay", "")), _used_up_s(headers, now)):
-        if told is not None and 0 < told <= BACK_MAX_S:
-            return Back(told)
+    for seconds in (duration_s(said.get("retry_delay", "")), _used_up_s(headers, now)):
+        if seconds is not None and 0 < seconds <= BACK_MAX_S:
+            return Back(seconds)
     header = _header_s(headers, now)
     return Back(header, least=header >= RETRY_AFTER_MAX_S) if header else None
 

@@ -92,8 +92,14 @@ def read_document(
         raise ToolError(f"{found.name} has {len(found.text)} characters; start is {start}")
     text = found.text[start : start + min(length, READ_CHARS)]
     end = start + len(text)
-    told = {"name": found.name, "text": text, "start": start, "total": len(found.text), "more": end < len(found.text)}
-    return told | _where(found.name, of, start)
+    excerpt = {
+        "name": found.name,
+        "text": text,
+        "start": start,
+        "total": len(found.text),
+        "more": end < len(found.text),
+    }
+    return excerpt | _where(found.name, of, start)
 
 
 def search_documents(documents: Sequence[Document], query: str, limit: int = 5) -> dict[str, JSON]:

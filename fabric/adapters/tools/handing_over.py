@@ -33,8 +33,8 @@ def read(result: JSON) -> Returned | None:
     """What JSON says; None: nothing. ToolError where it is neither a handoff nor an end, and says that it is one."""
     if not isinstance(result, dict) or len(result) != 1 or not {"handoff", "finish"} & set(result):
         return None
-    (kind, told), *_ = result.items()
-    fields = told if isinstance(told, dict) else {}
+    (kind, given), *_ = result.items()
+    fields = given if isinstance(given, dict) else {}
     target, reason = fields.get("target", ""), fields.get("reason", "")
     if not isinstance(reason, str) or not isinstance(target, str) or (kind == "handoff" and not target):
         said = f'its result is no {kind}; give {{"{kind}": {{"target": "a name", "reason": "why"}}}}'

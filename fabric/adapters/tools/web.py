@@ -44,8 +44,8 @@ async def exchange(
 ) -> Answer:
     """Sends one request and reads the answer.
 
-    Raises ToolError for an address that may not be asked, an answer that is too large or cannot be unpacked, a redirect and a 4xx; CallBroken for what
-    another try may mend (no connection, 408, 425, 429, 5xx) and at the deadline. ``outcome`` of both follows the status.
+    Raises ToolError for an address that may not be asked, an answer that is too large or cannot be unpacked, a redirect and a 4xx. Raises CallBroken
+    where another try may mend it (no connection, 408, 425, 429, 5xx), and at the deadline. ``outcome`` of both follows the status.
     """
     seen = Exchange()
     token = EXCHANGE.set(seen)

@@ -372,8 +372,8 @@ def _opened_by(one: Met, end: SignalName | Neutral | None) -> Settling:
 
 
 def _probe_ended(one: Met, happened: Happened, wait_us: int) -> Settling:
-    """Moves the breaker by what a probe found. Another probe that ended meanwhile has made the next generation, in which this one's permit goes on, so that
-    never more are out than may be: it counts where the other had passed, and is given back where it had failed. Without a permit, because it ran out and
+    """Moves the breaker by what a probe found. Another probe that ended meanwhile has made the next generation, in which this one's permit goes on. So
+    never more are out than may be. It counts where the other had passed, and is given back where it had failed. Without a permit, because it ran out and
     went to somebody else or the breaker closed, a probe changes nothing.
     """
     row, key, met = one.row, one.gate.key, decoded(one.row.state)

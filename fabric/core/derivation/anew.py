@@ -1,8 +1,8 @@
 """The decisions of a run, taken again under other rules: what a draft of its fabric would have done about each failure that was recorded.
 
 It is the derivation of ``walk.py`` with the draft's table and limits in place of those that the run pinned. What the run was is taken as recorded; how often
-each rung was used is counted as the draft would have used it. So it is exact up to the first decision of a run that differs: from there on the run would have
-gone another way, and what follows says what the draft makes of failures that it might never have met.
+each rung was used is counted as the draft would have used it. So it is exact up to the first decision of a run that differs. From there on the run would have
+gone another way. What follows says what the draft makes of failures that it might never have met.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the decision table asks about a run, counted anew from its facts: a ledger of its own beside ``evolve``, so that the two can disagree.
 
-Kept small on purpose: whose step it is and where it stands, what each rung was used for, replans, rounds with people, what a failed attempt said of its
-wait, and which failures came back: those that were decided about and the errors that tools gave their models, each with the word of a person since.
+It is small on purpose. It knows each step's agent and place, the uses of each rung, replans, rounds with people, and the wait that a failed attempt
+asked for. It also knows the failures that came back: those that were decided about, and the errors that tools gave their models. Each stands with
+the word of a person since.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The walk from trips to a reaction, written a second time: row, cell, rungs spent and passed over, the gravest of several.
 
-It shares the table and the classification with ``ladder.py`` and nothing else. What the journal decides about a rung is derived (``RUNGS``); of what was
-judged on numbers that stand in it (a clock, a retry token, a cap) the numbers are judged again (``numbers.py``); the rest is taken as the journal recorded it,
-with the reason that stands there.
+It shares the table and the classification with ``ladder.py`` and nothing else. What the journal decides about a rung is derived (``RUNGS``).
+Some rungs were judged on numbers that the journal has: a clock, a retry token, a cap. Those numbers are judged again (``numbers.py``).
+The rest is taken as the journal recorded it, with the reason that stands there.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, at: int) -> t
 
 
 def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | None:
-    """Whether one of its failures, or an error that a tool gave its agent, had come so often that its return is a cause of its own, and no person had
-    spoken since the last time; None: the limit is not known, or a person had spoken more often than lets it pass, which programs of before let pass without end.
+    """Returns True where a failure, or a tool's error, had come back too often, and no person had spoken since the last time.
+
+    Its return is then a cause of its own. None: the limit is not known, or a person had spoken more often than lets it pass. Earlier programs let that pass without end.
     """
     if rules.spec is None:
         return None

@@ -167,8 +167,8 @@ class MutationTakenOver:
 
 @value(kw_only=True)
 class MutationInherited:
-    """A change to the world that an earlier try of this child run made is this run's from its start on: what is proposed again under its key is answered from it, and it is
-    undone or handed up with the run's own. Content: ``{"args": ..., "result": ...}``, what it was called with and what it answered.
+    """A change to the world that an earlier try of this child run made is this run's from its start on. What is proposed again under its key is answered
+    from it. It is undone or handed up with the run's own. Content: ``{"args": ..., "result": ...}``, what it was called with and what it answered.
     """
 
     child_id: str

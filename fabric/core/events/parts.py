@@ -91,8 +91,8 @@ class Candidate:
     usd_micros: int | None = None
     """None: it has no price."""
     ruled_out: Literal["", "tried", "needs", "endpoint", "price", "breaker", "dearer", "guard"] = ""
-    """Empty: it takes the call. ``tried``: it was asked already; ``needs``: it cannot do what the call needs; ``endpoint``: what failed is its endpoint's
-    too; ``price``: it has none; ``breaker``: the open one is its provider's; ``dearer``: it costs no less; ``guard``: a mechanism refuses."""
+    """Empty: it takes the call. ``tried``: it was asked already. ``needs``: it cannot do what the call needs. ``endpoint``: what failed is its endpoint's
+    too. ``price``: it has none. ``breaker``: the open one is its provider's. ``dearer``: it costs no less. ``guard``: a mechanism refuses."""
     trip: TripRecord | None = None
     """What the guard said of the call to it, with its numbers."""
 

@@ -1,8 +1,8 @@
 """Cost velocity: money and tokens that go out too fast (S0 "Cost Velocity Monitoring"; semantics.md 4).
 
-Stops: a run that would spend its cap in minutes, long before the cap itself stops it. After 5 model calls it trips where the last minute's spending
-exceeds 3 times the even pace (cap over deadline) and would spend what is left within 10 minutes; and where a run's last hour exceeds what its fabric may
-spend in one. Run, agent and stage are judged by their own caps, in micro-dollars and tokens; of what runs share, by what a refusal says of it. Counted is
+Stops: a run that would spend its cap in minutes, long before the cap itself stops it. It trips after 5 model calls, where the last minute's
+spending exceeds 3 times the even pace (cap over deadline), and would spend what is left within 10 minutes. It also trips where a run's last hour
+exceeds what its fabric may spend in one. Run, agent and stage are judged by their own caps, in micro-dollars and tokens; of what runs share, by what a refusal says of it. Counted is
 what came back; a child run is judged in its own journal. The rate of a fabric and of a session is counted by all workers together (``shared_pace.py``) and asked about when a call is about to go out. After a decision the rate is counted anew. Does not stop: slow overspending
 (the budget gate does), a burst of calls that are all out at once (their reservations do).
 """

@@ -1,8 +1,8 @@
 """Deadlock monitor: agents pass work around and nothing comes of it (S0 "Deadlock Monitor"; semantics.md 4). The rules are ``core/deadlock_rules.py``.
 
-Stops, before the brief goes out and within one epoch: the same speaker passing the same target a near-identical brief twice in 20 moves; a supervisor that
-turns to the same worker again after the very message it had heard before; peers that close a cycle of up to three for the second time with nothing
-new in it. It stands outside the agents and reads their moves alone: plans that a planner wrote, and handoffs. A plan that stands in the fabric is
+It stops a brief before it goes out, and looks at one epoch alone. The same speaker passes the same target a near-identical brief twice in 20 moves.
+A supervisor turns to the same worker again after the very message that it had heard before. Peers close a cycle of up to three for the second
+time, with nothing new in it. It stands outside the agents and reads their moves alone: plans that a planner wrote, and handoffs. A plan that stands in the fabric is
 nobody's move. Where workers take turns, the planner's goes out with the first; what a graph's rule passes on is a move of who spoke, with what it said.
 Does not stop: two agents that go on telling each other something new, the briefs of one plan that are alike but not the same, and what is
 passed on anew in a later epoch (replans are bounded).

@@ -1,9 +1,9 @@
 """Failure signature: one failure that comes back ends the run, whatever succeeded in between (S1 "Failure signatures and circuit breakers").
 
-Stops: "work succeeds, verify fails, again and again", a tool that breaks, recovers and breaks the same way, and an agent whose tool tells it the same
-error again and again: the third failure with one signature ``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch
-and round, or the stage as a whole; where workers take turns by a graph, the worker whose turn it was, since each turn is another branch; of an error that
-a tool gives its model, the tool as that branch calls it. Deterministic and structural failures
+Work succeeds and its check fails, again and again. A tool breaks, recovers and breaks the same way. A tool gives its agent the same error again
+and again. The third failure with one signature ``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch and
+round, or the stage as a whole. Where workers take turns by a graph it is the worker whose turn it was, since each turn is another branch. Of an
+error that a tool gives its model it is the tool, as that branch calls it. Deterministic and structural failures
 count, as ``CLASSIFY`` says; a success never takes one off, a person's word lets one more pass, ``humans.failure_rounds`` times. A threshold: it acts at the N-th. The rules are
 ``core/signatures.py``. Restart edges of a graph are judged here as well, by a count of their own: only transient failures cross one, and
 the N-th of one signature, by the agent's name, does not either. Does not stop: transient failures (the retry budget does), one failure that says something else each time, and calls of one

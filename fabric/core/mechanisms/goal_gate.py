@@ -1,7 +1,8 @@
 """Goal gates: what a run must have reached before it may exit (S1 "Goal gates"; semantics.md 4).
 
 Stops: a run that would be called completed although a goal node brought nothing, where the fan-in policy does without it. A goal node is a stage, or a
-worker by its agent's name, in whichever run it works; it is met when it ended in success or partial success: the stage was passed, or one of the worker's branches at least has a result.
+worker by its agent's name, in whichever run it works. It is met when it ended in success or partial success. So the stage was passed, or at least
+one of the worker's branches has a result.
 Off unless the policy names nodes. Does not stop: a goal that was met badly (the gates and the critic do).
 """
 

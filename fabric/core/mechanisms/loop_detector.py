@@ -1,11 +1,17 @@
 """Loop detectors over one agent step (S0 "Loop Detector", S1 "Tool call loop detection"; semantics.md 4). The rules themselves are ``core/loop_rules.py``.
 
-Stops, before the call that reaches the threshold is executed: A, the same (tool, arguments) three times in five calls with equal masked results; B,
-periods 2 and 3 repeated twice at the end of the last 10 turns, with equal results; C, near-identical calls of which two in the last five had the same
-masked result; D, the same call for the sixth time in a row, whatever its results; F, five calls in a row that were each made before in the step and came
-to the same; G, the call of C for the sixth time in 30 calls, with one result and nothing new in between; H, a call after five turns of nothing but
-failures. E: before the next request, an agent that gave the same answer for the
-third time, refused at once or given back by a gate (not in the plan stage, whose malformed plans have a row of their own). Or the one rule of a preset.
+Rules stop the call that reaches the threshold, before it is executed.
+
+- A: the same tool and arguments come three times in five calls, with equal masked results.
+- B: a period of 2 or 3 is repeated twice at the end of the last 10 turns, with equal results.
+- C: near-identical calls come, and two of the last five had the same masked result.
+- D: the same call comes for the sixth time in a row, whatever its results.
+- F: five calls in a row were each made before in the step, and came to the same.
+- G: the call of C comes for the sixth time in 30 calls, with one result and nothing new in between.
+- H: a call comes after five turns of nothing but failures.
+
+Rule E stops the next request: the agent gave the same answer for the third time. The answer was refused at once or given back by a gate.
+It does not judge the plan stage, whose malformed plans have a row of their own. A preset has one rule in place of these.
 Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not there yet counts as equal in A and B.
 A window is one branch's in one epoch: its calls are those of the newest activation, its answers those of all. A person's word begins both anew; a call with a person's arguments is one like any other.
 Does not stop: calls that differ in a number or a date, the same call with another result (up to D), and polls: tools declared as polling, and a

@@ -1,8 +1,8 @@
 """Policy: may this agent do this at all (scope, persona, guardrails on arguments). Asked first, before every action (semantics.md 9).
 
-Stops: a tool call that takes a capability which its agent's persona lacks (S3 "Persona constraints"), a tool call, handoff or spawn that the fabric's
-policies do not permit or that they cannot judge, and a tool call whose arguments hold what its guardrails forbid. Outputs are the validation gate's. Does
-not stop: what is spelt so that no pattern knows it, and what a policy permits too widely.
+It stops a tool call that takes a capability which its agent's persona lacks (S3 "Persona constraints"). It stops a tool call, handoff or spawn that
+the fabric's policies do not permit or cannot judge. And it stops a tool call whose arguments have what its guardrails forbid. Outputs are the
+validation gate's. Does not stop: what is spelt so that no pattern knows it, and what a policy permits too widely.
 """
 
 from __future__ import annotations

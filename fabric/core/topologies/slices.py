@@ -1,7 +1,7 @@
 """A fan-out that is cut into slices: how it is cut, what each slice is given, what it brings, and how its parent counts it.
 
-A slice is a step of its parent whose agent is named ``slice FIRST-LAST`` (brief numbers from 1; no agent can have a blank in its name), so what
-it does stands in the journal, whatever the limits say later.
+A slice is a step of its parent. Its agent is named ``slice FIRST-LAST``, by brief numbers from 1, since no agent can have a blank in its name. So
+the journal says what it does, whatever the limits say later.
 """
 
 from __future__ import annotations

@@ -185,8 +185,8 @@ class Command(FabricCommand):
         stands = too_late(item) if is_over(item) else "the question is open"
         self.tell(f"{undone.verb} is taken back{before} for item {undone.escalation_id}; {stands}")
         if options["json"]:
-            told = {"item": undone.escalation_id, "undone": undone.verb, "recorded": undone.recorded}
-            self.put(summary(actor, run_get(actor, undone.run_id)) | told)
+            result = {"item": undone.escalation_id, "undone": undone.verb, "recorded": undone.recorded}
+            self.put(summary(actor, run_get(actor, undone.run_id)) | result)
         return OK
 
 

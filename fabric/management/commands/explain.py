@@ -39,11 +39,11 @@ class Command(FabricCommand):
         run = found.run
         open_items = escalations_open(reader, run.id)
         if options["json"]:
-            told = [as_json(one) for one in found.decisions]
+            decisions = [as_json(one) for one in found.decisions]
             asked = questions_json(open_items)
             doubted = [{"seq": one.seq, "at": one.at, "says": one.says} for one in found.usage_problems]
             told_of_run = {"run_id": run.id, "erased": run.erased, "derives": found.derives}
-            self.put({**told_of_run, "decisions": told, "usage_problems": doubted, "questions": asked})
+            self.put({**told_of_run, "decisions": decisions, "usage_problems": doubted, "questions": asked})
         else:
             for line in self._lines(found.decisions):
                 self.stdout.write(line)

@@ -144,8 +144,8 @@ class Command(FabricCommand):
         page = revision_get(actor, options["name"], options["revision"])
         text = written_out(page.spec) if options["written_out"] else exported(page)
         if options["json"]:
-            told = {"name": page.fabric.name, "number": page.number, "digest": page.digest}
-            self.put({**told, "as_published": text == page.source, "yaml": text})
+            revision = {"name": page.fabric.name, "number": page.number, "digest": page.digest}
+            self.put({**revision, "as_published": text == page.source, "yaml": text})
         self._given(text, options)
         return OK
 

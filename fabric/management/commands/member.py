@@ -88,14 +88,14 @@ class Command(FabricCommand):
             self.tell(
                 f"invitation {made.id} to {', '.join(made.roles)} works once, until {instant(made.expires_at)}; its link, shown this once:"
             )
-        told = {
+        invitation = {
             "id": made.id,
             "roles": list(made.roles),
             "email": made.email,
             "expires_at": rfc3339(made.expires_at),
             "link": link,
         }
-        return told, [link]
+        return invitation, [link]
 
     def _roles(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
         given = sorted(member_roles_set(actor=owner_actor(), name=options["name"], roles=options["roles"]))

@@ -36,8 +36,8 @@ class Command(FabricCommand):
     """Lists, shows, tells the history, writes, deletes, exports."""
 
     help = (
-        "What a fabric remembers between its runs: list its memories and keys, show one key or everything that was ever written under it, "
-        "write or delete a key with a reason (kept in the audit stream), or export the ledger as lines of JSON."
+        "What a fabric remembers between its runs: list its memories and keys, or show one key and all that was written under it. "
+        "Write or delete a key with a reason, which the audit stream keeps, or export the ledger as lines of JSON."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

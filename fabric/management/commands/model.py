@@ -88,14 +88,14 @@ class Command(FabricCommand):
     @sensitive_variables("key")
     def _set(self, options: dict[str, Any]) -> tuple[JSON, list[str], int]:
         key = self._read(options["from_env"])
-        told = key_set(actor=owner_actor(), provider=options["provider"], host=options["host"], key=key)
-        said = f"the key that ends in {told.last_four} goes to {told.host} from now on, and nowhere else"
-        return _key(told), [said], OK
+        stored = key_set(actor=owner_actor(), provider=options["provider"], host=options["host"], key=key)
+        said = f"the key that ends in {stored.last_four} goes to {stored.host} from now on, and nowhere else"
+        return _key(stored), [said], OK
 
     def _delete(self, options: dict[str, Any]) -> tuple[JSON, list[str], int]:
-        told = key_delete(actor=owner_actor(), provider=options["provider"], host=options["host"])
-        said = f"the key that ended in {told.last_four} is deleted: {told.host} is asked without it"
-        return {"provider": told.provider, "host": told.host, "last_four": told.last_four}, [said], OK
+        deleted = key_delete(actor=owner_actor(), provider=options["provider"], host=options["host"])
+        said = f"the key that ended in {deleted.last_four} is deleted: {deleted.host} is asked without it"
+        return {"provider": deleted.provider, "host": deleted.host, "last_four": deleted.last_four}, [said], OK
 
     def _read(self, variable: str) -> str:
         """A key from where nobody else of the machine reads it; from a terminal it is not echoed."""

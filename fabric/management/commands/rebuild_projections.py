@@ -32,17 +32,17 @@ class Command(FabricCommand):
         """Rebuilds, and says what differed."""
         actor = owner_actor()
         results: Counter[str] = Counter()
-        told: list[dict[str, Any]] = []
+        rebuilt: list[dict[str, Any]] = []
         for run_id in [options["run"]] if options["run"] else run_ids(actor):
             found = projections_rebuild(actor=actor, run_id=run_id, check=options["check"])
             results[found.result] += 1
             if found.result == "same":
                 continue
-            told.append({"run_id": run_id, "result": found.result, "says": list(found.says)})
+            rebuilt.append({"run_id": run_id, "result": found.result, "says": list(found.says)})
             if not options["json"]:
                 self.stdout.write(f"{run_id}  {found.result}: {'; '.join(found.says)}")
         if options["json"]:
-            self.put({"runs": results.total(), **results, "told": told})
+            self.put({"runs": results.total(), **results, "told": rebuilt})
         else:
             listed = ", ".join(f"{count:,} {result}" for result, count in sorted(results.items()))
             self.stdout.write(f"Looked at {results.total():,} runs: {listed or 'there are none'}.")

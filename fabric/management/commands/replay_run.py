@@ -37,8 +37,8 @@ class Command(FabricCommand):
             if found.differences:
                 differing.append({"run_id": run_id, "differences": list(found.differences)})
             if not options["json"]:
-                told = "; ".join(found.differences) or "the same"
-                self.stdout.write(f"{run_id}  {found.events:>5} events  {told}")
+                differences = "; ".join(found.differences) or "the same"
+                self.stdout.write(f"{run_id}  {found.events:>5} events  {differences}")
         count = sum(len(one["differences"]) for one in differing)
         self.put({"runs": runs, "events": events, "differences": count, "differing": differing})
         return OTHER_END if count else OK

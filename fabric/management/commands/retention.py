@@ -45,8 +45,8 @@ class Command(FabricCommand):
         values, entries = values_expire(dry_run=dry), sum(entries_prune(dry_run=dry).values())
         if options["json"]:
             runs = [{"run_id": one.run_id, "ended_at": one.ended_at, "events": one.events} for one in erased]
-            told = {"values": values, "entries": entries}
-            self.put({"days": days, "dry_run": dry, "runs": runs, "memories": told})
+            memories = {"values": values, "entries": entries}
+            self.put({"days": days, "dry_run": dry, "runs": runs, "memories": memories})
             return OK
         for one in erased:
             self.stdout.write(f"{one.run_id}  {one.events:>5} contents")

@@ -42,18 +42,18 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Verifies, and says what is wrong as it is found."""
         counted, faults = Counted(), 0
-        told: list[dict[str, Any]] = []
+        findings: list[dict[str, Any]] = []
         for finding in self._findings(counted, options):
             faults += 1
-            if len(told) < FINDINGS_MAX:
-                told.append(
+            if len(findings) < FINDINGS_MAX:
+                findings.append(
                     {"fault": finding.fault, "run_id": finding.run_id, "seq": finding.seq, "says": finding.says}
                 )
             if not options["json"]:
                 self.stdout.write(f"{finding.fault.value}: {finding.says}")
         if options["json"]:
             numbers = {name: getattr(counted, name) for name in counted.__slots__}
-            self.put({**numbers, "faults": faults, "findings": told})
+            self.put({**numbers, "faults": faults, "findings": findings})
         else:
             self._sum_up(counted, faults)
         return OTHER_END if faults else OK

@@ -140,9 +140,9 @@ def _attempt_failed(fact: Fact) -> str:
     status = str(fact["status"]) if fact["status"] else ""
     after = f"Retry-After {duration(fact['retry_after_s'])}" if fact["retry_after_s"] is not None else ""
     part = "a part of the answer had come" if fact.get("partial") else ""
-    told = joined(status, after, part, charged(fact), fact.get("usage_problem") or "")
+    details = joined(status, after, part, charged(fact), fact.get("usage_problem") or "")
     return f"attempt {fact['attempt']} failed, {words(fact['cause'])}: {cut(fact['message'])}" + (
-        f" ({told})" if told else ""
+        f" ({details})" if details else ""
     )
 
 

@@ -22,9 +22,9 @@ def _child_spawned(fact: Fact) -> str:
 def _child_answered(fact: Fact) -> str:
     late = ", too late to matter" if fact["late"] else ""
     missing = f", {count(len(fact['missing']), 'brief', 'briefs')} without a result" if fact["missing"] else ""
-    told = "" if fact["state"] == "completed" else f": {cut(fact['reason'])}"
+    reason = "" if fact["state"] == "completed" else f": {cut(fact['reason'])}"
     return (
-        f"child run {fact['child_id']} {fact['state']}{late}, {dollars(fact['cost_usd_micros'])} spent{missing}{told}"
+        f"child run {fact['child_id']} {fact['state']}{late}, {dollars(fact['cost_usd_micros'])} spent{missing}{reason}"
     )
 
 

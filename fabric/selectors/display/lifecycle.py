@@ -48,16 +48,16 @@ def _stage_entered(fact: Fact) -> str:
     )
     who = who or (agents[0] if agents else "")
     again = f"replan {fact['epoch']}" if fact["epoch"] else ""
-    told = joined(who, again, _gate(fact["gate"]))
-    return f"{words(fact['stage'])} began: {told}" if told else f"{words(fact['stage'])} began"
+    details = joined(who, again, _gate(fact["gate"]))
+    return f"{words(fact['stage'])} began: {details}" if details else f"{words(fact['stage'])} began"
 
 
 _LEFT = {"passed": "passed", "replan": "given up for a new plan", "ended": "ended with the run"}
 
 
 def _stage_left(fact: Fact) -> str:
-    told = _gate(fact["gate"])
-    return f"{words(fact['stage'])} {_LEFT[fact['outcome']]}" + (f": {told}" if told else "")
+    verdict = _gate(fact["gate"])
+    return f"{words(fact['stage'])} {_LEFT[fact['outcome']]}" + (f": {verdict}" if verdict else "")
 
 
 def _replanned(fact: Fact) -> str:

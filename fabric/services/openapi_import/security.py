@@ -33,11 +33,11 @@ def headers_of(
             reasons.append(error.reason)
             continue
         allowed = ",".join(f"{name}@{authority(httpx2.URL(base))}" for name in headers.values())
-        told = [
+        sentences = [
             f"{header} is sent from the variable {name}: the whole value, such as 'Bearer ...' for a token"
             for header, name in headers.items()
         ]
-        return headers, [*told, f"the operator allows it with FABRIC_TOOL_VARIABLES={allowed}"]
+        return headers, [*sentences, f"the operator allows it with FABRIC_TOOL_VARIABLES={allowed}"]
     raise Unreadable(f"{where}.security", "; ".join(dict.fromkeys(reasons)) or "says nothing that can be sent")
 
 

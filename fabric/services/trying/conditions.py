@@ -132,12 +132,14 @@ def _oracle_tried(draft: Draft, path: str, given: Given) -> Tried:
     lines: tuple[TriedLine, ...] = ()
     if one.asks_world:
         try:
-            told = samples.shown(judging.arguments_of(one, about))
+            arguments = samples.shown(judging.arguments_of(one, about))
         except NoValue as missing:
             said = f"check {one.name} could not be asked: {missing}."
             return Tried("fails", (TriedLine("fails", said, "outcome"), *_shape(proposal, view)))
         whom = one.tool if one.tool is not None else "the address"
-        lines = (TriedLine("note", f"A run asks {whom} with this; here its answer is the one above.", "asked", told),)
+        lines = (
+            TriedLine("note", f"A run asks {whom} with this; here its answer is the one above.", "asked", arguments),
+        )
         if none := _no_answer(one, given["answer"]):
             return Tried("fails", (TriedLine("fails", none, "answer", "an answer of 2xx"), *lines))
         about = judging.with_answer(one, about, given["answer"])

@@ -89,8 +89,8 @@ def _tried(draft: Draft, path: str, given: Given) -> Tried:
     lines = [*_lines(gates, given["answer"], cited, sources, names)][: LINES_MAX + 1]
     if len(lines) > LINES_MAX:
         lines[LINES_MAX] = TriedLine("note", f"More follow; the first {LINES_MAX} are told.")
-    told = {one.said for one in lines}
-    lines += [one for one in map(at_path, problems) if one.said not in told][:LINES_MAX]
+    sentences = {one.said for one in lines}
+    lines += [one for one in map(at_path, problems) if one.said not in sentences][:LINES_MAX]
     return Tried("fails" if problems else "passes", tuple(lines))
 
 

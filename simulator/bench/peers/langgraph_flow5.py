@@ -1,7 +1,7 @@
 """flow5 on LangGraph: ``python -m simulator.bench.peers.langgraph_flow5 URL``, in the environment of ``langgraph.txt``.
 
-As its documentation has it: a state graph whose workers are sent out by ``Send``, its checkpointer with a pool of connections (PostgreSQL) or on one file
-(SQLite), and ``durability="sync"``: each step's checkpoint is committed before the next begins.
+As its documentation has it: a state graph sends its workers out by ``Send``. Its checkpointer has a pool of connections (PostgreSQL) or one file
+(SQLite). ``durability="sync"``: each step's checkpoint is committed before the next begins.
 """
 
 from __future__ import annotations

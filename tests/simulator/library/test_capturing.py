@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from fabric.core.envelope import Row
 from fabric.core.flow import RunState
@@ -19,10 +20,12 @@ from simulator.library.selectors import scenario_get
 from simulator.scenarios.playing import play, work_of
 from simulator.scenarios.problems import Unreadable
 from simulator.scenarios.reading import read
+from simulator.scenarios.scenario import Attached
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, SPARED, SPARED_STRICT, ran
 from tests.simulator.library.test_scenario_command import scenario
 
 PRICE = "    price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}\n"
+KEPT = origin_from("PDF", b"the file", NOTES.text, ("no text on page 4",)).as_json()
 QUICK = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  retry: {base_s: 0.01}")
 
 
@@ -120,14 +123,21 @@ def test_a_run_that_met_nothing_has_nothing_to_repeat(actor, small, stranger):
 
 def test_a_document_keeps_the_file_that_it_was_read_from(actor):
     fabric = fabric_publish(actor=actor, source=FAILING["doubtful"]).name
-    origin = origin_from("PDF", b"the file", NOTES.text, ("no text on page 4",)).as_json()
-    run = ran(actor, fabric, documents=(replace(NOTES, origin=origin),))
+    typed = replace(NOTES, name="typed.md")
+    run = ran(actor, fabric, documents=(replace(NOTES, origin=KEPT), typed))
     found = scenario_capture(actor=actor, run_id=run.id)
-    assert [one.origin for one in found.view.readable().workload.documents] == [origin]
-    assert [one.origin for one in work_of(found.view.readable()).documents] == [origin]
-    torn = found.view.source.replace("sha256", "sha")
+    assert [one.origin for one in found.view.readable().workload.documents] == [KEPT, ""]
+    assert [one.origin for one in work_of(found.view.readable()).documents] == [KEPT, ""]
+    assert found.view.source.count("origin") == 1, "what has none says nothing"
     with pytest.raises(Unreadable, match="is no origin as a captured scenario has it"):
-        read(torn)
+        read(found.view.source.replace("sha256", "sha"))
+
+
+@pytest.mark.parametrize("torn", ["a PDF", "[]", '{"kind": "PDF"}', KEPT.replace("sha256", "sha")])
+def test_what_is_no_origin_is_refused(torn):
+    with pytest.raises(ValidationError, match="is no origin as a captured scenario has it; leave it out"):
+        Attached(name="notes.md", text=NOTES.text, origin=torn)
+    assert Attached(name="notes.md", text=NOTES.text, origin=KEPT).origin == KEPT
 
 
 def test_documents_that_were_erased_are_said(actor):

@@ -47,16 +47,16 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
 
     help = (
-        "flow5: commits, syncs, statements and bytes a step, stored bytes and event rows a run, runs a second, and a bare loop's. "
-        "pages: milliseconds and plans of the list of runs over --runs generated ones, each view --rounds times. "
-        "long: statements, rows read and milliseconds a step at each of --events. resume: milliseconds. "
-        "live: milliseconds from commit to browser. audit: the audit stream, told by --concurrency writers --runs times each. "
-        "idle: statements a second, connections, threads and memory of a worker without runs and with --paused that wait. "
-        "chord: runs a second and messages a run through Celery, beside a Celery chord. "
-        "fanout: microseconds, commits, statements and bytes a step of fan-outs of --sizes. "
-        "drills: cells and simulated runs a second of one core, in virtual time. "
-        "turn: microseconds of the guard for one tool call and of a whole turn, at turns 10 and 200. "
-        "spends, capped: whether shared caps hold, of bare calls and of whole runs; it fails when one does not."
+        "Flow5 counts commits, syncs, statements and bytes a step, and the runs a second beside a bare loop. "
+        "Pages measures the list of runs: milliseconds and plans of each view, --rounds times over --runs generated runs. "
+        "Long counts statements, rows read and milliseconds a step at each of --events. Resume measures milliseconds. "
+        "Live measures the milliseconds from commit to browser. Audit has --concurrency writers write --runs lines each. "
+        "Idle counts statements, connections, threads and memory of a worker without runs, and with --paused that wait. "
+        "Chord counts runs a second and messages a run through Celery, beside a Celery chord. "
+        "Fanout measures microseconds, commits, statements and bytes a step of fan-outs of --sizes. "
+        "Drills counts cells and simulated runs a second of one core, in virtual time. "
+        "Turn measures the guard for one tool call and a whole turn, in microseconds, at turns 10 and 200. "
+        "Spends and capped fail where a shared cap is passed: by bare calls, and by whole runs."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

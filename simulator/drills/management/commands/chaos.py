@@ -38,9 +38,9 @@ class Command(BaseCommand):
             "what",
             nargs="?",
             choices=["inflight", "fanout", *PARTS],
-            help="inflight: only crowd one worker with slow calls; fanout: kill a child's worker and its parent's; zombies: stop "
-            "workers past their lease; takeover: kill workers one by one; deploy: restart workers in turn with calls out; "
-            "outage: do without a broker for minutes",
+            help="Inflight only crowds one worker with slow calls. Fanout kills a child's worker and its parent's. Zombies stops "
+            "workers past their lease. Takeover kills workers one by one. Deploy restarts workers in turn, with calls out. "
+            "Outage does without a broker for minutes.",
         )
         parser.add_argument("--away", type=float, default=180.0, help="outage: seconds without a broker (default 180)")
         parser.add_argument("--trials", type=int, default=200, help="zombies: how many (default 200)")
