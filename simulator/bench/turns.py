@@ -114,7 +114,7 @@ class Turns:
         begun = time.perf_counter()
         asked = self._only(CallTool, reply)
         found = ToolFinished(
-            command_id=asked.command_id, attempt=1, result={"text": f"It says {' '.join(args.values())}."}
+            command_id=asked.command_id, attempt=1, result={"text": f"Page {number} says {' '.join(args.values())}."}
         )
         self.call = self._only(CallModel, found)
         return time.perf_counter() - begun

@@ -9,10 +9,15 @@ from fabric.core.reasons import why_no_sentence
 from fabric.core.run import Run
 from simulator.kernel.seen import Seen, on
 
+PERSONS = ("cancel", "terminated", "reject")
+"""Ends whose reason is a person's own words."""
+
 
 @on("run_ended", "escalation_opened", "tools_stripped")
 def reasons_are_sentences(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Whoever reads why a run ended, was stopped or asks understands it without knowing the engine."""
+    if getattr(fact, "reaction", "") in PERSONS:
+        return ""
     why = why_no_sentence(fact.reason)
     return f"the reason holds {why}: {fact.reason}" if why else ""
 

@@ -16,7 +16,7 @@ Neutral = Literal["neutral"]
 NEUTRAL: Neutral = "neutral"
 Clean = Literal["clean"]
 CLEAN: Clean = "clean"
-DISBELIEF = 4
+DISBELIEF = 2
 """How much longer each wait is than the one before, where the endpoint named both and a probe failed between them."""
 LEAST_TOLD_US = US
 """A wait that the endpoint names counts as a second at least.

@@ -1,6 +1,6 @@
 """Deadlock monitor: agents pass work around and nothing comes of it (S0 "Deadlock Monitor"; semantics.md 4). The rules are ``core/deadlock_rules.py``.
 
-It stops a brief before it goes out, and looks at one epoch alone. The same speaker passes the same target a near-identical brief twice in 20 moves.
+Stops a brief before it goes out, and looks at one epoch alone. The same speaker passes the same target a near-identical brief twice in 20 moves.
 A supervisor turns to the same worker again after the very message that it had heard before. Peers close a cycle of up to three for the second
 time, with nothing new in it. It stands outside the agents and reads their moves alone: plans that a planner wrote, and handoffs. A plan that stands in the fabric is
 nobody's move. Where workers take turns, the planner's goes out with the first; what a graph's rule passes on is a move of who spoke, with what it said.

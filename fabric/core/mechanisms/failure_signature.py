@@ -1,6 +1,6 @@
 """Failure signature: one failure that comes back ends the run, whatever succeeded in between (S1 "Failure signatures and circuit breakers").
 
-Work succeeds and its check fails, again and again. A tool breaks, recovers and breaks the same way. A tool gives its agent the same error again
+Stops work that succeeds and whose check fails, again and again. A tool breaks, recovers and breaks the same way. A tool gives its agent the same error again
 and again. The third failure with one signature ``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch and
 round, or the stage as a whole. Where workers take turns by a graph it is the worker whose turn it was, since each turn is another branch. Of an
 error that a tool gives its model it is the tool, as that branch calls it. Deterministic and structural failures

@@ -1,6 +1,6 @@
 """Loop detectors over one agent step (S0 "Loop Detector", S1 "Tool call loop detection"; semantics.md 4). The rules themselves are ``core/loop_rules.py``.
 
-Rules stop the call that reaches the threshold, before it is executed.
+Stops the call that reaches the threshold of a rule, before it is executed.
 
 - A: the same tool and arguments come three times in five calls, with equal masked results.
 - B: a period of 2 or 3 is repeated twice at the end of the last 10 turns, with equal results.

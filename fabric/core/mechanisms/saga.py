@@ -1,6 +1,6 @@
 """Idempotency and registration: what a call's key is, and that nothing mutates without a registered way back (semantics.md 4).
 
-It stops a mutating tool without a compensation, before execution. It stops a call that may have been executed already, before it is sent again.
+Stops a mutating tool without a compensation, before execution. It stops a call that may have been executed already, before it is sent again.
 And it stops a second execution of the same call: the engine makes the key of a call, never the model. That key is
 ``hash(run, stage, step, epoch, canonical args, ordinal)``. The key of a mutation leaves out the round (``core/saga.py``). An irreversible tool has its person's word instead of a compensation.
 Does not stop: a tool that ignores its key.

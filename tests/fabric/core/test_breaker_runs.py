@@ -172,10 +172,10 @@ def test_without_breakers_nothing_is_looked_at():
 
 @pytest.mark.parametrize(
     ("told_s", "waits", "least_s", "most_s"),
-    [(1.0, 0, 4.0, 20.0), (7.0, 0, 28.0, 35.0), (0.0, 2, 120.0, 140.0), (None, 2, 120.0, 140.0)],
+    [(1.0, 0, 4.0, 20.0), (7.0, 1, 28.0, 45.0), (0.0, 2, 120.0, 140.0), (None, 2, 120.0, 140.0)],
 )
 def test_four_429s_take_as_long_as_they_ask_for(told_s, waits, least_s, most_s):
-    """Three open the breaker, the fourth is its probe. With a told wait the retry comes when the cooldown is over; without one it cools for 60 s, twice."""
+    """Three open the breaker, the fourth is its probe. With a told wait it cools so long, after a probe twice as long; without one it cools for 60 s, twice."""
     limited = [fails(Cause.RATE_LIMIT, retry_after_s=told_s)] * 4
     made = world({"worker": [*limited, summary("Here.")]}, {"preset": "rate_limit"}).start().go()
     assert made.end.state is RunState.COMPLETED

@@ -155,8 +155,8 @@ def test_no_progress_in_interactive_terminates():
     state, reason, recovered = told(made)
     assert (state, recovered, met(made)) == (STOPPED, False, {"terminate"})
     assert reason == (
-        "agent one called lookup in 6 turns in a row, and each came to the same result (limit 6); "
-        "one then answered with the 6 results that it had"
+        "agent one called lookup in 12 turns in a row with other arguments each time, and each came to the same result (limit 12); "
+        "one then answered with the 12 results that it had"
     )
 
 

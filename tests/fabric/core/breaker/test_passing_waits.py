@@ -76,9 +76,9 @@ def test_a_wait_below_a_second_counts_as_a_second(wait_s):
     assert storm.refused_for() == 1
     storm.passes(1)
     probe = storm.asks()
-    assert circuit_breaker.wait_us(reopened(probe[0], SignalName.RATE_LIMIT, round(wait_s * US))) == 4 * US
+    assert circuit_breaker.wait_us(reopened(probe[0], SignalName.RATE_LIMIT, round(wait_s * US))) == 2 * US
     storm.says(probe, wait_s)
-    assert storm.refused_for() == 4
+    assert storm.refused_for() == 2
 
 
 def test_an_endpoint_that_names_short_waits_in_a_long_storm_is_believed_less_each_time():
@@ -90,9 +90,12 @@ def test_an_endpoint_that_names_short_waits_in_a_long_storm_is_believed_less_eac
         trips.append(storm.standing.trips)
         storm.passes(waits[-1])
         storm.says(storm.asks(), 1)
-    assert waits == [1, 4, 16, 60, 60, 60]
-    assert trips == [1, 1, 1, 1, 2, 3], "what came before the cooldown is no trip"
-    assert storm.standing.trips == 4
+    assert waits == [1, 2, 4, 8, 16, 32]
+    assert trips == [1] * 6, "what came before the cooldown is no trip"
+    assert storm.refused_for() == 60
+    storm.passes(60)
+    storm.says(storm.asks(), 1)
+    assert (storm.refused_for(), storm.standing.trips) == (60, 2)
 
 
 def test_a_probe_that_passes_forgets_the_short_waits():
@@ -100,7 +103,7 @@ def test_a_probe_that_passes_forgets_the_short_waits():
     storm.met(0, 0, 1)
     storm.passes(1)
     storm.says(storm.asks(), 1)
-    storm.passes(4)
+    storm.passes(2)
     storm.says(storm.asks(), end=None)
     assert (storm.standing.state, storm.standing.early) == (BreakerState.CLOSED, 0)
 
