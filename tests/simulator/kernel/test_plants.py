@@ -18,7 +18,7 @@ from simulator.kernel.plants import PLANTS
 from simulator.kernel.seen import CHECKS
 from simulator.kernel.swarm import Setup, draw
 
-SEEDS = 2_000
+SEEDS = 3_000
 FOUND_BY = {
     "no_fence": {"one_writer_per_fence", "journal_folds", "chain"},
     "no_unique_input": {"input_consumed_once"},
