@@ -302,7 +302,7 @@ def replans_spent(work: Work, stage: Stage) -> str:
     if slices.in_slice(work.run):
         return "the plan is its parent's"
     used, limit = work.run.replans.get(stage, 0), work.compiled.spec.policy.limits.replans_per_stage
-    return f"{used} of {limit} replans of stage {stage} are spent" if used >= limit else ""
+    return f"stage {stage} has been planned anew as often as it may be (limit {limit})" if used >= limit else ""
 
 
 def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
