@@ -21,7 +21,7 @@ _ITEM = re.compile(r"[\w.:#@/-]+")
 
 
 def names_an_item(given: JSON) -> bool:
-    """Whether an argument is a number, a date or an id and nothing else: what a scan goes through."""
+    """Returns True for an argument that is a number, a date or an id and nothing else. A scan goes through such arguments."""
     if isinstance(given, str):
         return any(char.isdigit() for char in given) and _ITEM.fullmatch(given) is not None
     return isinstance(given, int | float) and not isinstance(given, bool)
@@ -45,7 +45,7 @@ def without_echoes(result: JSON, args: JSON) -> JSON:
 
 @value()
 class _Echoes:
-    """What may be an echo in a result."""
+    """Texts that may be echoes in a result."""
 
     pairs: frozenset[tuple[str, str]]
     """Texts that count under the name of their argument."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.core.command_ids import step_of
 from fabric.core.flow import RunState
 from fabric.core.graph.expectations import TTL, TURN_WITHIN
 from fabric.core.run import Run
-from fabric.core.stops import ORIGIN
+from fabric.core.stops import said_about
 from fabric.core.words import count
 
 OUT_OF_TIME: Mapping[str, str] = {
@@ -20,7 +19,7 @@ OUT_OF_TIME: Mapping[str, str] = {
 
 def stop_reason(run: Run) -> str:
     """Returns why a run ends as stopped; empty: nothing stopped it."""
-    found = [said for key, said in run.stops.items() if key.startswith(ORIGIN) or step_of(key) in run.steps]
+    found = said_about(run, run.steps)
     if run.talk.closed in OUT_OF_TIME:
         found.append(OUT_OF_TIME[run.talk.closed])
     if not found:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fabric.core.command_ids import branch_of, step_of
+from fabric.core.command_ids import branch_of
 from fabric.core.context import Contents
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.judges import is_judge
 from fabric.core.kept_answers import answer_name
 from fabric.core.run import Run, Step
-from fabric.core.stops import ORIGIN
+from fabric.core.stops import said_about
 from fabric.core.topologies.slices import from_child
 
 JSON = Any
@@ -60,8 +60,9 @@ def _kept_at(run: Run) -> ForkPoint:
     passed = following is not Stage.FAN_OUT
     done = sorted((s for s in run.steps.values() if _done_branch(s, passed)), key=lambda step: step.branch)
     branches = tuple((step.branch, step.agent, step.output_ref) for step in done)
-    behind = {step.id for step in run.steps.values() if step in done or step.stage in dict(stages)}
-    stopped = tuple(said for key, said in run.stops.items() if key.startswith(ORIGIN) or step_of(key) in behind)
+    left = {stage for stage, _ in stages}
+    kept = {step.id for step in done} | {step.id for step in run.steps.values() if step.stage in left}
+    stopped = tuple(said_about(run, kept))
     return ForkPoint(following, tuple(stages), branches, tuple(_parts(run, done)), stopped=stopped)
 
 

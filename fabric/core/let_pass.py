@@ -39,7 +39,7 @@ def about(trips: Iterable[Any]) -> tuple[Call, ...]:
 
 
 def heard(before: LetPass, fact: Any) -> LetPass:
-    """What is let pass after one of the facts ``OBSERVED``."""
+    """Returns the calls that are let pass after one of the facts ``OBSERVED``."""
     if fact.kind == "reaction_decided":
         asked = about((fact.cause, *fact.causes)) if fact.reaction == ASKS else ()
         return before if asked == before.asked else replace(before, asked=asked)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from fabric.core.echoes import names_an_item
-from fabric.core.near_identical import Words, words_of
+from fabric.core.near_identical import near_identical, words_of
 
 JSON = Any
 SHARED_MIN = 1 / 3
@@ -16,7 +16,7 @@ SHARED_MIN = 1 / 3
 
 
 class Likeness(StrEnum):
-    """What a row of turns asks."""
+    """The ways in which a row of turns asks."""
 
     ALIKE = "alike"
     APART = "apart"
@@ -32,13 +32,8 @@ def likeness(turns: Sequence[JSON]) -> Likeness:
     items = [tuple(_items("", turn)) for turn in turns]
     if all(items) and len(set(items)) == len(items) > 1:
         return Likeness.SCAN
-    pairs = [_apart(one, other) for one, other in pairwise(words_of(turn) for turn in turns)]
-    return Likeness.APART if pairs and 2 * sum(pairs) >= len(pairs) else Likeness.ALIKE
-
-
-def _apart(one: Words, other: Words) -> bool:
-    either = one.others | other.others
-    return one.numbers != other.numbers or len(one.others & other.others) < SHARED_MIN * len(either)
+    apart = [not near_identical(one, other, SHARED_MIN) for one, other in pairwise(words_of(turn) for turn in turns)]
+    return Likeness.APART if apart and 2 * sum(apart) >= len(apart) else Likeness.ALIKE
 
 
 def _items(path: str, given: JSON) -> Iterator[str]:

@@ -62,7 +62,7 @@ class Asked:
     warned: bool = False
     """Whether a call of this step was blocked before."""
     polls: Callable[[Seen], bool] = lambda seen: False
-    """Whether to ask again is the use of an executed call."""
+    """Says of an executed call whether it is a poll, which is made again on purpose."""
     shown: Callable[[], str] | None = None
     """Gives the call with its arguments, shortened; None: they are not known. Asked for a sentence alone: it costs reading arguments."""
 
@@ -81,7 +81,7 @@ class Found:
     observed: int
     window: str
     what: str
-    """What the agent did, as the end of a sentence: the agent is its subject."""
+    """The agent's deed, as the end of a sentence. The agent is its subject."""
     cycle: tuple[str, ...]
     advice: str = ""
     """What the model is told instead of the usual words."""

@@ -1,4 +1,4 @@
-"""What a person can do about each cause, and which reasons are no sentences. ``docs/reasons.md`` is made of these tables."""
+"""Advice for each cause, and the patterns that no reason may hold. ``docs/reasons.md`` is made from these tables."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ WHAT_TO_DO: Mapping[Cause, str] = {
     Cause.BELOW_TAU: "Read the output and decide about it.",
     Cause.USER_CANCEL: "Nothing: somebody cancelled it.",
 }
-"""What to do now, by cause; total by test."""
+"""Advice about what to do now, by cause; total by test."""
 
 NO_SENTENCES: Mapping[str, re.Pattern[str]] = {
     "the letter of a detector": re.compile(r"\bdetector [A-H]\b"),
@@ -78,7 +78,7 @@ NO_SENTENCES: Mapping[str, re.Pattern[str]] = {
     "a token for a sentence": re.compile(r"^[a-z]+(_[a-z]+)+$"),
     "an end before its cause": re.compile(r"^child run \S+ ended as"),
 }
-"""What no reason may hold, each with why it is not understood."""
+"""Patterns that no reason may hold, by the fault of each."""
 
 
 def why_no_sentence(reason: str) -> str:

@@ -224,8 +224,7 @@ def complete(work: Work) -> None:
     finished = "finished as a partial success" if partial else "finished"
     closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed == MAX_TURNS else ""
     stopped = ends.stop_reason(run)
-    state = RunState.STOPPED if stopped else RunState.COMPLETED
-    reason = stopped or finished
+    state, reason = ends.end_of(run), stopped or finished
     work.emit(
         ev.RunEnded(
             state=state,

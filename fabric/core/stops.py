@@ -6,7 +6,7 @@ so does a run whose child ended so, and a conversation that ran out of time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from fabric.core.command_ids import step_of
 from fabric.core.flow import Stage
@@ -15,6 +15,11 @@ from fabric.core.words import count
 
 ORIGIN = "origin."
 """Begins the keys of sentences that a fork takes over."""
+
+
+def said_about(run: Run, step_ids: Container[str]) -> list[str]:
+    """Returns the sentences about the work of some steps, with those that a fork took over."""
+    return [said for key, said in run.stops.items() if key.startswith(ORIGIN) or step_of(key) in step_ids]
 
 
 def results_kept(step: Step) -> int:
@@ -34,7 +39,7 @@ def child_stopped(agent: str, child_id: str, why: str) -> str:
 
 
 def rewritten(run: Run, stage: Stage, step_id: str) -> Mapping[str, str]:
-    """Returns the sentences that still count once a person has written an output: what stood there before is no longer in it."""
+    """Returns the sentences that still count after a person wrote an output. The work that stood there before is no longer in it."""
     if step_id:
         return {key: said for key, said in run.stops.items() if step_of(key) != step_id}
     order = list(Stage)

@@ -1,4 +1,4 @@
-"""What must be true of the reasons that people read: invariants as in ``invariants.py``."""
+"""Invariants of the reasons that people read, as in ``invariants.py``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PERSONS = ("cancel", "terminated", "reject")
 
 @on("run_ended", "escalation_opened", "tools_stripped")
 def reasons_are_sentences(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """Whoever reads why a run ended, was stopped or asks understands it without knowing the engine."""
+    """A person understands why a run ended, was stopped or asks, without knowing the engine."""
     if getattr(fact, "reaction", "") in PERSONS:
         return ""
     why = why_no_sentence(fact.reason)

@@ -33,7 +33,7 @@ class Fruitless:
     """Its calls that came back: tool and fingerprint of the arguments."""
     proposed: tuple[tuple[str, str], ...] = ()
     scans: bool = False
-    """Whether an argument that it proposed may be a number, a date or an id and nothing else."""
+    """True: it proposed an argument that may be a number, a date or an id and nothing else."""
 
 
 @dataclass(slots=True)

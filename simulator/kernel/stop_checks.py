@@ -1,4 +1,4 @@
-"""What must be true of runs that a protection stopped early: invariants as in ``invariants.py``. Counted anew from the facts alone."""
+"""Invariants of runs that a protection stopped early, as in ``invariants.py``. They are counted anew from the facts alone."""
 
 from __future__ import annotations
 

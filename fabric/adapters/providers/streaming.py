@@ -106,7 +106,7 @@ async def _take_all(
         more = _take(protocol, assembly, event, exchange)
         reported = _report(request, protocol, assembly, reported)
         if more and ends is not None and not done:
-            # What said that it was over says so too early, so the end of the stream alone is one.
+            # This stream names its end too early, so only its own end counts.
             ends, sure = None, False
     if came and not (assembly.over or done):
         raise BrokenOff("the stream ended before its answer was over")

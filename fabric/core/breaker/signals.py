@@ -161,7 +161,7 @@ def told_cooldown_us(policy: Breaker, wait_us: int, early: int = 0) -> int:
 
 
 def too_early(policy: Breaker, standing: Standing, wait_us: int) -> bool:
-    """Whether a probe that failed went out before the policy's cooldown, since the endpoint had named a shorter wait. ``wait_us``: which it names again."""
+    """Returns True where a failed probe went out before the policy's cooldown, after a shorter wait that the endpoint named. ``wait_us``: the wait it names now."""
     return wait_us > 0 and told_cooldown_us(policy, wait_us, standing.early) < policy.cooldown_s * US
 
 

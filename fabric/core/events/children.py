@@ -167,7 +167,7 @@ class MutationTakenOver:
 
 @value(kw_only=True)
 class MutationInherited:
-    """A change to the world that an earlier try of this child run made is this run's from its start on. What is proposed again under its key is answered
+    """A change to the world that an earlier try of this child run made is this run's from its start on. A call that is proposed again under its key is answered
     from it. It is undone or handed up with the run's own. Content: ``{"args": ..., "result": ...}``, what it was called with and what it answered.
     """
 

@@ -97,7 +97,7 @@ SENTENCES: Mapping[str, str] = {
     "agents alive": "{observed} agents would work at once, and {whose} may have {limit}",
     "agents spawned": "{observed} agents would have been started, and {whose} may start {limit}",
 }
-"""What is counted, and the sentence of its limit."""
+"""The sentence of each limit, by the name of its count."""
 
 
 def _said(unit: str, observed: int, limit: int, scope: str, proposal: Proposal) -> str:

@@ -66,7 +66,7 @@ class State:
     agent: str = ""
     """Whose they are, from the second activation on."""
     passing: LetPass = NOTHING
-    """What a person let go on."""
+    """The calls that a person let go on."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -104,7 +104,7 @@ def observe(state: State, event: Event) -> State:
 
 
 def _anew(state: State, fact: Any) -> State:
-    """What is left where a person may have spoken, or somebody else is at work."""
+    """Returns the state after a person may have spoken, or another agent took over."""
     if fact.kind == "call_responded":
         return State(agent=state.agent, passing=state.passing)
     passing = heard(state.passing, fact) if fact.step_id else state.passing

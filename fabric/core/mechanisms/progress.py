@@ -212,7 +212,7 @@ def _row(stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec, passing: tuple
 
 
 def _likeness(view: View, step_id: str, few: int) -> Likeness:
-    """What the last turns ask; what cannot be read is asked alike."""
+    """Returns how alike the last turns ask. Turns that cannot be read count as alike."""
     step, contents = view.run.steps.get(step_id), view.contents
     if step is None or contents is None:
         return Likeness.ALIKE
@@ -223,7 +223,7 @@ def _likeness(view: View, step_id: str, few: int) -> Likeness:
 
 
 def _asked(contents: Contents, turn: Asked) -> dict[str, list[Any]]:
-    """What a turn's calls were made with, by tool. Raises LookupError for what is not at hand."""
+    """Returns the arguments of a turn's calls, by tool. Raises LookupError where they are not at hand."""
     asked: dict[str, list[Any]] = {}
     for call in turn.calls:
         args = call_args(contents, call.args_ref or turn.answer_ref, call.call_id)

@@ -1,4 +1,4 @@
-"""What a host's time is measured by where a test moves it: a clock that stands, a stopwatch that stands, a store that counts beats."""
+"""Clocks of a host that a test moves: a clock and a stopwatch that stand, and a store that counts beats."""
 
 from __future__ import annotations
 

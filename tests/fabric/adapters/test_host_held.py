@@ -152,7 +152,7 @@ def test_one_run_that_cannot_be_written_stops_no_other_and_is_tried_again(site):
 
 
 def test_a_run_that_could_not_be_given_back_is_asked_for_by_name_a_sweep_later(site):
-    """Its row is this incarnation's still, so nobody else gets it, and no other claim finds it."""
+    """This incarnation still owns its row, so no other claim finds it."""
     host = site.host(site.agents(), sweep_s=SWEEP_S)
     run_id = site.create()
     site.store.refused[run_id] = REFUSED

@@ -39,7 +39,7 @@ UNENDED = {
 
 
 async def left_alone(endpoint: ScriptedEndpoint, attempt: Coroutine[Any, Any, Any]) -> tuple[Any, float]:
-    """What an attempt comes to, its seconds, once its connection is closed."""
+    """Returns how an attempt ends and its seconds, once its connection is closed."""
     began = time.monotonic()
     found = await attempt
     seconds = time.monotonic() - began

@@ -17,7 +17,7 @@ def about(query: str) -> object:
 
 
 NOTHING = masked_fingerprint({"result": about(LAMPS)}, {"q": LAMPS})
-"""What both questions come to."""
+"""The result of both questions."""
 
 
 def test_a_result_that_a_tool_gives():

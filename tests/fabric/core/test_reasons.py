@@ -52,7 +52,7 @@ SCENES: Mapping[Cause, Callable[[], World]] = {
 
 
 def example(cause: Cause) -> str:
-    """What a run says that meets the cause."""
+    """Returns the sentence of a run that meets the cause."""
     return next(fact.cause.message for fact in SCENES[cause]().of(ev.ReactionDecided) if fact.cause.cause is cause)
 
 

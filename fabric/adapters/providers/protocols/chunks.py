@@ -104,7 +104,7 @@ class _Choice:
         for name in ("finish_reason", "native_finish_reason"):
             self._ends[name] = later_finish(self._ends.get(name), choice.get(name))
         if word_of(choice.get("finish_reason")) or more:
-            # What comes behind an end shows that it was none.
+            # A piece behind an end shows that it was none.
             self.over = bool(word_of(choice.get("finish_reason")))
         return more
 

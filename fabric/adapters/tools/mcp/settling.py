@@ -143,7 +143,7 @@ def _block(one: JSON) -> JSON:
 
 
 _TRUE = (True, 1, "true", "True")
-"""What servers write for true."""
+"""Values that servers write for true."""
 _DEFAULTS: Mapping[str, Mapping[str, JSON]] = {
     "text": {"text": ""},
     "image": {"mimeType": UNKNOWN_TYPE},

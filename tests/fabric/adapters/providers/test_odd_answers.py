@@ -33,7 +33,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments"
 NAMED = {"id": "c1", "name": "look"}
 USAGE = {"prompt_tokens": 12, "completion_tokens": 7}
 MADE = ("", [("look", A)])
-"""What an answer with that call says."""
+"""Returns the body of an answer with that call."""
 
 
 def said(result: Any) -> tuple[str, list[tuple[str, JSON]]]:
