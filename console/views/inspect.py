@@ -21,7 +21,7 @@ from console.views import inspect_control as control
 from console.views import inspect_decision as decision
 from console.views import inspect_questions as questions
 from console.views import inspect_saga as saga
-from console.views.sections import Pair, Section, content, listed, pairs, part, told
+from console.views.sections import Pair, Section, content, gate_checks, listed, pairs, part, told
 from fabric.core.actor import Actor
 from fabric.core.events import CallIssued
 from fabric.core.flow import ANSWERED
@@ -135,15 +135,6 @@ def _run_released(seen: Seen) -> list[Section]:
     return [pairs("Quarantine", Pair("ended by", seen.fact["actor"]))]
 
 
-def _gate(seen: Seen) -> list[Section]:
-    gate = seen.fact["gate"]
-    if not gate:
-        return []
-    score = f"score {gate['score']:.2f} of {gate['tau']:.2f} needed" if gate["score"] is not None else ""
-    body = {"checks": gate["checks"], "cause": words(gate["cause"] or ""), "score": score}
-    return [Section("checks", f"{gate['gate'].capitalize()}-gate", "refused" if gate["cause"] else "passed", body)]
-
-
 def _stage_entered(seen: Seen) -> list[Section]:
     fact = seen.fact
     facts = pairs(
@@ -152,7 +143,7 @@ def _stage_entered(seen: Seen) -> list[Section]:
         Pair("deadline", fact["deadline_at"], "at", f"{span(fact['deadline_at'] - seen.record.row.at)} from here"),
         Pair("branches", ", ".join(fact["agents"]) or "none: the engine does it itself"),
     )
-    return [*_gate(seen), facts]
+    return [*gate_checks(seen.fact), facts]
 
 
 def _stage_left(seen: Seen) -> list[Section]:
@@ -165,7 +156,7 @@ def _stage_left(seen: Seen) -> list[Section]:
         Pair("output", output, "seq"),
         Pair("output reference", fact["output_ref"], "code"),
     )
-    return [*_gate(seen), facts, *content(seen.record, "Output", "made by the engine")]
+    return [*gate_checks(seen.fact), facts, *content(seen.record, "Output", "made by the engine")]
 
 
 def _replanned(seen: Seen) -> list[Section]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from console.templatetags.figures import span, usd
 from console.templatetags.marks import FAILURES, TIERS
 from console.views.inspect_models import candidates
-from console.views.sections import Pair, Section, pairs, told
+from console.views.sections import Pair, Section, gate_checks, pairs, told
 from fabric import wiring
 from fabric.core.decision_table import Reaction, Rung
 from fabric.core.mechanisms import budget, state_of
@@ -98,7 +98,7 @@ def decided(seen: Seen) -> list[Section]:
     trips = [fact["cause"], *(trip for trip in fact["causes"] if trip != fact["cause"])]
     sections = [_cell(seen)]
     sections += [_evidence(trip, first=n == 0) for n, trip in enumerate(trips)]
-    sections.append(_numbers(seen))
+    sections += [*gate_checks(fact), _numbers(seen)]
     explained = decision_explained(seen.actor, seen.run.id, seen.record.row.seq, wiring.compiled)
     if explained is None:
         return [

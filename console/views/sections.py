@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from fabric.core.words import words
 from fabric.selectors.moments import EventRecord
 
 JSON = Any
@@ -85,3 +86,13 @@ def part(record: EventRecord, key: str, title: str, note: str = "") -> list[Sect
     if isinstance(found, str):
         return [text(title, found, note)]
     return [Section("tree", title, note, {"value": found, "path": f"/{key}"})]
+
+
+def gate_checks(fact: dict[str, Any]) -> list[Section]:
+    """The gate of a fact with all its checks; nothing, where it has none."""
+    gate = fact["gate"]
+    if not gate:
+        return []
+    score = f"score {gate['score']:.2f} of {gate['tau']:.2f} needed" if gate["score"] is not None else ""
+    body = {"checks": gate["checks"], "cause": words(gate["cause"] or ""), "score": score}
+    return [Section("checks", f"{gate['gate'].capitalize()}-gate", "refused" if gate["cause"] else "passed", body)]

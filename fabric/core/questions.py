@@ -156,7 +156,7 @@ def _open(
     verbs: tuple[str, ...] = (),
     trip: Trip | None = None,
 ) -> None:
-    due = int(work.compiled.spec.policy.due_s(work.run.tier) * US)
+    due = _due_at(work, item, step_id) - work.ctx.now
     humans = work.compiled.spec.policy.humans
     unsure_by = trip.evidence if trip is not None and trip.cause is Cause.BELOW_TAU else Evidence()
     number = work.run.seq + 1
@@ -187,6 +187,19 @@ def _open(
         ),
         content,
     )
+
+
+def _due_at(work: Work, item: Item, step_id: str) -> int:
+    """The instant until which an answer counts: never after the end of a run whose clock runs on meanwhile."""
+    run, now = work.run, work.ctx.now
+    due = now + int(work.compiled.spec.policy.due_s(run.tier) * US)
+    if run.tier is not Tier.INTERACTIVE or item in ("ticket", "compensation") or now >= run.deadline_at:
+        return due
+    stage = run.stages.get(run.stage)
+    ends = run.deadline_at
+    if step_id and stage is not None and now < stage.deadline_at:
+        ends = min(ends, stage.deadline_at)
+    return min(due, ends)
 
 
 def _asked(work: Work, role: str, *, ticket: bool) -> dict[str, Any]:

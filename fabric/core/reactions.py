@@ -99,6 +99,7 @@ def _announce(work: Work, failure: Failure, choice: Choice) -> None:
             step_id=failure.step_id,
             command_id=failure.issued.command_id if failure.issued else "",
             layer=layer_of(choice.rung),
+            gate=failure.gate,
         )
     )
     if Accompaniment.TICKET in choice.rung.with_:

@@ -8,7 +8,7 @@ from fabric.core import calls, consequences, edits, raised_cap, swap
 from fabric.core import events as ev
 from fabric.core.failure import Failure, record
 from fabric.core.ladder import Choice
-from fabric.core.mechanisms import budget, state_of, validation_gate
+from fabric.core.mechanisms import budget, state_of
 from fabric.core.taxonomy import FailureType
 from fabric.core.verdict import Trip
 from fabric.core.work import Work
@@ -50,7 +50,7 @@ def facts(work: Work, failure: Failure, of: Trip, failure_type: FailureType | No
         "unit": trip.evidence.unit,
         "details": dict(trip.evidence.details),
         "problems": _problems(trip),
-        "gate": _gate(work, failure),
+        "gate": _gate(failure),
         "spent_usd_micros": ledger.spent_usd_micros,
         "cap_usd_micros": budget.cap(work.compiled.spec.policy.budget, ledger),
         "left": consequences.left(work, failure.stage),
@@ -58,21 +58,13 @@ def facts(work: Work, failure: Failure, of: Trip, failure_type: FailureType | No
     }
 
 
-def _gate(work: Work, failure: Failure) -> JSON:
+def _gate(failure: Failure) -> JSON:
     """The checks of the gate that did not pass something on, in their order, each with what came of it; None: it was no gate."""
     gate = failure.gate
     if gate is None:
         return None
-    done = {check.name: check for check in gate.checks}
-    told = [
-        {
-            "name": name,
-            "result": "not reached" if name not in done else "passed" if done[name].passed else "failed",
-            "problems": list(done[name].problems) if name in done else [],
-        }
-        for name in validation_gate.names(failure.stage, gate.gate, work.view)
-    ]
-    return {"gate": gate.gate, "checks": told, "score": gate.score, "tau": gate.tau}
+    checks = [{"name": one.name, "result": one.result, "problems": list(one.problems)} for one in gate.checks]
+    return {"gate": gate.gate, "checks": checks, "score": gate.score, "tau": gate.tau}
 
 
 def takes_model(work: Work, failure: Failure, other: str) -> dict[str, JSON]:

@@ -15,6 +15,7 @@ from fabric.core.mechanisms import budget, escalation, state_of, validation_gate
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.mechanisms.validation_gate import Awaited, Found
 from fabric.core.run import step_id
+from fabric.core.taxonomy import Cause
 from fabric.core.topologies import shell, slices
 from fabric.core.topologies.shape import Concluded, steps_of
 from fabric.core.verdict import Trip
@@ -75,14 +76,14 @@ def _pre_gate(work: Work, stage: Stage) -> ev.GateResult:
 
     def schema() -> Found:
         if not ref:
-            return Found()  # There is nothing to look at: the artifacts say so.
+            return Found(configured=False)  # There is nothing to look at: the artifacts say so.
         payload = work.ctx.output(ref) if before else work.ctx.contents.read(ref)
         return Found(tuple(demands.unmet(stage, payload, work.compiled.spec)))
 
     def policy() -> Found:
         ruled = permissions.entering(stage, _agents(work, stage) if ref else (), work.view)
         if ruled is None:
-            return Found()
+            return Found(configured=False)
         return Found((f"entering stage {stage} was denied: {ruled.why}",) if ruled.why else (), ruled.policies)
 
     def artifacts() -> Found:
@@ -113,8 +114,13 @@ def leave(work: Work, stage: Stage, done: Concluded) -> Failure | None:
     proposal = _proposal(work, stage, done)
     heard = judging.heard(work, stage, proposal)
     score = min((one for one in (done.score, heard.score) if one is not None), default=None)
-    approved = work.run.approved_stage == stage
-    proposal = replace(proposal, judged=heard.problems, left_out=heard.left_out, score=None if approved else score)
+    proposal = replace(
+        proposal,
+        judged=heard.problems,
+        left_out=heard.left_out,
+        score=score,
+        accepted=work.run.approved_stage == stage,
+    )
     gate = _post_gate(work, proposal, score)
     if isinstance(gate, Awaited):
         return judging.ask(work, stage, gate.branch, proposal)
@@ -179,25 +185,39 @@ def _said(work: Work) -> tuple[str, str, tuple[JSON, ...]]:
 def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateResult | Awaited:
     policy = work.compiled.spec.policy
     result = validation_gate.judge(validation_gate.config(policy), proposal, work.view)
-    return result if score is None or isinstance(result, Awaited) else replace(result, score=score, tau=policy.tau)
+    if isinstance(result, Awaited):
+        return result
+    unsure = _unsure(work, proposal)
+    problems: tuple[str, ...] = ()
+    found: ev.CheckResult = "not_configured" if score is None else "passed"
+    if result.cause is not None:
+        found = "not_reached"
+    elif unsure is not None:
+        found, problems = "failed", (unsure.message,)
+        result = replace(result, cause=unsure.cause)
+    elif score is not None and score < policy.tau:
+        found = "accepted"
+    confidence = ev.Check(name="confidence", result=found, problems=problems)
+    tau = None if score is None else policy.tau
+    return replace(result, checks=(*result.checks, confidence), score=score, tau=tau)
+
+
+def _unsure(work: Work, proposal: Proposal) -> Trip | None:
+    config = escalation.config(work.compiled.spec.policy)
+    verdict = escalation.check(config, escalation.State(), proposal, work.view)
+    return verdict if isinstance(verdict, Trip) else None
 
 
 def _gate_failure(work: Work, gate: ev.GateResult, proposal: Proposal) -> Failure | None:
-    """The first thing that stops the output: a failed check, then confidence below tau."""
+    """What stops the output: the check that failed."""
+    unsure = _unsure(work, proposal)
+    if gate.cause is Cause.BELOW_TAU and unsure is not None:
+        return Failure((unsure,), proposal.stage, payload=proposal.payload, gate=gate)
     trip = validation_gate.trip_of(gate, proposal.stage, proposal.left_out)
-    if trip is not None:
-        return Failure(
-            (trip,),
-            proposal.stage,
-            proposal.step_id,
-            payload=releases.shown(proposal.said, proposal.payload),
-            gate=gate,
-        )
-    config = escalation.config(work.compiled.spec.policy)
-    verdict = escalation.check(config, escalation.State(), proposal, work.view)
-    if not isinstance(verdict, Trip):
+    if trip is None:
         return None
-    return Failure((verdict,), proposal.stage, payload=proposal.payload, gate=gate)
+    payload = releases.shown(proposal.said, proposal.payload)
+    return Failure((trip,), proposal.stage, proposal.step_id, payload=payload, gate=gate)
 
 
 def _goal_failure(work: Work, stage: Stage) -> Failure | None:

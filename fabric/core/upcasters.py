@@ -21,6 +21,13 @@ def same(given: JSON) -> JSON:
     return given
 
 
+def name_results(given: JSON) -> JSON:
+    """For a version whose checks say what came of them, where they said only whether they had passed."""
+    for check in (given["d"].get("gate") or {}).get("checks", ()):
+        check["result"] = "passed" if check.pop("passed") else "failed"
+    return given
+
+
 UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("attempt_failed", 1): same,
     ("call_issued", 1): same,
@@ -89,6 +96,9 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("call_streamed", 1): same,
     ("attempt_failed", 5): same,
     ("model_changed", 3): same,
+    ("reaction_decided", 5): same,
+    ("stage_entered", 4): name_results,
+    ("stage_left", 4): name_results,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -118,9 +128,9 @@ SINCE: Mapping[str, int] = {
     "escalation_approved": 8,
     "escalation_edited": 8,
     "escalation_decided": 8,
-    "reaction_decided": 9,
-    "stage_entered": 9,
-    "stage_left": 9,
+    "reaction_decided": 12,
+    "stage_entered": 12,
+    "stage_left": 12,
     "step_failed": 9,
     "retry_scheduled": 3,
     "terminate_accepted": 2,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from fabric.core.actor import Actor
 from fabric.core.envelope import UnknownEvent, from_row
-from fabric.core.events import TripRecord
+from fabric.core.events import ReactionDecided, TripRecord
 from fabric.core.flow import Stage
-from fabric.core.judges import judges_of
 from fabric.core.mechanisms import budget, state_of
-from fabric.core.mechanisms.validation_gate import POST_CHECKS, PRE_CHECKS
 from fabric.core.run import Run, clocks_stopped
 from fabric.core.saga import by_key, undo_order
 from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause
-from fabric.core.teams import spec_within
+from fabric.core.words import count, words
 from fabric.models import Event
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.explain import in_words
@@ -27,10 +24,7 @@ from fabric.selectors.runs import RunView, run_get
 
 NEAR = 64
 """So many events before a question at most the decision stands that led to it: in between its branches are parked."""
-GATE = "validation_gate"
 CONFIDENCE = "confidence"
-
-GateState = Literal["pass", "fail", "wait"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +32,8 @@ class GateStep:
     """One check of the gate that a stage met, in the gate's order."""
 
     name: str
-    state: GateState
-    """``wait``: not reached, since one before it failed."""
+    result: str
+    """As the gate recorded it: ``events.parts.Check.result``."""
     note: str = ""
 
 
@@ -96,7 +90,8 @@ def evidence_of(actor: Actor, item: EscalationView) -> Evidence:
     moment = moment_at(actor, run.id, run.last_seq)
     seq, fact = moment.questions.get(item.id, (0, None)) if moment else (0, None)
     humans, due = spec.policy.humans, item.due_at - item.opened_at
-    trip = _trip(item, seq)
+    decided = _decided(item, seq)
+    trip = decided.cause if decided else None
     known: dict[str, Any] = {} if moment is None else _figures(moment, spec, item.stage)
     return Evidence(
         run=run,
@@ -107,7 +102,7 @@ def evidence_of(actor: Actor, item: EscalationView) -> Evidence:
         round=fact.round if fact else 1,
         trip=trip,
         numbers=in_words(trip) if trip else "",
-        gates=tuple(_gates(trip, spec_within(spec, moment.run.topology if moment else ""), item.stage)) if trip else (),
+        gates=tuple(_gates(decided)) if decided else (),
         **known,
     )
 
@@ -133,7 +128,7 @@ def _undo(run: Run) -> Iterable[Undo]:
             yield Undo(one.tool, one.compensation, one.status)
 
 
-def _trip(item: EscalationView, seq: int) -> TripRecord | None:
+def _decided(item: EscalationView, seq: int) -> ReactionDecided | None:
     """What led to a question, where a decision did: the last one before it that says the same."""
     rows = Event.objects.filter(run_id=item.run_id, seq__lt=seq, seq__gte=seq - NEAR, kind="reaction_decided")
     for stored in rows.order_by("-seq").values_list("seq", "kind", "version", "header") if seq else ():
@@ -141,45 +136,19 @@ def _trip(item: EscalationView, seq: int) -> TripRecord | None:
             fact: Any = from_row(stored[0], stored[1], stored[2], bytes(stored[3])).fact
         except (UnknownEvent, ValueError):
             continue
-        cause: TripRecord = fact.cause
-        if cause.message == item.reason:
-            return cause
+        decided: ReactionDecided = fact
+        if decided.cause.message == item.reason:
+            return decided
     return None
 
 
-def _gates(trip: TripRecord, spec: FabricSpec, stage: str) -> Iterable[GateStep]:
-    """The checks of the gate in their order: what passed, what failed, what was not reached. None, where no gate stopped the run."""
-    here = Stage(stage) if stage in set(Stage) else None
-    sure = trip.cause is Cause.BELOW_TAU
-    if here is None or not (sure or trip.mechanism == GATE):
-        return
-    failed = CONFIDENCE if sure else str(trip.evidence.details.get("check", ""))
-    names = list(PRE_CHECKS) if trip.message.startswith("pre-gate") else _post(spec, here)
-    if failed not in names:
-        names.append(failed)
-    for number, name in enumerate(names):
-        at = names.index(failed)
-        state: GateState = "pass" if number < at else "fail" if number == at else "wait"
-        yield GateStep(name, state, _note(trip, name, state, sure=sure))
-
-
-def _post(spec: FabricSpec, stage: Stage) -> list[str]:
-    names = [name for name, _ in POST_CHECKS]
-    names += [one.name for one in judges_of(spec, stage) if one.check is None]
-    if spec.gates.oracle and stage is Stage.FINALIZE:
-        names.append("oracle")
-    if spec.topology.critic and stage is Stage.VALIDATE:
-        names.append(CONFIDENCE)
-    return names
-
-
-def _note(trip: TripRecord, name: str, state: GateState, *, sure: bool) -> str:
-    if state == "wait":
-        return "not reached"
-    if state == "pass":
-        return ""
-    if sure:
-        return f"{trip.evidence.observed} < tau {trip.evidence.limit}"
-    problems = trip.evidence.details.get("problems", [])
-    count = len(problems) if isinstance(problems, list) else 0
-    return f"{count} problem{'s' if count != 1 else ''}" if count else ""
+def _gates(decided: ReactionDecided) -> Iterable[GateStep]:
+    """The checks of the gate that refused, in their order; none, where no gate stopped the run."""
+    gate = decided.gate
+    for check in gate.checks if gate is not None else ():
+        note = "" if check.result in ("passed", "failed") else words(check.result)
+        if check.result == "failed":
+            note = count(len(check.problems), "problem")
+            if check.name == CONFIDENCE:
+                note = f"{decided.cause.evidence.observed} < tau {decided.cause.evidence.limit}"
+        yield GateStep(check.name, check.result, note)

@@ -6,6 +6,7 @@ from typing import Any
 
 from fabric.core.decision_table import DIRECT, GRAVITY, Reaction
 from fabric.core.envelope import Event
+from fabric.core.events import GateResult
 from fabric.core.inputs import DecisionMade
 from fabric.core.run import Run, rung_key
 from fabric.core.spec import FabricSpec
@@ -155,27 +156,45 @@ def answers_an_open_question(seen: Seen, event: Event, fact: Any, after: Run) ->
 
 
 def _asked_last(spec: FabricSpec, stage: str) -> list[str]:
-    """The checks behind the four: an agent beside the author, then the oracle."""
+    """The checks behind the four: an agent beside the author, the oracle, then the confidence."""
     writes = stage == "fan_in" or (stage == "finalize" and spec.topology.finalizer)
     found = ["critic"] if stage == "plan" and spec.topology.plan_critic else []
     found += ["grounding_critic"] if writes and spec.gates.grounding_critic else []
-    return found + (["oracle"] if stage == "finalize" and spec.gates.oracle else [])
+    found += ["oracle"] if stage == "finalize" and spec.gates.oracle else []
+    return [*found, "confidence"]
 
 
 @on("stage_entered", "stage_left")
 def gates_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """A gate's checks come in their order, stop at the first failure, and a failed one is not passed."""
+    """A stage is entered and left by a gate that has all its checks, and left by none that failed."""
     if fact.gate is None:
         return "it has no gate" if getattr(fact, "outcome", "passed") == "passed" else ""
-    names = tuple(check.name for check in fact.gate.checks)
-    order: tuple[str, ...] = PRE_ORDER if fact.gate.gate == "pre" else POST_ORDER
-    if fact.kind == "stage_left":
-        order = (*POST_ORDER, *_asked_last(seen.compiled.spec, str(fact.stage)))
-    if names != order[: len(names)]:
-        return f"the checks came in another order: {', '.join(names)}"
-    if not all(check.passed for check in fact.gate.checks[:-1]):
+    wrong = _gate_wrong(seen.compiled.spec, fact.gate, str(fact.stage))
+    left_failed = fact.kind == "stage_left" and fact.gate.cause is not None
+    return wrong or ("a stage was left although its gate had failed" if left_failed else "")
+
+
+@on("reaction_decided")
+def refusing_gates(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A decision about what a gate refused has that gate, and it failed; any other has none."""
+    trips = (fact.cause, *fact.causes)
+    refused = [trip for trip in trips if trip.mechanism == "validation_gate" or trip.cause == "below_tau"]
+    if bool(refused) != (fact.gate is not None):
+        return "its gate and its causes disagree"
+    if fact.gate is None:
+        return ""
+    wrong = _gate_wrong(seen.compiled.spec, fact.gate, refused[0].evidence.scope.removeprefix("stage:"))
+    return wrong or ("it decides about a gate that had passed" if fact.gate.cause is None else "")
+
+
+def _gate_wrong(spec: FabricSpec, gate: GateResult, stage: str) -> str:
+    """A gate has all its checks in their order, and nothing is reached after the first failure."""
+    names = tuple(check.name for check in gate.checks)
+    order: tuple[str, ...] = PRE_ORDER if gate.gate == "pre" else (*POST_ORDER, *_asked_last(spec, stage))
+    if names != order:
+        return f"its checks are {', '.join(names)}, not {', '.join(order)}"
+    results = [check.result for check in gate.checks]
+    failed = results.index("failed") if "failed" in results else len(results)
+    if any((result == "not_reached") != (number > failed) for number, result in enumerate(results)):
         return "it went on after a failed check"
-    passed = len(names) == len(order) and fact.gate.checks[-1].passed
-    if passed != (fact.gate.cause is None):
-        return "its cause and its checks disagree"
-    return "a stage was left although its gate had failed" if fact.kind == "stage_left" and not passed else ""
+    return "its cause and its checks disagree" if (failed == len(results)) != (gate.cause is None) else ""

@@ -91,6 +91,7 @@ from fabric.core.events.lifecycle import (
 from fabric.core.events.parts import (
     Candidate,
     Check,
+    CheckResult,
     GateResult,
     PassedModel,
     ProposedCall,
@@ -226,6 +227,7 @@ __all__ = [
     "Candidate",
     "CapRaised",
     "Check",
+    "CheckResult",
     "ChildAnswered",
     "ChildFreed",
     "ChildLetGo",

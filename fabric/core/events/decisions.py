@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.events.parts import BucketLevel, PassedModel, TripRecord, Weighed
+from fabric.core.events.parts import BucketLevel, GateResult, PassedModel, TripRecord, Weighed
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, FailureType, Tier
@@ -52,8 +52,10 @@ class ReactionDecided:
     command_id: str = ""
     layer: str = ""
     """The retry layer that acted (``retry_layers.Layer``); empty: the fabric has none."""
+    gate: GateResult | None = None
+    """The gate that refused what this decides about; None: it was no gate."""
     kind: ClassVar[str] = "reaction_decided"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
 
 @value(kw_only=True)

@@ -68,7 +68,7 @@ class StageEntered:
     agents: tuple[str, ...] = ()
     gate: GateResult | None = None
     kind: ClassVar[str] = "stage_entered"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)
@@ -81,7 +81,7 @@ class StageLeft:
     output_ref: str = ""
     gate: GateResult | None = None
     kind: ClassVar[str] = "stage_left"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)

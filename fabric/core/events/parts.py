@@ -9,13 +9,16 @@ from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Evidence
 
+CheckResult = Literal["passed", "failed", "accepted", "not_configured", "not_reached"]
+"""``accepted``: a person let pass what it found. ``not_configured``: the fabric asks nothing here. ``not_reached``: an earlier check failed."""
+
 
 @value(kw_only=True)
 class Check:
-    """One check of a gate: name, whether it passed, and where it hurt."""
+    """One check of a gate: its name, its result, and the problems that it found."""
 
     name: str
-    passed: bool
+    result: CheckResult
     problems: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     """Names of the policies that decided, where one was asked."""
@@ -23,7 +26,7 @@ class Check:
 
 @value(kw_only=True)
 class GateResult:
-    """The ValidationResult of one gate: the checks in order up to the first failure (S0 "Validation Gates Between Stages")."""
+    """The ValidationResult of one gate: all its checks in order; the first failure ends them (S0 "Validation Gates Between Stages")."""
 
     gate: Literal["pre", "post"]
     checks: tuple[Check, ...] = ()

@@ -16,23 +16,29 @@ from fabric.core.work import Work
 
 
 def reached(work: Work, given: TimeReached) -> None:
-    """Whatever is due by now: deadlines first, then expired questions, reminders."""
+    """Whatever is due by now: questions that expired no later than a deadline, the deadline, silences, other questions, reminders."""
     if work.run.state is RunState.QUEUED:
         return
     late = overdue(work)
+    if late is not None:
+        _expire(work, int(late.trips[0].evidence.limit or 0))
+        late = overdue(work)
     if late is not None:
         reactions.react(work, late)
         return
     if _stalled(work):
         return
     paces.fire(work)
-    for key, question in list(work.run.questions.items()):
-        if key in work.ctx.announced or work.ctx.now < question.fact.due_at:
-            continue
-        if key in work.run.questions:
-            people.expired(work, question)
+    _expire(work, work.ctx.now)
     if not work.run.terminal:
         questions.remind(work)
+
+
+def _expire(work: Work, until: int) -> None:
+    """Takes the declared answer of each question that was due by then, in microseconds, and that nobody has answered."""
+    for key, question in list(work.run.questions.items()):
+        if key not in work.ctx.announced and question.fact.due_at <= until and key in work.run.questions:
+            people.expired(work, question)
 
 
 def overdue(work: Work) -> Failure | None:

@@ -115,6 +115,8 @@ class Proposal:
     timeout_s: float = 0.0
     """The tier's own value for one attempt."""
     score: float | None = None
+    accepted: bool = False
+    """Of an output: a person let it pass however sure its judge is."""
     payload: Any = None
     """Output: what the stage wants to pass on, as JSON. Dispatch: the plan; handoff: ``{"text": ...}``, the brief."""
     cause: Cause | None = None

@@ -46,8 +46,8 @@ def observe(state: State, event: Event) -> State:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Trips below tau; a stage without a score has no confidence check."""
-    if proposal.score is None or proposal.score >= config.tau:
+    """Trips below tau; a stage without a score has no confidence check, and what a person accepted passes."""
+    if proposal.accepted or proposal.score is None or proposal.score >= config.tau:
         return PASS
     message = f"the score is {proposal.score:.2f}, and the fabric asks for at least {config.tau:.2f} (tau)"
     return Trip(

@@ -1,7 +1,7 @@
 """Validation gates between stages: schema, policy, semantic invariants, grounding, in that order (S0 "Validation Gates Between Stages").
 
 Stops: a payload that the next stage could not begin with, that names agents or documents which do not exist, or that cites nothing where it must. The
-first failure stops; what was checked so far is kept in the GateResult. Policy asks the policies and the guardrails. Does not stop: a false statement with a true
+first failure stops. The GateResult has every check: what it found, or that it was not reached or asks nothing. Policy asks the policies and the guardrails. Does not stop: a false statement with a true
 citation.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from fabric.core import demands, permissions, releases
-from fabric.core.events.parts import Check, GateResult
+from fabric.core.events.parts import Check, CheckResult, GateResult
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.grounding import citations, numbers, quotes
@@ -73,6 +73,10 @@ class Found:
     """Names of the policies that decided, where one was asked."""
     awaits: int = 0
     """Branch of the judge who has to be heard first; 0: nobody has."""
+    configured: bool = True
+    """False: the fabric asks nothing here."""
+    accepted: bool = False
+    """A person let pass what was wrong."""
 
 
 @value()
@@ -118,8 +122,9 @@ def _allowed(config: Config, proposal: Proposal, view: View) -> Found:
     policies = () if ruled is None else ruled.policies
     problems = (*denied, *found)
     if problems and releases.key(releases.shown(proposal.said, proposal.payload), problems) in view.run.released:
-        return Found(policies=policies)
-    return Found(problems, policies)
+        return Found(policies=policies, accepted=True)
+    configured = view.evaluators.rules is not None or proposal.stage in view.evaluators.guardrails
+    return Found(problems, policies, configured=configured)
 
 
 def released(proposal: Proposal, view: View) -> bool:
@@ -128,10 +133,12 @@ def released(proposal: Proposal, view: View) -> bool:
 
 
 def _invariants(config: Config, proposal: Proposal, view: View) -> Found:
-    found = _built_in(proposal, view)
-    if found or proposal.stage not in view.evaluators.invariants:
-        return Found(tuple(found))
-    return Found(tuple(view.evaluators.broken(proposal.stage, of_payload(proposal, view))))
+    limited = proposal.stage is Stage.FINALIZE and view.spec.gates.max_outcome_chars is not None
+    own = proposal.stage in view.evaluators.invariants
+    found = _too_long(proposal, view) if limited else []
+    if own and not found:
+        found = view.evaluators.broken(proposal.stage, of_payload(proposal, view))
+    return Found(tuple(found), configured=limited or own)
 
 
 def of_payload(proposal: Proposal, view: View) -> dict[str, Any]:
@@ -169,21 +176,20 @@ def _judged(config: Config, proposal: Proposal, view: View) -> Found:
     return Found(awaits=FIRST) if said is None else Found(said)
 
 
-def _built_in(proposal: Proposal, view: View) -> list[str]:
-    limit = view.spec.gates.max_outcome_chars
-    if proposal.stage is Stage.FINALIZE and limit is not None and len(proposal.payload["text"]) > limit:
-        return [f"text: {len(proposal.payload['text']):,} characters, at most {limit:,} are allowed"]
-    return []
+def _too_long(proposal: Proposal, view: View) -> list[str]:
+    limit, size = view.spec.gates.max_outcome_chars or 0, len(proposal.payload["text"])
+    return [f"text: {size:,} characters, at most {limit:,} are allowed"] if size > limit else []
 
 
 def _grounding(config: Config, proposal: Proposal, view: View) -> Found:
+    level, grounding = view.spec.gates.citations, view.spec.gates.grounding
+    if (level == "off" and grounding is None) or proposal.stage not in (Stage.FAN_IN, Stage.FINALIZE):
+        return Found(configured=False)
     return Found(tuple(_ungrounded(proposal, view)))
 
 
 def _ungrounded(proposal: Proposal, view: View) -> list[str]:
     level, grounding = view.spec.gates.citations, view.spec.gates.grounding
-    if (level == "off" and grounding is None) or proposal.stage not in (Stage.FAN_IN, Stage.FINALIZE):
-        return []
     cited = proposal.payload.get("citations", [])
     said = (citations.problem(one, proposal.documents, proposal.sources) for one in cited)
     found = [sentence for sentence in said if sentence]
@@ -213,17 +219,14 @@ def _checks(proposal: Proposal, view: View) -> tuple[tuple[str, Callable[[Config
     return (*POST_CHECKS, *judges, *((("oracle", _oracle),) if oracle else ()))
 
 
-def names(stage: Stage, kind: str, view: View) -> tuple[str, ...]:
-    """The checks of a stage's gate, ``pre`` or ``post``, in their order."""
-    if kind == "pre":
-        return tuple(PRE_CHECKS)
-    return tuple(name for name, _ in _checks(Proposal(kind="output", stage=stage), view))
-
-
 def judge(config: Config, proposal: Proposal, view: View) -> GateResult | Awaited:
     """The post-gate of a stage over what it wants to pass on; or who has to be heard first, where all checks before theirs have passed."""
     done: list[Check] = []
+    cause: Cause | None = None
     for name, function in _checks(proposal, view):
+        if cause is not None:
+            done.append(Check(name=name, result="not_reached"))
+            continue
         found = function(config, proposal, view)
         if found.awaits:
             return Awaited(found.awaits)
@@ -231,8 +234,7 @@ def judge(config: Config, proposal: Proposal, view: View) -> GateResult | Awaite
         if found.problems:
             malformed = proposal.stage is Stage.PLAN and name != "policy"
             cause = Cause.PLAN_GATE if malformed else FAILURE_CAUSE[name]
-            return GateResult(gate="post", checks=tuple(done), cause=cause)
-    return GateResult(gate="post", checks=tuple(done))
+    return GateResult(gate="post", checks=tuple(done), cause=cause)
 
 
 def _said(gate: str, stage: Stage, check: str, problems: str) -> str:
@@ -246,7 +248,7 @@ def trip_of(result: GateResult, stage: Stage, left_out: tuple[str, ...] = ()) ->
     """A failed gate as a trip; None when it passed. ``left_out``: what the stage's grounding critic was not shown."""
     if result.cause is None:
         return None
-    failed = result.checks[-1]
+    failed = next(check for check in result.checks if check.result == "failed")
     shown = "; ".join(failed.problems[:3])
     details: Details = {"check": failed.name, "problems": list(failed.problems)}
     if failed.policies:
@@ -271,13 +273,20 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
 def pre_gate(checks: Mapping[str, Callable[[], Found]]) -> GateResult:
     """The pre-gate: what ``PRE_CHECKS`` names, in that order. A check is made only when those before it have passed."""
     done: list[Check] = []
+    failed: Cause | None = None
     for name, cause in PRE_CHECKS.items():
+        if failed is not None:
+            done.append(Check(name=name, result="not_reached"))
+            continue
         found = checks[name]()
         done.append(_checked(name, found))
-        if found.problems:
-            return GateResult(gate="pre", checks=tuple(done), cause=cause)
-    return GateResult(gate="pre", checks=tuple(done))
+        failed = cause if found.problems else None
+    return GateResult(gate="pre", checks=tuple(done), cause=failed)
 
 
 def _checked(name: str, found: Found) -> Check:
-    return Check(name=name, passed=not found.problems, problems=found.problems, policies=found.policies)
+    result: CheckResult
+    result = "failed" if found.problems else "accepted" if found.accepted else "passed"
+    if result == "passed" and not found.configured:
+        result = "not_configured"
+    return Check(name=name, result=result, problems=found.problems, policies=found.policies)

@@ -36,7 +36,7 @@ def _gate(gate: JSON) -> str:
     score = f"score {gate['score']:.2f} of {gate['tau']:.2f} needed" if gate.get("score") is not None else ""
     if not gate.get("cause"):
         return score
-    failed = gate["checks"][-1]
+    failed = next(check for check in gate["checks"] if check["result"] == "failed")
     problem = failed["problems"][0] if failed["problems"] else words(gate["cause"])
     return joined(score, f"{gate['gate']}-gate refused it: {cut(problem)}")
 

@@ -53,12 +53,13 @@ def test_it_says_why_the_stage_stopped_gate_by_gate(browser, doubt):
     gates = re.findall(r'<path class="gate (\w+)".*?<span>(\w+)<span class="vh">', page, flags=re.DOTALL)
     assert gates == [
         ("pass", "schema"),
-        ("pass", "policy"),
-        ("pass", "invariants"),
-        ("pass", "grounding"),
+        ("wait", "policy"),
+        ("wait", "invariants"),
+        ("wait", "grounding"),
         ("fail", "confidence"),
     ]
     assert "0.55 &lt; tau 0.7" in page
+    assert page.count("<small>not configured</small>") == 3
 
 
 def test_it_says_what_follows_from_each_answer(browser, doubt):

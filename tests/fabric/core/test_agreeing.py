@@ -290,8 +290,10 @@ def test_an_edited_result_goes_on_in_place_of_the_one_that_was_not_good_enough()
     shown = world.content_of(ev.EscalationOpened)[0]
     assert (shown["edit_of"], shown["edit_initial"]) == ("payload", {"text": "Found it.", "citations": []})
     assert [(one["name"], one["result"]) for one in shown["gate"]["checks"]] == [
-        ("schema", "passed"), ("policy", "passed"), ("invariants", "passed"), ("grounding", "passed"),
-    ]  # fmt: skip
+        ("schema", "passed"),
+        *((name, "not_configured") for name in ("policy", "invariants", "grounding")),
+        ("confidence", "failed"),
+    ]
     assert (shown["gate"]["score"], shown["gate"]["tau"]) == (0.2, 0.7)
     world.decide("edit", actor="ann", edited={"text": "Found it in 1987.", "citations": []}).go()
     assert world.end.state is RunState.COMPLETED
@@ -305,7 +307,7 @@ def test_an_edited_payload_meets_its_gates_again():
     world = asked(fabric, {"aggregator": summary("All.", citations=("ledger.txt",))})
     assert (world.question.fact.item, world.question.fact.stage) == ("failure", "fan_in")
     shown = world.content_of(ev.EscalationOpened)[0]
-    assert [(one["name"], one["result"]) for one in shown["gate"]["checks"]][-1] == ("grounding", "failed")
+    assert [(one["name"], one["result"]) for one in shown["gate"]["checks"]][3] == ("grounding", "failed")
     world.decide("edit", actor="ann", edited={"text": "All.", "citations": ["other.txt"]}).go()
     again = world.content_of(ev.EscalationOpened)[1]
     assert "other.txt" in again["message"]

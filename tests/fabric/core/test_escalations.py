@@ -44,7 +44,9 @@ def test_below_tau_asks_at_once_in_every_tier_and_never_replans(tier):
     due = world.question.fact
     opened = next(event.at for event in world.events if event.fact is due)
     waits = [round((at - opened) / US) for at in (due.remind_at, due.onward_at, due.due_at)]
-    assert waits == [DUE_S[tier] * 0.5, DUE_S[tier] * 0.75, DUE_S[tier]]
+    # An interactive run's clock runs on: its question is due when the run is, and not later.
+    due_s = DUE_S[tier] if tier is not Tier.INTERACTIVE else (T0 + 300 * US - opened) / US
+    assert waits == [round(due_s * 0.5), round(due_s * 0.75), round(due_s)]
 
 
 def test_at_tau_nobody_is_asked_and_the_score_stands_in_the_gate():
@@ -58,6 +60,10 @@ def test_approving_a_low_score_goes_on_with_the_result_as_it_is():
     world = parked({"critic": scored(0.2)}, spec()).decide("approve").go()
     assert (world.end.state, world.end.recovered) == (RunState.COMPLETED, True)
     assert world.asked("critic") == 1
+    (decided,) = world.of(ev.ReactionDecided)
+    assert (decided.gate.checks[-1].name, decided.gate.checks[-1].result) == ("confidence", "failed")
+    left = next(fact for fact in world.of(ev.StageLeft) if fact.stage == "validate")
+    assert (left.gate.checks[-1].name, left.gate.checks[-1].result) == ("confidence", "accepted")
     assert [fact.stage for fact in world.of(ev.StageEntered)][-2:] == ["validate", "finalize"]
 
 
@@ -280,8 +286,20 @@ def test_interactive_runs_on_the_clock_while_it_waits():
     assert world.of(ev.DeadlinesSuspended) == []
     world.wait(301)
     assert world.end.state is RunState.ABORTED
-    assert world.events[-1].at == T0 + 300 * US
-    assert "the deadline of the run at" in world.end.reason
+    assert world.events[-1].at == world.of(ev.EscalationOpened)[0].due_at == T0 + 300 * US
+    assert world.end.reason.startswith("nobody answered in time (the score is 0.20")
+    assert [fact.system for fact in world.of(ev.EscalationDecided)] == [True]
+
+
+def test_an_interactive_question_about_a_step_is_due_with_its_stage():
+    table = {"schema_grounding_fail": {"interactive": {"rungs": [{"reaction": "escalate"}]}}}
+    world = parked(fabric=lone(table=table), tier=Tier.INTERACTIVE)
+    stage = world.run.stages[world.run.stage]
+    assert world.question.fact.step_id
+    assert world.question.fact.due_at == stage.deadline_at < world.run.deadline_at
+    world.wait(301)
+    assert world.end.reason.startswith("nobody answered in time (")
+    assert world.events[-1].at == stage.deadline_at
 
 
 def test_an_interactive_answer_never_moves_the_run_deadline():

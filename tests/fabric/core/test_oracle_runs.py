@@ -40,9 +40,10 @@ def test_an_outcome_that_keeps_it_completes_and_says_so(expression):
     }
     world = ran(asking(expression), script, documents=LEDGER)
     assert world.end.state is RunState.COMPLETED
-    assert [(check.name, check.passed) for check in last_gate(world).checks][-2:] == [
-        ("grounding", True),
-        ("oracle", True),
+    assert [(check.name, check.result) for check in last_gate(world).checks][3:] == [
+        ("grounding", "not_configured"),
+        ("oracle", "passed"),
+        ("confidence", "not_configured"),
     ]
 
 
@@ -76,14 +77,24 @@ def test_a_retry_that_keeps_it_completes_after_recovery():
 
 def test_it_is_asked_last_and_only_of_the_outcome():
     world = ran(asking("false", max_outcome_chars=1))
-    assert world.of(ev.ReactionDecided)[0].cause.evidence.details["check"] == "invariants"
+    decided = world.of(ev.ReactionDecided)[0]
+    assert decided.cause.evidence.details["check"] == "invariants"
+    assert [(check.name, check.result) for check in decided.gate.checks] == [
+        ("schema", "passed"),
+        ("policy", "not_configured"),
+        ("invariants", "failed"),
+        ("grounding", "not_reached"),
+        ("oracle", "not_reached"),
+        ("confidence", "not_reached"),
+    ]
+    assert decided.gate.checks[2].problems == ("text: 11 characters, at most 1 are allowed",)
     passed = ran(asking("true"))
     others = [one.gate for one in passed.of(ev.StageLeft) if one.stage is not Stage.FINALIZE]
-    assert all(len(gate.checks) == 4 for gate in others)
+    assert all(len(gate.checks) == 5 for gate in others)
 
 
 def test_it_is_off_unset_and_never_passes_for_want_of_being_compiled():
     assert "oracle" not in spec().model_dump(mode="json")["gates"]
-    assert len(last_gate(ran(spec())).checks) == 4
+    assert len(last_gate(ran(spec())).checks) == 5
     with pytest.raises(ValueError, match=r"gates\.oracle is not compiled"):
         compile_spec(asking("true"), prices={})

@@ -138,8 +138,12 @@ def test_under_a_fixed_plan_the_engine_spawns():
 def test_a_stage_that_may_not_be_entered_fails_its_pre_gate_in_its_place(stage):
     world = ran(spec(**forbidding("enter", resource=f'resource == Stage::"{stage}"')))
     (gate,) = [one.gate for one in world.of(ev.StageEntered) if one.stage is stage][:1]
-    assert [(check.name, check.passed) for check in gate.checks] == [("schema", True), ("policy", False)]
-    assert (gate.cause, gate.checks[-1].policies) == (Cause.POLICY_DENIED, ("own-0",))
+    assert [(check.name, check.result) for check in gate.checks][:3] == [
+        ("schema", "passed"),
+        ("policy", "failed"),
+        ("budget", "not_reached"),
+    ]
+    assert (gate.cause, gate.checks[1].policies) == (Cause.POLICY_DENIED, ("own-0",))
     assert cause_of(world).evidence.details["policies"] == ["own-0"]
     assert world.end.state is RunState.FAILED
 

@@ -17,9 +17,9 @@ from fabric.runtime import projection
 
 US = 1_000_000
 T0 = 1_795_000_000 * US
-PASSED = ev.GateResult(gate="post", checks=(ev.Check(name="schema", passed=True),))
-PRE = ev.GateResult(gate="pre", checks=(ev.Check(name="schema", passed=True),))
-REFUSED = ev.GateResult(gate="post", checks=(ev.Check(name="grounding", passed=False),), cause=Cause.GROUNDING)
+PASSED = ev.GateResult(gate="post", checks=(ev.Check(name="schema", result="passed"),))
+PRE = ev.GateResult(gate="pre", checks=(ev.Check(name="schema", result="passed"),))
+REFUSED = ev.GateResult(gate="post", checks=(ev.Check(name="grounding", result="failed"),), cause=Cause.GROUNDING)
 
 
 class Teller:

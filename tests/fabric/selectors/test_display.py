@@ -150,7 +150,7 @@ def test_stages_name_their_agents_and_what_their_gates_found():
         == "validate passed: score 0.90 of 0.70 needed"
     )
     failed = GateResult(
-        gate="pre", cause=Cause.BUDGET_GATE, checks=(Check(name="budget", passed=False, problems=("it is spent",)),)
+        gate="pre", cause=Cause.BUDGET_GATE, checks=(Check(name="budget", result="failed", problems=("it is spent",)),)
     )
     entered = StageEntered(stage=Stage.FAN_IN, epoch=0, deadline_at=0, gate=failed)
     assert said(entered) == "fan-in began: pre-gate refused it: it is spent"

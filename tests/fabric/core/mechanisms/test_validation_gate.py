@@ -29,14 +29,21 @@ def judge(stage, payload, documents=(), **fields):
     return gate.judge(CONFIG, judged, view(fabric=spec(**fields)))
 
 
+POST = ("schema", "policy", "invariants", "grounding")
+
+
+def failed_check(result):
+    return next(check for check in result.checks if check.result == "failed")
+
+
 def names(result):
-    return [(check.name, check.passed) for check in result.checks]
+    return [(check.name, check.result) for check in result.checks]
 
 
 @pytest.mark.parametrize("stage", list(Stage))
 def test_what_is_as_it_should_be_passes_all_four_in_order(stage):
     result = judge(stage, GOOD[stage])
-    assert names(result) == [("schema", True), ("policy", True), ("invariants", True), ("grounding", True)]
+    assert names(result) == [("schema", "passed"), *((name, "not_configured") for name in POST[1:])]
     assert result.cause is None
     assert gate.trip_of(result, stage) is None
 
@@ -44,7 +51,7 @@ def test_what_is_as_it_should_be_passes_all_four_in_order(stage):
 @pytest.mark.parametrize("stage", list(Stage))
 def test_the_first_failure_stops_and_what_was_checked_is_kept(stage):
     result = judge(stage, {"nonsense": True})
-    assert names(result) == [("schema", False)]
+    assert names(result) == [("schema", "failed"), *((name, "not_reached") for name in POST[1:])]
     assert result.cause is (Cause.PLAN_GATE if stage is Stage.PLAN else Cause.SCHEMA_INVALID)
     trip = gate.trip_of(result, stage)
     assert trip.message.startswith(f"the output of stage {words(stage)} was refused by its check schema: ")
@@ -63,27 +70,27 @@ def test_the_first_failure_stops_and_what_was_checked_is_kept(stage):
 def test_a_malformed_plan_says_where(change, problem):
     result = judge(Stage.PLAN, plan(1) | change)
     assert result.cause is Cause.PLAN_GATE
-    assert result.checks[-1].problems[0].startswith(problem)
+    assert failed_check(result).problems[0].startswith(problem)
 
 
 def test_a_plan_names_workers_only():
     result = judge(Stage.PLAN, plan(2, agent="critic"))
-    assert names(result) == [("schema", False)]
-    assert result.checks[-1].problems[0] == "briefs.0.agent: 'critic' is not one of the workers (worker)"
+    assert failed_check(result).name == "schema"
+    assert failed_check(result).problems[0] == "briefs.0.agent: 'critic' is not one of the workers (worker)"
     assert result.cause is Cause.PLAN_GATE
 
 
 def test_a_plan_of_16_briefs_passes_and_one_of_17_does_not():
     assert judge(Stage.PLAN, plan(16)).cause is None
     result = judge(Stage.PLAN, plan(17))
-    assert result.checks[-1].problems == ("briefs: 17 of them, at most 16 are allowed",)
+    assert failed_check(result).problems == ("briefs: 17 of them, at most 16 are allowed",)
 
 
 def test_an_outcome_keeps_to_its_length():
     limits = {"gates": {"max_outcome_chars": 5}}
     assert judge(Stage.FINALIZE, {"text": "12345"}, **limits).cause is None
     result = judge(Stage.FINALIZE, {"text": "123456"}, **limits)
-    assert (result.cause, result.checks[-1].problems) == (
+    assert (result.cause, failed_check(result).problems) == (
         Cause.INVARIANT,
         ("text: 6 characters, at most 5 are allowed",),
     )
@@ -112,8 +119,9 @@ REAL = {"text": "x", "citations": ["a.md"]}
 )
 def test_citations_level_by_level(stage, level, payload, documents, problem):
     result = judge(stage, payload, documents, gates={"citations": level})
-    assert result.checks[-1].name == "grounding"
-    assert result.checks[-1].problems == ((problem,) if problem else ())
+    check = next(one for one in result.checks if one.name == "grounding")
+    assert check.result == ("failed" if problem else "not_configured" if level == "off" else "passed")
+    assert check.problems == ((problem,) if problem else ())
     assert result.cause is (Cause.GROUNDING if problem else None)
 
 
@@ -146,7 +154,7 @@ def pre(*failed):
 
 def test_the_pre_gate_checks_in_its_own_order():
     result, asked = pre()
-    assert names(result) == [(name, True) for name in PRE]
+    assert names(result) == [(name, "passed") for name in PRE]
     assert asked == list(PRE)
     assert result.cause is None
 
@@ -163,9 +171,10 @@ def test_the_pre_gate_checks_in_its_own_order():
 def test_the_pre_gate_stops_at_its_first_failure_and_asks_nothing_more(failed, cause):
     result, asked = pre(*failed)
     assert (result.gate, result.cause) == ("pre", cause)
-    assert (result.checks[-1].name, result.checks[-1].passed) == (failed[0], False)
-    assert asked == list(PRE[: PRE.index(failed[0]) + 1])
-    assert len(result.checks) == len(asked)
+    at = PRE.index(failed[0])
+    results = ["passed"] * at + ["failed"] + ["not_reached"] * (len(PRE) - at - 1)
+    assert names(result) == list(zip(PRE, results, strict=True))
+    assert asked == list(PRE[: at + 1])
 
 
 # -- what the next stage demands ---------------------------------------------------------------------------------------
@@ -187,8 +196,8 @@ def part(n, **fields):
 )
 def test_parts_that_the_fan_in_could_not_begin_with_do_not_leave_the_fan_out(parts, problem):
     result = judge(Stage.FAN_OUT, parts)
-    assert (names(result), result.cause) == ([("schema", False)], Cause.SCHEMA_INVALID)
-    assert result.checks[-1].problems[0] == problem
+    assert (failed_check(result).name, result.cause) == ("schema", Cause.SCHEMA_INVALID)
+    assert failed_check(result).problems[0] == problem
     assert demands.unmet(Stage.FAN_IN, parts, spec())[0] == problem, "the fan-in's pre-gate says the same"
 
 
@@ -206,5 +215,5 @@ def test_the_last_stage_owes_nobody_anything():
 
 def test_problems_name_paths_and_never_values():
     result = judge(Stage.PLAN, plan(1, exit_criteria="a secret value"))
-    assert result.checks[-1].problems
+    assert failed_check(result).problems
     assert "secret" not in str(result.checks)
