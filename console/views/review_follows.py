@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from console.forms import sentence
 from console.templatetags.figures import usd
@@ -44,10 +44,12 @@ class Consequence:
     """What happens then, in order."""
 
 
-def consequences(item: EscalationView, known: Evidence, second: str = "") -> list[Consequence]:
-    """Every answer that a question takes. ``second``: who else has to agree, one sentence; empty: nobody."""
+def consequences(item: EscalationView, known: Evidence, second: str = "", no_edit: str = "") -> list[Consequence]:
+    """Every answer that a question takes. ``second``: who else has to agree, one sentence; empty: nobody. ``no_edit``: why an edit is refused."""
     verbs = sorted(item.verbs, key=lambda verb: ORDER.index(verb) if verb in ORDER else len(ORDER))
-    return [_consequence(item, known, verb, second) for verb in verbs]
+    found = [_consequence(item, known, verb, second) for verb in verbs]
+    refused = f"{no_edit[:1].upper()}{no_edit[1:]}."
+    return [replace(one, steps=(refused,)) if no_edit and one.verb == "edit" else one for one in found]
 
 
 def _consequence(item: EscalationView, known: Evidence, verb: str, second: str) -> Consequence:

@@ -32,7 +32,7 @@ from fabric.selectors.review_claimed import Claim, claims_of
 from fabric.selectors.review_claims import claim_of, viewers_of
 from fabric.selectors.review_evidence import Evidence, evidence_of
 from fabric.selectors.review_history import Happened, review_history
-from fabric.selectors.review_people import people_asked
+from fabric.selectors.review_people import edit_problem, people_asked
 from fabric.selectors.tickets import ClosureView, closure_of
 from fabric.services.answer_checks import SIGN_IN_S
 from fabric.services.notification_sending import may_resend
@@ -117,7 +117,9 @@ def page_of(
     return ItemPage(
         known=known,
         run=RunPage(known.run, known.cap_usd_micros),
-        offered=consequences(item, known, second),
+        offered=consequences(
+            item, known, second, edit_problem(actor, item) if item.open and "edit" in item.verbs else ""
+        ),
         rejected=if_rejected(item, known) if "reject" in item.verbs else [],
         line=due_line(item, known, now, card.unanswered, ", ".join(onward_to)),
         urgency=urgency(item, now),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from fabric.core.actor import Actor
-from fabric.core.eligibility import Person, is_asked
+from fabric.core.eligibility import Person, is_asked, wanted
 from fabric.core.roles import held_in
+from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.models import Member
 from fabric.selectors.escalations import EscalationView
@@ -27,6 +28,19 @@ def people_asked(actor: Actor, item: EscalationView) -> tuple[str, ...]:
     asked = asked_of(item)
     found = _people(actor).exclude(name=actor.name).order_by("name").values_list("name", "roles")[:PEOPLE_MAX]
     return tuple(name for name, roles in found if is_asked(asked, Person(name=name, roles=held_in(roles))))
+
+
+def edit_problem(actor: Actor, item: EscalationView) -> str:
+    """Why an edit would lead nowhere, one sentence: it waits for a second person's approval, and nobody else is asked. Empty: it leads on."""
+    if item.tier != Tier.HIGH_STAKES and item.approvals < 2:
+        return ""
+    if any(name not in item.barred for name in people_asked(actor, item)):
+        return ""
+    whom = ", ".join(wanted(asked_of(item)))
+    return (
+        f"an edit waits for a second person's approval here, and nobody but {actor.name} may give it: approve, respond or reject, "
+        f"or have somebody else made a member who is or has one of: {whom}"
+    )
 
 
 def _people(actor: Actor) -> QuerySet[Member]:

@@ -22,6 +22,7 @@ from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.review_asked import why_not
 from fabric.selectors.review_claims import claim_of
 from fabric.selectors.review_lateness import is_over, too_late
+from fabric.selectors.review_people import edit_problem
 from fabric.selectors.shown_before import DIGEST_CHARS_MIN, changed_since
 from fabric.services.claims import in_other_hands
 from fabric.services.errors import Refused
@@ -120,6 +121,8 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     caps = decision.cap_usd_micros is not None or bool(decision.caps)
     if wrong := why_not(item, actor, decision.verb, caps=caps and bool(item.content.get("takes_cap"))):
         raise Refused(f"item {item.id}: {wrong}", code="forbidden", field="actor")
+    if decision.verb == "edit" and (dead_end := edit_problem(actor, item)):
+        raise Refused(f"item {item.id}: {dead_end}", code="invalid", field="verb")
     fresh_enough(actor, item)
     _in_nobody_elses_hand(actor, item, claim_lease)
     _said_why(item, decision)

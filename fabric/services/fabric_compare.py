@@ -93,4 +93,4 @@ def fabric_dry_run(
     changes = spec_changes(side_of(actor, name).spec, read.spec) if standing and changed else ()
     rewritten = there is not None and bool(there.source) and there.source != source
     second = second_person(actor, read.spec) if changed else ()
-    return DryRun(outcome(read, Stored(number, changed, was, rewritten)), there is None, changes, second)
+    return DryRun(outcome(actor, read, Stored(number, changed, was, rewritten)), there is None, changes, second)

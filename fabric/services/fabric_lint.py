@@ -13,6 +13,7 @@ from fabric.services.fabric_yaml import Problem, fabric_read
 from fabric.services.fabrics import checked
 from fabric.services.publication import deviations, publication_warnings
 from fabric.services.rights import right_wanted
+from fabric.services.workspaces import people_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def fabric_lint(*, actor: Actor, source: str, origin: str = "", providers: Colle
         return Lint(origin, "", "", refused.placed)
     spec = read.spec
     problems: tuple[Placed, ...] = ()
+    where = here.installation(people=people_of(actor.workspace_id))
     try:
         checked(actor, read, providers)
     except Refused as refused:
@@ -61,7 +63,7 @@ def fabric_lint(*, actor: Actor, source: str, origin: str = "", providers: Colle
         name=spec.name,
         digest=spec.digest(),
         problems=problems,
-        warnings=tuple(read.placed(one) for one in publication_warnings(spec, here.installation())),
+        warnings=tuple(read.placed(one) for one in publication_warnings(spec, where)),
         deviations=tuple(
             PlacedDeviation(read.placed(Problem(one.path, one.what)), one.reason) for one in deviations(spec)
         ),

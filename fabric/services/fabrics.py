@@ -119,13 +119,13 @@ def checked(actor: Actor, read: Source, providers: Collection[str] = ()) -> None
 
 def _published(actor: Actor, read: Source, providers: Collection[str], asked: _Asked) -> Published:
     checked(actor, read, providers)
-    return outcome(read, _stored(actor, asked))
+    return outcome(actor, read, _stored(actor, asked))
 
 
-def outcome(read: Source, stood: Stored) -> Published:
+def outcome(actor: Actor, read: Source, stood: Stored) -> Published:
     """What is said of a publication."""
     spec = read.spec
-    warnings: list[Problem] = publication_warnings(spec, here.installation())
+    warnings: list[Problem] = publication_warnings(spec, here.installation(people=people_of(actor.workspace_id)))
     return Published(
         name=spec.name,
         title=spec.title,

@@ -329,6 +329,9 @@ def publication_warnings(spec: FabricSpec, installation: Installation | None = N
     found += publication_teams.everywhere(spec, publication_never.briefed, publication_outputs.warnings)
     found += publication_graphs.warnings(spec, BUILT_IN if installation is None else installation.registry)
     found += [Problem(path, sentence) for path, sentence in spec_persona.doubtful(spec)]
+    if installation is not None and installation.people is not None:
+        doubts = publication_people.doubtful(spec, installation.people)
+        found += [Problem(path, sentence) for path, sentence in doubts]
     for failure, tier in _falling_back(spec):
         sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
         found.append(Problem("safe_fallback", sentence))

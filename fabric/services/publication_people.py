@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fabric.core import releases
 from fabric.core.decision_table import Reaction, Rung, table_with
@@ -36,9 +36,15 @@ def without_reviewers(spec: FabricSpec) -> Iterator[tuple[str, str]]:
         yield "reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer"
 
 
-def without_role(spec: FabricSpec, held: Collection[str]) -> Iterator[tuple[str, str]]:
+def without_role(spec: FabricSpec, held: frozenset[str]) -> Iterator[tuple[str, str]]:
     """``(path, sentence)`` for every cell that a run may reach and that asks for somebody who is not there. ``held``: the users here and their roles."""
     there = _some(sorted(held))
+    if spec.reviewers and held.isdisjoint(spec.reviewers):
+        names = ", ".join(repr(name) for name in spec.reviewers)
+        yield (
+            "reviewers",
+            f"names {names}, and nobody here is or has that, so no question would be answered; name one of: {there}",
+        )
     for failure, tier, n, rung in _asking(spec):
         own = tier in spec.decision_table.get(failure, {})
         path = f"decision_table.{failure}.{tier}"
@@ -68,6 +74,24 @@ def too_few(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[
         there = f"only {could[0]} is or has that" if could else "nobody here is or has that"
         sentence = f"has two people agree in tier {tier}, and where {failure} asks {whom}, {there}"
         yield "policy.humans.four_eyes", f"{sentence}; invite or name a second person, or leave the tier out"
+
+
+def doubtful(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, str]]:
+    """``(path, sentence)`` for each reviewer whom nobody here is, and for edits that nobody could approve. ``people``: as for ``too_few``."""
+    held = frozenset(word for name, roles in people.items() for word in (name, *roles))
+    for n, name in enumerate(spec.reviewers):
+        if name not in held:
+            yield (
+                f"reviewers.{n}",
+                f"{name!r} is no member here and no role that a member has, so the others answer alone",
+            )
+    if Tier.HIGH_STAKES not in spec.tiers.allowed or Tier.HIGH_STAKES in spec.policy.humans.four_eyes:
+        return
+    asked = Asked(required_role=REVIEWER, reviewers=spec.reviewers)
+    could = sorted(name for name, roles in people.items() if is_asked(asked, Person(name=name, roles=roles)))
+    if len(could) == 1 < len(people):
+        sentence = f"asks {could[0]} alone, and in tier {Tier.HIGH_STAKES} a second person has to approve an edit"
+        yield "reviewers", f"{sentence}; until somebody else is asked, {could[0]} approves, responds or rejects"
 
 
 def _some(names: Sequence[str]) -> str:

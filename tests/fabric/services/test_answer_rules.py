@@ -18,6 +18,7 @@ from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide, escalation_decide_now
 from fabric.services.fabrics import fabric_publish
 from tests.fabric.services.world import DOUBTFUL, SPARED_STRICT, ran
+from tests.people import member
 
 US = 1_000_000
 
@@ -210,5 +211,10 @@ def test_an_edit_in_high_stakes_wants_somebody_else(decide, store, nudge, actor)
     (item,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=source).name).id)
     content = {**item.content, "edit_of": "payload", "edit_schema": SCHEMA}
     Escalation.objects.update(content=json.dumps(content).encode(), verbs="approve,edit,reject,respond")
-    taken = decide(item, "edit", edited={"text": "b"}, message="Better so.")
+    written = {"edited": {"text": "b"}, "message": "Better so."}
+    dead_end = refused(decide, item, "edit", **written)
+    assert (dead_end.code, dead_end.field) == ("invalid", "verb")
+    assert "nobody but owner may give it: approve, respond or reject" in dead_end.message
+    member("ben", "owner")
+    taken = decide(item, "edit", **written)
     assert (taken.created, taken.second_wanted) == (True, True)

@@ -24,7 +24,7 @@ LEGAL = SMALL.replace(
 
 
 def told(held, **changes) -> list[tuple[str, str]]:
-    where = Installation(Gate(), held=None if held is None else frozenset(held))
+    where = Installation(Gate(), held=None if held is None else frozenset((*held, "owner")))
     return [(found.path, found.sentence) for found in publication_problems(small(**changes), where)]
 
 
@@ -35,7 +35,7 @@ def test_the_default_table_asks_for_two_roles_and_both_must_be_there():
     assert path == "decision_table.unsafe_output.high_stakes"
     assert sentence == (
         "asks for 'safety' (the default table says so), and nobody here is or has that; "
-        "give somebody the role, or name one in the cell that there is: ann, finance"
+        "give somebody the role, or name one in the cell that there is: ann, finance, owner"
     )
 
 
@@ -77,13 +77,35 @@ def test_who_may_let_an_output_pass_must_be_there_whoever_the_cell_asks():
 
 
 def test_of_many_people_a_few_are_named():
-    held = [f"user-{n:02}" for n in range(11)]
+    held = [f"user-{n:02}" for n in range(10)]
     (_, sentence), _ = told(held, **HIGH)
     assert sentence.endswith(
-        "user-00, user-01, user-02, user-03, user-04, user-05, user-06, user-07, user-08, user-09 and 1 more"
+        "owner, user-00, user-01, user-02, user-03, user-04, user-05, user-06, user-07, user-08 and 1 more"
     )
-    (_, sentence), _ = told(held[:10], **HIGH)
-    assert sentence.endswith("user-08, user-09")
+    (_, sentence), _ = told(held[:9], **HIGH)
+    assert sentence.endswith("user-07, user-08")
+
+
+def test_reviewers_whom_nobody_here_is_are_refused(actor):
+    nobody = SMALL.replace("reviewers: [owner]", "reviewers: [nobody-here, legal]")
+    with pytest.raises(Refused, match="names 'nobody-here', 'legal', and nobody here is or has that, so no question"):
+        fabric_publish(actor=actor, source=nobody)
+    member("ann", "legal")
+    published = fabric_publish(actor=actor, source=nobody)
+    assert [said for said in published.warnings if "nobody-here" in said] == [
+        "line 23, column 13, reviewers.0: 'nobody-here' is no member here and no role that a member has, so the others answer alone"
+    ]
+
+
+def test_an_edit_that_nobody_else_could_approve_is_warned_of(actor):
+    high = f"{SMALL}tiers: {{default: high_stakes, allowed: [high_stakes]}}\n"
+    alone = fabric_publish(actor=actor, source=high).warnings
+    assert not [one for one in alone if "approve an edit" in one], "there is nobody to name"
+    member("ann", "reviewer")
+    (said,) = [one for one in fabric_publish(actor=actor, source=high).warnings if "approve an edit" in one]
+    assert "asks owner alone, and in tier high_stakes a second person has to approve an edit" in said
+    two = high.replace("reviewers: [owner]", "reviewers: [reviewer]")
+    assert not [one for one in fabric_publish(actor=actor, source=two).warnings if "approve an edit" in one]
 
 
 def test_the_local_owner_has_every_role_of_the_default_table(actor):
