@@ -163,7 +163,7 @@ def _replanned(seen: Seen) -> list[Section]:
     fact = seen.fact
     facts = pairs(
         "New epoch",
-        Pair("epoch", f"{fact['epoch']} → {fact['epoch'] + 1}"),
+        Pair("epoch", f"{fact['epoch'] - 1} → {fact['epoch']}"),
         Pair("charged to", words(fact["stage"])),
         Pair("because", words(fact["reason"])),
     )

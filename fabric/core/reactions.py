@@ -247,9 +247,9 @@ def _hand_over(work: Work, failure: Failure, choice: Choice) -> None:
         replan(work, failure.stage, replace(choice.trip, message=told), planner=above)
 
 
-def replan(work: Work, stage: Stage, trip: Trip, *, planner: str = "") -> None:
+def replan(work: Work, stage: Stage, trip: Trip, *, planner: str = "", reason: str = "") -> None:
     """Raises the epoch: lets go of what is out, withdraws the open questions, undoes what the epoch did, tells the planner why. ``planner``: who
-    plans from here on; empty: who did before.
+    plans from here on; empty: who did before. ``reason``: empty: the trip's cause.
     """
     calls.let_go_all(work, "replanned")
     questions.withdraw_all(work, "replanned")
@@ -259,8 +259,9 @@ def replan(work: Work, stage: Stage, trip: Trip, *, planner: str = "") -> None:
     problems = trip.evidence.details.get("problems", [])
     told = {"text": trip.message, "problems": list(problems) if isinstance(problems, list) else [], "stage": stage}
     told |= {"planner": planner} if planner else {}
-    if not unwinding.begin(work, "replan", stage, str(trip.cause), told):
-        _replanned(work, stage, str(trip.cause), told)
+    reason = reason or str(trip.cause)
+    if not unwinding.begin(work, "replan", stage, reason, told):
+        _replanned(work, stage, reason, told)
 
 
 def replan_unwound(work: Work, unwound: Unwinding) -> None:

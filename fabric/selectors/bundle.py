@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fabric.core.actor import Actor
-from fabric.core.events import EscalationDecided, EscalationOpened, EscalationWithdrawn
+from fabric.core.events import Fact
 from fabric.core.fingerprint import canonical, encode
 from fabric.core.text import clean_text
 from fabric.models import Checkpoint, Event, Revision, Run
@@ -17,7 +17,8 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.event_export import EventLines
 from fabric.selectors.fabrics import revision_spec
 
-DECISIONS = tuple(kind.kind for kind in (EscalationOpened, EscalationDecided, EscalationWithdrawn))
+DECISIONS = tuple(fact.kind for fact in get_args(Fact) if fact.kind.startswith(bundle_verify.DECISION))
+"""Kinds of events that stand in ``decisions.ndjson`` too."""
 _RUN = (
     *("id", "workspace_id", "trace_id", "seed", "tier", "title", "state", "created_at", "created_by", "ended_at"),
     *("last_seq", "head_hash", "revision_id", "fabric__name", "revision__number", "revision__digest"),

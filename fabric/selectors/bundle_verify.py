@@ -14,6 +14,8 @@ from typing import Any
 
 ZERO = b"\0" * 32
 FORMAT = 1
+DECISION = "escalation_"
+"""Begins the kind of each event about a question; those stand in ``decisions.ndjson`` too."""
 
 # -- Ed25519 (RFC 8032, 5.1.7), verifying alone: there is no secret in it that a clock could betray --------------------
 
@@ -138,7 +140,7 @@ class Bundle:
             self.erased += bool(payload_hash)
         elif hashlib.sha256(row["payload"].encode()).digest() != payload_hash:
             yield f"event {seq} has another content than the one that was hashed"
-        if row["kind"].startswith("escalation_"):
+        if row["kind"].startswith(DECISION):
             self.facts[seq] = {"kind": row["kind"], "at": row["at"], "fact": said["d"]}
         if row["kind"] == "run_started":
             self.revision = said["d"]["revision"]

@@ -155,7 +155,7 @@ def _plan_again(work: Work, fact: ev.EscalationOpened, told: str) -> None:
         reactions.end(work, RunState.ABORTED, Reaction.ABORT, f"approved once more, but {spent} ({fact.reason})")
         return
     trip = Trip("escalation", Cause.UNKNOWN, Evidence(scope=f"stage:{fact.stage}"), told)
-    reactions.replan(work, fact.stage, trip)
+    reactions.replan(work, fact.stage, trip, reason="a_person_asked")
 
 
 ANSWERS: Mapping[tuple[str, str], Callable[[Work, OpenQuestion, DecisionMade], None]] = {

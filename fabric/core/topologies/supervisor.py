@@ -120,9 +120,12 @@ def cancel_rest(work: Work, steps: list[Step], reason: str) -> None:
     for step in steps:
         if step.status in ("active", "delegated", "parked"):
             calls.let_go_all(work, reason, step.id)
-            for question in [q.fact for q in work.run.questions.values() if q.fact.step_id == step.id]:
+            asked = [q.fact for q in work.run.questions.values() if q.fact.step_id == step.id]
+            for question in asked:
                 work.emit(ev.EscalationWithdrawn(escalation_id=question.escalation_id, reason=reason))
-            work.emit(ev.StepFailed(step_id=step.id, cause=Cause.PARTIAL_FAN_IN, message=reason))
+            # What went wrong in a branch stays its cause, whatever became of the others.
+            message = f"{asked[0].reason}; {reason}" if asked else reason
+            work.emit(ev.StepFailed(step_id=step.id, cause=Cause.PARTIAL_FAN_IN, message=message))
 
 
 def failed_parts(why: Sequence[tuple[str, str]], failed: int, of: int, needed: int, parts: str = "agents") -> str:

@@ -61,6 +61,8 @@ def _stage_left(fact: Fact) -> str:
 
 
 def _replanned(fact: Fact) -> str:
+    if fact["reason"] == "a_person_asked":
+        return f"replan {fact['epoch']} after {words(fact['stage'])}, because a person asked for it"
     return f"replan {fact['epoch']}, because {words(fact['stage'])} failed: {words(fact['reason'])}"
 
 

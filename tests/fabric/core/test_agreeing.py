@@ -275,6 +275,7 @@ def test_a_response_to_a_result_below_tau_has_it_planned_anew():
     script = {"critic": [scored(0.2), scored(0.9)]}
     world = asked(spec(), script).decide("respond", actor="ann", message="Name the year.").go()
     assert (world.run.epoch, world.run.replans) == (1, {"validate": 1})
+    assert [fact.reason for fact in world.of(ev.Replanned)] == ["a_person_asked"]
     assert any("Name the year." in m.text for r in world.requests if r.agent == "planner" for m in r.messages)
     assert world.end.state is RunState.COMPLETED
 

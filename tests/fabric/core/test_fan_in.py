@@ -62,6 +62,14 @@ def test_a_quorum_goes_on_with_k_and_lets_go_of_the_rest():
     assert world.outcome["gaps"] == ["Part 2 (worker): the key was refused", "Part 4 (worker): the quorum is met"]
 
 
+def test_a_branch_that_a_person_is_asked_about_keeps_its_cause_when_the_quorum_is_met():
+    table = {"provider_failure": {"interactive": {"rungs": [{"reaction": "escalate"}]}}}
+    fabric = spec(fan_in={"mode": "quorum", "k": 1}, table=table)
+    world = ran(fabric, {"planner": planned(2), "worker": branches(DOWN, summary("B.").after(5))})
+    assert world.end.state is RunState.COMPLETED
+    assert world.outcome["gaps"] == ["Part 1 (worker): the key was refused; the quorum is met"]
+
+
 def test_a_quorum_that_cannot_be_met_any_more_lets_go_of_the_rest_at_once():
     fabric = spec(fan_in={"mode": "quorum", "k": 2})
     world = ran(fabric, {"planner": planned(3), "worker": branches(DOWN, DOWN.after(3), HANGS)})

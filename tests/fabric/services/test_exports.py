@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,8 @@ from fabric.services.exports import run_export
 from fabric.services.retention import retention_apply, retention_set
 from fabric.services.runs import run_start
 from tests.fabric.management.console import command
-from tests.fabric.services.world import ran
+from tests.fabric.services.world import DOUBTFUL, published_by_two, ran
+from tests.people import member
 
 FILES = ["chain.json", "checkpoint.json", "decisions.ndjson", "events.ndjson", "revision.json", "verify.py"]
 
@@ -70,6 +72,32 @@ def test_it_verifies_offline(export, decided, signer):
         ("escalation_decided", "owner"),
     ]
     assert AuditLine.objects.get(kind="run_exported").subject == decided.id
+
+
+def test_a_question_that_two_agreed_on_verifies_too(export, actor, store, nudge):
+    source = DOUBTFUL.replace("reviewers: [owner]", "reviewers: [reviewer]").replace(
+        "run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
+    )
+    people = [replace(actor, name=name, roles=frozenset({"reviewer"})) for name in ("ann", "ben")]
+    for person in people:
+        member(person.name, "reviewer")
+    run = ran(actor, published_by_two(actor, source).name)
+    (item,) = escalations_open(actor, run.id)
+    for person in people:
+        escalation_decide(
+            store=store,
+            nudge=nudge,
+            actor=person,
+            escalation_id=item.id,
+            digest=item.digest,
+            verb="approve",
+            message="",
+        )
+    run = Following(actor, run.id, wait=True).to_rest()
+    folder = export(run.id)
+    assert verify(folder)[0] == 0, verify(folder)[1]
+    kinds = [json.loads(line)["kind"] for line in (folder / "decisions.ndjson").read_text().splitlines()]
+    assert kinds == ["escalation_opened", "escalation_approved", "escalation_decided"]
 
 
 def damaged(name, change):
