@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -74,6 +75,15 @@ def test_it_verifies_offline(export, decided, signer):
     assert AuditLine.objects.get(kind="run_exported").subject == decided.id
 
 
+class Agreed(Exception):
+    """The run has taken an approval."""
+
+
+def until_agreed(event):
+    if event.kind == "escalation_approved":
+        raise Agreed
+
+
 def test_a_question_that_two_agreed_on_verifies_too(export, actor, store, nudge):
     source = DOUBTFUL.replace("reviewers: [owner]", "reviewers: [reviewer]").replace(
         "run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
@@ -85,15 +95,10 @@ def test_a_question_that_two_agreed_on_verifies_too(export, actor, store, nudge)
     (item,) = escalations_open(actor, run.id)
     for person in people:
         escalation_decide(
-            store=store,
-            nudge=nudge,
-            actor=person,
-            escalation_id=item.id,
-            digest=item.digest,
-            verb="approve",
-            message="",
+            store=store, nudge=nudge, actor=person, escalation_id=item.id, digest=item.digest, verb="approve", message=""
         )
-    run = Following(actor, run.id, wait=True).to_rest()
+        with suppress(Agreed):
+            Following(actor, run.id, say=until_agreed, wait=True).to_rest()
     folder = export(run.id)
     assert verify(folder)[0] == 0, verify(folder)[1]
     kinds = [json.loads(line)["kind"] for line in (folder / "decisions.ndjson").read_text().splitlines()]
