@@ -117,7 +117,7 @@ def _gates(spec: FabricSpec) -> Iterator[str]:
     if gates.max_outcome_chars:
         yield "length"
     counts = {
-        "guardrails": gates.guardrails,
+        "guardrails": gates.guarded,
         "Cedar policies": gates.policies,
         "invariants": gates.invariants,
         "oracle": gates.oracle,

@@ -221,7 +221,7 @@ def _schema(spec: FabricSpec, stage: Stage) -> Iterator[str]:
 
 def _policy(spec: FabricSpec, stage: Stage) -> Iterator[str]:
     names = _policy_names(spec)
-    groups = [one for one in spec.gates.guardrails or () if stage in one.places]
+    groups = [one for one in spec.gates.guarded if stage in one.places]
     named = [name for one in groups for name in (*one.rules, *(pattern.name for pattern in one.patterns))]
     if names:
         yield f"policy: permitted by the fabric's policies ({names})"

@@ -49,10 +49,10 @@ def gate_evaluators(spec: FabricSpec) -> Evaluators:
         raise ValueError(f"{path}: {sentence}")
     found: dict[str, Any] = {}
     rules_of_today: list[str] = []
-    if gates.guardrails:
+    if gates.guarded:
         from fabric.guardrails import compiled
 
-        found["guardrails"] = compiled.scans(gates.guardrails)
+        found["guardrails"] = compiled.scans(gates.guarded)
         rules_of_today = [compiled.SHIPPED_DIGEST]
     if gates.invariants:
         from fabric.adapters import invariants

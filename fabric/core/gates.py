@@ -38,6 +38,10 @@ class GuardrailGroup(SpecGroup):
     patterns: tuple[GuardrailPattern, ...] = ()
 
 
+OUTCOME_CREDENTIALS = GuardrailGroup(places=("finalize",), rules=("credentials",))
+"""On in each fabric that gives no reason against it."""
+
+
 class Invariant(SpecGroup):
     """A condition that what a stage passes on must keep."""
 
@@ -135,6 +139,12 @@ class Gates(SpecGroup):
         default=None, exclude_if=_absent, description="What neither outputs nor arguments of tools may hold."
     )
 
+    unguarded: Line | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Why the outcome is not searched for credentials: a deviation. None: it is, besides what the guardrails look for.",
+    )
+
     policies: Annotated[tuple[CedarPolicy, ...], Field(min_length=1)] | None = Field(
         default=None,
         exclude_if=_absent,
@@ -153,6 +163,12 @@ class Gates(SpecGroup):
         exclude_if=_absent,
         description="Agent that judges whether each statement is founded in the sources, on top of a grounding level.",
     )
+
+    @property
+    def guarded(self) -> tuple[GuardrailGroup, ...]:
+        """The guardrails in force: the fabric's own, and credentials in the outcome."""
+        own = self.guardrails or ()
+        return own if self.unguarded is not None else (*own, OUTCOME_CREDENTIALS)
 
     @property
     def matches_sources(self) -> bool:

@@ -124,6 +124,29 @@ def masked(taken: str) -> str:
     return f"{taken[:shown]}…, {len(taken)} characters"
 
 
+def without(given: JSON, patterns: Sequence[Looking]) -> JSON:
+    """A JSON value in which what the patterns find is replaced by its pattern's name and its first characters."""
+    if isinstance(given, str):
+        return _without(given, given, patterns)
+    if isinstance(given, dict):
+        return {_without(key, key, patterns): _named(key, item, patterns) for key, item in given.items()}
+    return [without(item, patterns) for item in given] if isinstance(given, list) else given
+
+
+def _named(key: str, item: JSON, patterns: Sequence[Looking]) -> JSON:
+    found = without(item, patterns)
+    if isinstance(found, str) and len(found) <= ASSIGNED_CHARS:
+        found = _without(f"{key}: {found}", found, patterns)  # What a password is called stands in the key.
+    return found
+
+
+def _without(looked_at: str, text: str, patterns: Sequence[Looking]) -> str:
+    for one in patterns:
+        for taken in dict.fromkeys(one.matches(looked_at)):
+            text = text.replace(taken, f"[{one.name}: {masked(taken)}]")
+    return text
+
+
 def _texts(given: JSON, path: str, chosen: tuple[Looking, ...], depth: int) -> Iterator[tuple[str, str]]:
     if depth > DEPTH_MAX:
         return

@@ -60,7 +60,9 @@ class ModelRequest:
     output: str
     """Name of the wanted shape in ``payloads.AGENT_OUTPUT``."""
     output_schema: Mapping[str, JSON] | None
-    """None: plain text is wanted."""
+    """None: plain text is wanted, or a plan of calls."""
+    plans: bool = False
+    """Whether the answer may be a plan of calls, which is JSON that no schema describes."""
     data_schema: Mapping[str, JSON] | None = None
     """The schema of the answer's ``data``, as its author wrote it; None: no data is wanted."""
     max_output_tokens: int
@@ -72,6 +74,11 @@ class ModelRequest:
     """Whether the run that asks was spawned by another one."""
     streamed: Callable[[CallStreamed], None] | None = None
     """Told of each call that is whole while the rest of the answer is still coming in; None: nobody begins any before."""
+
+    @property
+    def wants_words(self) -> bool:
+        """Whether the answer is plain words, and no JSON."""
+        return self.output_schema is None and not self.plans
 
 
 @value(kw_only=True)

@@ -62,6 +62,7 @@ def model_request(
         output_schema=None
         if agent.answers == "text" or fill.plans
         else schema,  # No endpoint takes a schema with arguments of any shape.
+        plans=fill.plans,
         data_schema=data,
         max_output_tokens=command.max_output_tokens,
         idempotency_key=command.idempotency_key,

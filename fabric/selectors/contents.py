@@ -5,11 +5,25 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from fabric.guardrails.compiled import looking, without
+
 JSON = Any
+WITHHELD = "credentials"
+"""The shipped rule whose finds no page and no program is shown."""
+
+
+def shown(content: JSON) -> JSON:
+    """A content as pages and programs show it: credentials are replaced by their kind and first characters."""
+    return without(content, looking(WITHHELD))
 
 
 def content_of(payload: bytes | memoryview | None) -> JSON:
-    """A payload as JSON. None: there is none, or it was damaged where it is stored (``verify`` names it), which takes no page away."""
+    """A payload as it may be shown. None: there is none, or it was damaged where it is stored (``verify`` names it), which takes no page away."""
+    return shown(given_content(payload))
+
+
+def given_content(payload: bytes | memoryview | None) -> JSON:
+    """A payload byte for byte as JSON, for what goes on working with it. None: as for ``content_of``."""
     try:
         return None if payload is None else json.loads(bytes(payload))
     except (ValueError, RecursionError):

@@ -25,6 +25,7 @@ from fabric.models import Attachment, Event
 from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from fabric.runtime.ports import Document
 from fabric.runtime.prompts import model_request
+from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
 from fabric.selectors.run_events import EventRow, event_row, step_agents
 from fabric.selectors.runs import run_get
@@ -85,7 +86,7 @@ def event_get(actor: Actor, run_id: str, seq: int) -> EventRecord:
         return EventRecord(row=row, content=None, state="erased" if row.payload_hash else "none", content_bytes=0)
     raw = bytes(stored["payload"])
     try:
-        return EventRecord(row=row, content=json.loads(raw), state="kept", content_bytes=len(raw))
+        return EventRecord(row=row, content=shown(json.loads(raw)), state="kept", content_bytes=len(raw))
     except (ValueError, RecursionError):
         return EventRecord(row=row, content=None, state="unreadable", content_bytes=len(raw))
 
@@ -212,14 +213,14 @@ def _refs_within(values: Iterable[JSON]) -> set[str]:
 
 
 def contents_of(run_id: str, moment: Moment, refs: Iterable[str]) -> Contents:
-    """The contents that are still kept of those references."""
+    """The contents that are still kept of those references, as they may be shown."""
     seqs = {moment.where[ref]: ref for ref in refs if ref in moment.where}
     contents = Contents()
     rows = Event.objects.filter(run_id=run_id, seq__in=sorted(seqs), payload__isnull=False)
     for seq, payload in rows.values_list("seq", "payload"):
         raw = bytes(payload or b"null")
         try:
-            contents.put(seqs[seq], json.loads(raw), len(raw))
+            contents.put(seqs[seq], shown(json.loads(raw)), len(raw))
         except (ValueError, RecursionError):
             continue  # One that was damaged is as one that was erased.
     return contents

@@ -10,7 +10,7 @@ from fabric.core.actor import Actor
 from fabric.core.events import RunStarted
 from fabric.models import Attachment, Event
 from fabric.runtime.origin import Origin, excerpt, origin_of
-from fabric.selectors.contents import content_of
+from fabric.selectors.contents import given_content
 from fabric.selectors.runs import run_get
 
 DOCUMENT_CHARS = 20_000
@@ -66,6 +66,6 @@ def documents_of(run_id: str, characters: int) -> tuple[DocumentView, ...]:
 
 
 def _text(payload: bytes | memoryview | None) -> str | None:
-    content = content_of(payload)
+    content = given_content(payload)
     text = content.get("text") if isinstance(content, dict) else None
     return text if isinstance(text, str) else None

@@ -236,7 +236,12 @@ def deviations(spec: FabricSpec) -> list[Deviation]:
         for n, tool in enumerate(spec.tools)
         if tool.approval == "waived"
     ]
-    return cells + tools + [Deviation(*lax) for lax in publication_retries.laxer(spec)]
+    gates = (
+        [Deviation("gates.unguarded", "its outcome is not searched for credentials", spec.gates.unguarded)]
+        if spec.gates.unguarded
+        else []
+    )
+    return cells + tools + gates + [Deviation(*lax) for lax in publication_retries.laxer(spec)]
 
 
 def _lax_cells(spec: FabricSpec) -> Iterator[tuple[str, str, Ladder]]:

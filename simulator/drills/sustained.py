@@ -202,7 +202,7 @@ def _with_what_it_has(where: Places, request: ModelRequest) -> ModelReplied:
     """A sentence out of a document: no gate asks more of one of several results."""
     document = DOCUMENTS[0]
     said = f"{document.name} says: {document.text.partition('. ')[0]}. [{document.name}]"
-    return _says(request, said if request.output_schema is None else {"text": said, "citations": [document.name]})
+    return _says(request, said if request.wants_words else {"text": said, "citations": [document.name]})
 
 
 def _twins(where: Places, request: ModelRequest) -> ModelReplied:
@@ -234,7 +234,7 @@ def _withheld(where: Places, request: ModelRequest) -> CallFailed:
 
 def _cites_nothing(where: Places, request: ModelRequest) -> ModelReplied:
     """A document that nobody attached; where citations are looked at by nobody, words of no shape that was asked for."""
-    if request.output_schema is None:
+    if request.wants_words:
         return _says(request, "It is so. [missing.md]" if where.cites else " ")
     said = {"text": "It is so.", "citations": ["missing.md"]} if where.cites else {"answer": 42}
     return _says(request, said)

@@ -375,7 +375,7 @@ def _shaped(seen: _Seen, value: dict[str, JSON]) -> Said:
         told = value["briefs"][0] if "briefs" in value else value
         field = "instructions" if "briefs" in value else "text"
         told[field] += " " + ("And so on. " * (padding // 11 + 1))[: padding - 1]
-    if seen.request.output_schema is not None or "text" not in value:
+    if not seen.request.wants_words or "text" not in value:
         return Said(json.dumps(value, ensure_ascii=False))
     return Said(value["text"])
 

@@ -184,7 +184,7 @@ def _wordy(struck: Struck) -> Reply:
 
 def _ungrounded(struck: Struck) -> Reply:
     document = struck.parameters.document
-    if struck.request.output_schema is None:
+    if struck.request.wants_words:
         return _says(struck, f"It is so. [{document}]")
     return _says(struck, {"text": "It is so.", "citations": [document]})
 

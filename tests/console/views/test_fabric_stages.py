@@ -71,7 +71,8 @@ def test_judges_policies_and_guardrails_are_on_the_page(browser, actor):
 
 def test_a_fabric_without_policies_says_so(browser, small):
     page = html.unescape(browser.get("/fabrics/small?tab=stages").content.decode())
-    assert page.count(NO_POLICY) == 2 * len(Stage)
+    assert page.count(NO_POLICY) == 2 * len(Stage) - 1, "the outcome is searched for credentials"
+    assert page.count("guardrails: nothing of credentials") == 1
     assert "below tau" not in page
 
 

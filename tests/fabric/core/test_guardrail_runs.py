@@ -90,8 +90,22 @@ def test_what_no_gate_has_met_yet_is_no_partial_result_either():
     assert stopped.outcome is None
 
 
-def test_without_guardrails_nothing_is_blocked():
-    world = ran(spec(), {"finalizer": LEAKS})
+@pytest.mark.parametrize("gates", [{}, {"guardrails": []}, {"guardrails": [{"rules": ["personal_data"]}]}])
+@pytest.mark.parametrize(
+    ("tier", "end"), [(Tier.INTERACTIVE, RunState.FAILED), (Tier.BATCH, RunState.ABORTED), (Tier.HIGH_STAKES, None)]
+)
+def test_credentials_in_the_outcome_are_blocked_in_a_fabric_that_asks_for_nothing(gates, tier, end):
+    world = ran(spec(gates=gates), {"finalizer": LEAKS}, tier=tier)
+    assert world.outcome is None
+    assert SECRET not in said(world)
+    if end is None:
+        assert world.question.fact.failure_type is FailureType.UNSAFE_OUTPUT
+    else:
+        assert world.end.state is end
+
+
+def test_a_reason_against_it_lets_credentials_pass():
+    world = ran(spec(gates={"unguarded": "Its users ask for their own keys."}), {"finalizer": LEAKS})
     assert world.end.state is RunState.COMPLETED
     assert world.outcome["text"] == f"The token is {SECRET}."
 

@@ -95,7 +95,13 @@ def test_a_question_that_two_agreed_on_verifies_too(export, actor, store, nudge)
     (item,) = escalations_open(actor, run.id)
     for person in people:
         escalation_decide(
-            store=store, nudge=nudge, actor=person, escalation_id=item.id, digest=item.digest, verb="approve", message=""
+            store=store,
+            nudge=nudge,
+            actor=person,
+            escalation_id=item.id,
+            digest=item.digest,
+            verb="approve",
+            message="",
         )
         with suppress(Agreed):
             Following(actor, run.id, say=until_agreed, wait=True).to_rest()

@@ -185,3 +185,12 @@ def _opened(world: Any) -> list[Any]:
     return [
         from_row(row.seq, row.kind, row.version, row.header).fact for row in rows if row.kind == "escalation_opened"
     ]
+
+
+def test_a_fabric_whose_agents_plan_their_calls_is_drilled():
+    plain = drilled()
+    agents = [
+        {**agent.model_dump(mode="json"), **({"calls": "planned"} if agent.tools else {})} for agent in plain.agents
+    ]
+    assert any("calls" in agent for agent in agents)
+    assert [cell for cell in matrix(drilled(agents=agents)) if cell.verdict != "pass"] == []

@@ -1,0 +1,40 @@
+"""What pages and programs are shown of an event's content: credentials are masked, everything else stands as it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fabric.selectors.contents import content_of, given_content, shown
+
+KEY = "AKIA" + "QZ7T" + "M2XWPL4RD6VB"
+
+
+@pytest.mark.parametrize(
+    ("content", "masked"),
+    [
+        (f"The key is {KEY}.", "The key is [credentials.aws_access_key: AKIA…, 20 characters]."),
+        ({"a": [1, {"b": f"{KEY} and {KEY}"}]}, None),
+        ({KEY: 1}, None),
+        ({"password": "hunter2-is-long-enough-9"}, None),
+    ],
+)
+def test_credentials_are_masked_wherever_they_stand(content, masked):
+    found = shown(content)
+    assert KEY not in json.dumps(found)
+    assert "hunter2-is-long-enough-9" not in json.dumps(found)
+    assert "credentials." in json.dumps(found)
+    assert masked is None or found == masked
+
+
+@pytest.mark.parametrize("content", ["Nothing to hide.", 7, None, True, [], {"a": {"b": ["c", 1.5]}}])
+def test_anything_else_stands_as_it_is(content):
+    assert shown(content) == content
+
+
+def test_what_goes_on_working_with_it_gets_the_bytes():
+    raw = json.dumps({"text": KEY}).encode()
+    assert given_content(raw) == {"text": KEY}
+    assert content_of(raw) != {"text": KEY}
+    assert content_of(b"{damaged") is given_content(None) is None
