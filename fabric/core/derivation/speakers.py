@@ -6,11 +6,13 @@ them, and so is whatever rests on a content that was erased.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core import events as ev
+from fabric.core.derivation import conditions
+from fabric.core.derivation.conditions import Unknown
 from fabric.core.derivation.led_back import LedBack, led_back_of, said_of
 from fabric.core.envelope import Event
 from fabric.core.graph.spec import TransitionGraph
@@ -24,10 +26,6 @@ Read = Callable[[str], JSON]
 """A content by reference; None: it was erased."""
 Pairs = dict[str, tuple[object, object]]
 """What the journal says of a field, and what follows from it."""
-
-
-class _Unknown(Exception):
-    """It cannot be told from the journal."""
 
 
 @dataclass(slots=True)
@@ -164,12 +162,12 @@ def _chosen(seen: Speakers, event: Event, fact: ev.SpeakerChosen) -> Pairs | Non
     turn = _of(seen, fact)
     try:
         if turn is None or told is None:
-            raise _Unknown
+            raise Unknown
         found = _outside(seen, fact) if fact.why in OUTSIDE else _after(seen, turn)
-    except _Unknown:
+    except Unknown:
         found = None
     seen.accepted, seen.expected = fact.turn, fact.speaker
-    if turn is not None and turn.outcome == "success" and fact.why not in OUTSIDE:
+    if turn is not None and turn.outcome != "fail" and fact.why not in OUTSIDE:
         seen.met.add(turn.speaker)
     if fact.why == "restart":
         seen.met.clear()
@@ -203,7 +201,7 @@ def leads_on(graph: TransitionGraph, context: Mapping[str, JSON], speaker: str, 
     turn = _Turn(0, speaker, outcome="fail", error=error)
     try:
         place = _walk(graph, turn, {**context, "outcome": "fail", "failure_class": error})[2]
-    except _Unknown:
+    except Unknown:
         return False
     return place is not None and _on_failure(graph, place)
 
@@ -213,21 +211,12 @@ def restarts_from(graph: TransitionGraph, context: Mapping[str, JSON], speaker: 
     turn = _Turn(0, speaker, outcome="fail", error=error)
     try:
         return _walk(graph, turn, {**context, "outcome": "fail", "failure_class": error})[1] == "restart"
-    except _Unknown:
+    except Unknown:
         return False
 
 
 def _on_failure(graph: TransitionGraph, place: int) -> bool:
-    return any(kind in kinds_of(graph.to_dict()["transitions"][place]["when"]) for kind in ON_FAILURE)
-
-
-ON_FAILURE = ("outcome_is", "error_class_is")
-
-
-def kinds_of(condition: JSON) -> set[str]:
-    """The kinds of a condition and of all within it."""
-    inner = (*condition.get("conditions", ()), *([condition["condition"]] if "condition" in condition else []))
-    return {str(condition["kind"])}.union(*map(kinds_of, inner))
+    return conditions.asks_how(graph.to_dict()["transitions"][place]["when"])
 
 
 # -- what follows ------------------------------------------------------------------------------------------------------
@@ -240,7 +229,7 @@ def _outside(seen: Speakers, fact: ev.SpeakerChosen) -> dict[str, object]:
 
 def _context(seen: Speakers) -> dict[str, JSON]:
     if seen.context is None and seen.accepted:
-        raise _Unknown
+        raise Unknown
     return dict(seen.begins_with if seen.context is None else seen.context)
 
 
@@ -266,7 +255,7 @@ def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
             if to:
                 speaker, why, place, reason = to, "retry_target", None, ""
         if not speaker:
-            met = seen.met | ({turn.speaker} if turn.outcome == "success" else set())
+            met = seen.met | ({turn.speaker} if turn.outcome != "fail" else set())
             level, to = seen.back.before_goal(met, turn.speaker, turn.branch, turn.said)
             speaker, why, reason = (to, "goal", "") if to else (speaker, why, reason)
     if why == "restart":
@@ -291,14 +280,14 @@ def _args(seen: Speakers, turn: _Turn, call: _Call) -> JSON:
     told = seen.read(call.args_ref)
     key = next(key for key, one in turn.calls.items() if one is call).partition("/")[2]
     if told is None:
-        raise _Unknown
+        raise Unknown
     return next(one["args"] for one in told["calls"] if one["call_id"] == key)
 
 
 def _walk(graph: TransitionGraph, turn: _Turn, context: Mapping[str, JSON]) -> tuple[str, str, int | None, str, str]:
     tree = graph.to_dict()
     there, rules = tree["participants"], tree["transitions"]
-    named = {tool for rule in rules for tool in _tools(rule["when"])}
+    named = {tool for rule in rules for tool in conditions.tools_of(rule["when"])}
     made = [one for one in turn.calls.values() if one.made]
     tool = ""
     for call in made:
@@ -310,7 +299,7 @@ def _walk(graph: TransitionGraph, turn: _Turn, context: Mapping[str, JSON]) -> t
             tool = call.tool
             break
     for place in sorted(range(len(rules)), key=lambda n: rules[n]["order"]):
-        if _holds(rules[place]["when"], turn, context, tool):
+        if conditions.holds(rules[place]["when"], turn, context, tool):
             speaker, reason = _leads(rules[place]["then"], turn, there, tree)
             why = "restart" if rules[place].get("restart") and speaker else "transition"
             return speaker, why, place, reason, tool
@@ -318,39 +307,6 @@ def _walk(graph: TransitionGraph, turn: _Turn, context: Mapping[str, JSON]) -> t
         return "", "no_default", None, "no_transition", tool
     speaker, reason = _leads(tree["default_target"], turn, there, tree)
     return speaker, "default", None, reason, tool
-
-
-def _tools(condition: JSON) -> Iterator[str]:
-    if condition["kind"] == "tool_called":
-        yield condition["tool"]
-    for inner in (*condition.get("conditions", ()), *([condition["condition"]] if "condition" in condition else [])):
-        yield from _tools(inner)
-
-
-def _holds(condition: JSON, turn: _Turn, context: Mapping[str, JSON], tool: str) -> bool:
-    def inner(one: JSON) -> bool:
-        return _holds(one, turn, context, tool)
-
-    match condition["kind"]:
-        case "always":
-            return True
-        case "from_speaker":
-            return bool(condition["agent"] == turn.speaker)
-        case "tool_called":
-            return bool(condition["tool"] == tool)
-        case "context_equals":
-            return bool(context.get(condition["key"]) == condition["value"])
-        case "outcome_is":
-            return bool(condition["outcome"] == turn.outcome)
-        case "error_class_is":
-            return bool(condition["failure_class"] == turn.error)
-        case "all_of":
-            return all(map(inner, condition["conditions"]))
-        case "any_of":
-            return any(map(inner, condition["conditions"]))
-        case "not":
-            return not inner(condition["condition"])
-    raise _Unknown
 
 
 def _leads(target: JSON, turn: _Turn, there: list[str], tree: JSON) -> tuple[str, str]:
@@ -365,4 +321,4 @@ def _leads(target: JSON, turn: _Turn, there: list[str], tree: JSON) -> tuple[str
             return tree["initiator"] or tree["initial_speaker"], ""
         case "terminate":
             return "", target["reason"]
-    raise _Unknown
+    raise Unknown

@@ -44,6 +44,22 @@ def test_a_rule_on_another_class_or_on_nothing_of_the_kind_leads_nowhere():
         assert spoken(world) == ["alice"]
 
 
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"kind": "context_equals", "key": "failure_class", "value": "transient_infra"},
+        {"kind": "context_equals", "key": "outcome", "value": "fail"},
+        {"kind": "context_text", "key": "failure_class", "compares": "contains", "value": "transient"},
+    ],
+    ids=["failure_class", "outcome", "text"],
+)
+def test_the_context_variables_that_say_how_a_turn_ended_route_it(when):
+    world = ran(graph(rule(when, "bob")), {**SAYS, "alice": DOWN})
+    assert world.end.state is RunState.COMPLETED
+    assert reacted(world)[-1] == ("route", "edge_routing")
+    assert spoken(world) == ["alice", "bob"]
+
+
 def test_a_failure_that_does_not_go_away_goes_on_at_once():
     world = ran(graph(rule(FAILED, "bob")), {**SAYS, "alice": fails(Cause.AUTH, "the key was refused")})
     assert reacted(world) == [("route", "edge_routing")]
