@@ -24,7 +24,16 @@ from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import runs_list
-from fabric.services.control import MESSAGE_CHARS_MAX, run_cancel, run_pause, run_resume, run_say, run_terminate
+from fabric.services.control import (
+    MESSAGE_CHARS_MAX,
+    VARIABLE_CHARS_MAX,
+    run_cancel,
+    run_context,
+    run_pause,
+    run_resume,
+    run_say,
+    run_terminate,
+)
 from fabric.services.forks import Edit, run_fork
 from fabric.services.runs import KEY_CHARS_MAX, REASON_CHARS_MAX, TEXT_BYTES_MAX, run_start
 
@@ -127,6 +136,17 @@ class MessageIn(Given):
         description=f"The message; at most {MESSAGE_CHARS_MAX:,} characters, and not only white space. Kept in the run's journal.",
         examples=["The customer's contract ends in March, not in May."],
     )
+
+
+class ContextIn(Given):
+    """A change of a run's context variables: names are deleted first, then set."""
+
+    set: dict[str, Any] = Field(
+        default_factory=dict,
+        description=f"Values by name; a name has at most {VARIABLE_CHARS_MAX} characters. Rules of the graph see them after the turn in flight. Kept in the run's journal.",
+        examples=[{"approved": True}],
+    )
+    delete: list[str] = Field(default_factory=list, description="Names that are deleted.", examples=[["draft"]])
 
 
 class EditIn(Given):
@@ -317,6 +337,22 @@ def say_to_run(
 ) -> Any:
     """Say something to a run. It stands in the run's conversation in the caller's name, waits for the turn in flight, and is read by whoever speaks next; it takes no turn."""
     recorded = run_say(**_held_by(request, run_id), text=body.text, start_key=idempotency_key)
+    return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
+
+
+@router.post(
+    "/runs/{uuid:run_id}/context",
+    response={202: CancellationOut},
+    url_name="api-run-context",
+    operation_id="writeContextOfRun",
+)
+def write_context_of_run(
+    request: HttpRequest,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    body: Annotated[ContextIn, Body()],
+) -> Any:
+    """Write context variables of a run's conversation. It takes no turn; what a turn in flight writes before and after it keeps its order."""
+    recorded = run_context(**_held_by(request, run_id), set=body.set, delete=body.delete)
     return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
 
 

@@ -265,6 +265,12 @@ def _person_said(seen: Seen) -> list[Section]:
     return [pairs("Message", Pair("from", seen.fact["actor"])), *content(seen.record, "What whoever speaks next reads")]
 
 
+def _context_written(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs("Context variables", Pair("from", fact["actor"]), Pair("written", str(fact["writes"])))
+    return [facts, *content(seen.record, "What was written, and the variables as they stood then")]
+
+
 def _turn_overdue(seen: Seen) -> list[Section]:
     fact = seen.fact
     facts = pairs(
@@ -344,6 +350,7 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "speaker_chosen": _speaker_chosen,
     "turn_overdue": _turn_overdue,
     "person_said": _person_said,
+    "context_written": _context_written,
     "call_issued": calls.issued,
     "call_streamed": changed_calls.streamed,
     "model_answered": calls.model_answered,

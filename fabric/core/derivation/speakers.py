@@ -36,6 +36,7 @@ class _Call:
     args_ref: str
     made: bool = False
     failed: bool = False
+    wrote_ref: str = ""
     to: str = ""
     ends: str = ""
 
@@ -67,6 +68,8 @@ class Speakers:
     accepted: int = 0
     expected: str = ""
     context: dict[str, JSON] | None = None
+    outside: list[tuple[str, int]] = field(default_factory=list)
+    """Changes of the context from outside during the turn in flight: their contents, and how many of the turn's own came before each."""
 
     def take(self, event: Event) -> Pairs | None:
         """The next event; of a choice what is recorded beside what follows. None: nothing was chosen, or it cannot be told."""
@@ -89,6 +92,7 @@ def _anew(seen: Speakers, event: Event, fact: Any) -> None:
     seen.turns.clear()
     seen.met.clear()
     seen.steps.clear()
+    seen.outside.clear()
     seen.accepted, seen.expected, seen.context = 0, "", None
     if seen.back is not None:
         seen.back.failed.clear()
@@ -131,6 +135,7 @@ def _call(seen: Speakers, fact: Any) -> _Call | None:
 def _tool_answered(seen: Speakers, event: Event, fact: ev.ToolAnswered) -> None:
     if (call := _call(seen, fact)) is not None:
         call.made, call.failed, call.to, call.ends = True, fact.error, fact.hands_to, fact.ends
+        call.wrote_ref = event.content_ref if fact.writes else ""
 
 
 def _made(seen: Speakers, event: Event, fact: Any) -> None:
@@ -154,6 +159,27 @@ def _failed(seen: Speakers, event: Event, fact: ev.StepFailed) -> None:
             seen.back.failed.append((turn.branch, turn.speaker, turn.said))
 
 
+def _context_written(seen: Speakers, event: Event, fact: ev.ContextWritten) -> Pairs | None:
+    told, turn = seen.read(event.content_ref), seen.turns.get(seen.accepted)
+    try:
+        context = _context(seen)
+        after = 0 if turn is None else len(_own(seen, turn))
+    except Unknown:
+        told = None
+    if told is not None and turn is None:
+        context = _changed(context, [told])
+        seen.context = context
+    elif turn is not None:
+        seen.outside.append((event.content_ref, fact.after))
+    if told is None:
+        return None
+    return {
+        "in_turn": (fact.in_turn, turn is not None),
+        "after": (fact.after, after),
+        "context": (told["context"], context),
+    }
+
+
 OUTSIDE = ("expectation", "ttl")
 
 
@@ -172,6 +198,7 @@ def _chosen(seen: Speakers, event: Event, fact: ev.SpeakerChosen) -> Pairs | Non
     if fact.why == "restart":
         seen.met.clear()
     seen.context = None if told is None else dict(told["context"])
+    seen.outside.clear()
     if found is None or told is None:
         return None
     recorded = {name: getattr(fact, name) for name in found if name != "context"}
@@ -192,6 +219,7 @@ TAKES: Mapping[str, Callable[[Speakers, Event, Any], Pairs | None]] = {
     "call_edited": _reworded,
     "call_resolved": _reworded,
     "step_failed": _failed,
+    "context_written": _context_written,
     "speaker_chosen": _chosen,
 }
 
@@ -224,7 +252,12 @@ def _on_failure(graph: TransitionGraph, place: int) -> bool:
 
 def _outside(seen: Speakers, fact: ev.SpeakerChosen) -> dict[str, object]:
     """Nothing of the turn in flight stands, and it does not count."""
-    return {"turn": seen.accepted, "speaker": "", "context": _context(seen), "failure_class": None}
+    return {
+        "turn": seen.accepted,
+        "speaker": "",
+        "context": _changed(_context(seen), _changes(seen, None)),
+        "failure_class": None,
+    }
 
 
 def _context(seen: Speakers) -> dict[str, JSON]:
@@ -234,12 +267,7 @@ def _context(seen: Speakers) -> dict[str, JSON]:
 
 
 def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
-    context = _context(seen)
-    for call in turn.calls.values():
-        if call.tool == "context_write" and call.made and not call.failed:
-            for key in _args(seen, turn, call).get("delete", ()):
-                context.pop(key, None)
-            context |= _args(seen, turn, call).get("set", {})
+    context = _changed(_context(seen), _changes(seen, turn))
     context |= {"outcome": turn.outcome, "failure_class": turn.error}
     if turn.speaker != (seen.expected or seen.graph.initial_speaker):
         return {"from_agent": seen.expected or seen.graph.initial_speaker}
@@ -274,6 +302,40 @@ def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
         "failure_class": turn.error,
         "context": context,
     }
+
+
+def _own(seen: Speakers, turn: _Turn) -> list[JSON]:
+    """What a turn's calls wrote to the context variables."""
+    wrote = (call for call in turn.calls.values() if call.wrote_ref or call.tool == "context_write")
+    return [_wrote(seen, turn, call) for call in wrote if call.made and not call.failed]
+
+
+def _changes(seen: Speakers, turn: _Turn | None) -> list[JSON]:
+    """What was written during the turn in flight, by itself and from outside, in its order. ``turn``: None where nothing of it stands."""
+    found = [] if turn is None else _own(seen, turn)
+    for ref, after in reversed(seen.outside):
+        told = seen.read(ref)
+        if told is None:
+            raise Unknown
+        found.insert(min(after, len(found)), told)
+    return found
+
+
+def _changed(context: Mapping[str, JSON], changes: list[JSON]) -> dict[str, JSON]:
+    found = dict(context)
+    for one in changes:
+        found = {key: held for key, held in found.items() if key not in one.get("delete", ())} | one.get("set", {})
+    return found
+
+
+def _wrote(seen: Speakers, turn: _Turn, call: _Call) -> JSON:
+    """What a call wrote to the context variables: by its result, or as the engine's own tool by its arguments."""
+    if not call.wrote_ref:
+        return _args(seen, turn, call)
+    told = seen.read(call.wrote_ref)
+    if told is None:
+        raise Unknown
+    return told["context"]
 
 
 def _args(seen: Speakers, turn: _Turn, call: _Call) -> JSON:

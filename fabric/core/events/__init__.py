@@ -55,7 +55,7 @@ from fabric.core.events.control import (
     RunResumed,
     TerminateAccepted,
 )
-from fabric.core.events.conversation import PersonSaid, SpeakerChosen, TurnOverdue
+from fabric.core.events.conversation import ContextWritten, PersonSaid, SpeakerChosen, TurnOverdue
 from fabric.core.events.decisions import (
     AlertRaised,
     BudgetRaised,
@@ -145,6 +145,7 @@ Fact = (
     | SpeakerChosen
     | TurnOverdue
     | PersonSaid
+    | ContextWritten
     | HandedOff
     | AttemptFailed
     | AttemptInterrupted
@@ -242,6 +243,7 @@ __all__ = [
     "CompensationSkipped",
     "CompensationStuck",
     "ContentKept",
+    "ContextWritten",
     "DeadlinesReissued",
     "DeadlinesSuspended",
     "EscalationApproved",
