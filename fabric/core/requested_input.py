@@ -99,22 +99,17 @@ def offered(work: Work, requested: Requested, one: Proposed) -> dict[str, JSON]:
         "edit": f"{tool} is called once more, and {server} gets your answer",
         "respond": "it is not called again, and the agent goes on with your words as its result",
         "reject": f"it is not called again, and {consequences.rejected(work)}",
-        "expiry": EXPIRES_AS_ERROR if asks_itself(asked) else "rejected by the system: it is not called again",
+        "expiry": EXPIRES_AS_ERROR if not asked["server"] else "rejected by the system: it is not called again",
     }
 
 
-def asks_itself(asked: Mapping[str, JSON]) -> bool:
-    """Returns True where the tool is there to ask a person, and no server asks in the middle of another call."""
-    return not asked["server"]
-
-
-def fails_unanswered(shown: Mapping[str, JSON]) -> bool:
-    """Returns True where a question that nobody answers is an error of its call, and rejects nothing."""
-    return is_about(shown) and asks_itself(shown["asks"])
+def asks_itself(shown: Mapping[str, JSON]) -> bool:
+    """Returns True where the tool is there to ask a person, so that silence is an error of its call and rejects nothing."""
+    return is_about(shown) and not shown["asks"]["server"]
 
 
 def is_about(shown: Mapping[str, JSON]) -> bool:
-    """Returns True where a question to a person is about what a server asks."""
+    """Returns True where a question to a person is about what a server or a tool asks."""
     return "asks" in shown
 
 

@@ -13,7 +13,6 @@ from fabric.core import (
     questions,
     raised_cap,
     reactions,
-    requested_input,
     swap,
     unwinding,
 )
@@ -53,11 +52,8 @@ def decided(work: Work, given: DecisionMade) -> None:
 def expired(work: Work, question: OpenQuestion) -> None:
     """Nobody answered in time: the declared answer is the system's, and asks nobody. Where a tool is there to ask, silence is an error of its call."""
     given = questions.expired(work, question)
-    unanswered = question.fact.item == "pre_action" and requested_input.fails_unanswered(
-        work.ctx.contents.read(question.shown_ref)
-    )
     questions.decided(work, given)
-    if unanswered:
+    if question.fact.on_expiry == "error":
         questions.resume_clocks(work)
         pre_action.decided(work, question, given, "nobody answered in time")
     else:
