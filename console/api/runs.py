@@ -16,6 +16,7 @@ from console import drilled
 from console.api.callers import actor_of
 from console.api.families import EXAMPLE_ID
 from console.api.problems import FieldError, Problem
+from console.api.run_context import ContextIn
 from console.api.run_told import PriorityName, RunDetailOut, RunOut, RunsOut, columns_told, run_told
 from console.api.schemas import Given, Told
 from fabric import wiring
@@ -26,7 +27,6 @@ from fabric.runtime.ports import Document
 from fabric.selectors.runs import runs_list
 from fabric.services.control import (
     MESSAGE_CHARS_MAX,
-    VARIABLE_CHARS_MAX,
     run_cancel,
     run_context,
     run_pause,
@@ -136,17 +136,6 @@ class MessageIn(Given):
         description=f"The message; at most {MESSAGE_CHARS_MAX:,} characters, and not only white space. Kept in the run's journal.",
         examples=["The customer's contract ends in March, not in May."],
     )
-
-
-class ContextIn(Given):
-    """A change of a run's context variables: names are deleted first, then set."""
-
-    set: dict[str, Any] = Field(
-        default_factory=dict,
-        description=f"Values by name; a name has at most {VARIABLE_CHARS_MAX} characters. Rules of the graph see them after the turn in flight. Kept in the run's journal.",
-        examples=[{"approved": True}],
-    )
-    delete: list[str] = Field(default_factory=list, description="Names that are deleted.", examples=[["draft"]])
 
 
 class EditIn(Given):

@@ -29,7 +29,9 @@ NO_CLOCKS = Clocks()
 
 def clocks_of(tree: dict[str, JSON]) -> Clocks:
     """Those of a channel's metadata. What its manifest does not say is as AG2 has it, which is as it is here."""
-    fields, notes, lost = {}, [], []
+    fields: dict[str, JSON] = {}
+    notes: list[str] = []
+    lost: list[str] = []
     given = tree["manifest"].get("expectations")
     if isinstance(given, list):
         fields["expectations"] = []
@@ -52,8 +54,8 @@ def _expectation(one: JSON) -> dict[str, JSON] | str:
     """An expectation here; a sentence: there is none."""
     given = one if isinstance(one, dict) else {}
     name, what = given.get("name"), given.get("on_violation", "warn")
-    params = given.get("params") if isinstance(given.get("params"), dict) else {}
-    seconds = params.get("seconds", DEFAULT_S)
+    params: JSON = given.get("params")
+    seconds: JSON = params.get("seconds", DEFAULT_S) if isinstance(params, dict) else DEFAULT_S
     if what == "audit":
         return "audit is a line in a record, and every event is one here"
     if name != TURN:

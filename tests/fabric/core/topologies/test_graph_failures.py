@@ -75,6 +75,17 @@ def test_a_turn_that_failed_brings_neither_what_it_called_nor_what_it_wrote():
 BUDGET = {"budget": {"run_usd_micros": 10_000_000, "agents": {"alice": {"usd_micros": 1}}}}
 
 
+def test_a_conversation_whose_last_turn_failed_at_its_bound_is_no_completed_run():
+    rules = (rule(FAILED, "bob"), rule("always", "alice"))
+    script = {**SAYS, "bob": fails(Cause.AUTH, "the key was refused")}
+    order = (rule({"kind": "from_speaker", "agent": "alice"}, "bob"), *rules)
+    world = ran(graph(*order, topology=TWO), script)
+    assert spoken(world) == ["alice", "bob"]
+    assert world.of(ev.SpeakerChosen)[-1].close_reason == "max_turns"
+    assert world.end.state is RunState.FAILED
+    assert "the key was refused" in world.end.reason
+
+
 @pytest.mark.parametrize(("tier", "ways"), [(Tier.INTERACTIVE, ["route"]), (Tier.HIGH_STAKES, ["escalate"])])
 def test_a_budget_never_goes_on_by_a_rule_in_high_stakes(tier, ways):
     world = ran(graph(rule(FAILED, "bob"), **BUDGET), SAYS, tier=tier)
