@@ -177,6 +177,7 @@ ROUTES: Mapping[str, Policy] = {
     "api-run-pause": Policy.API,
     "api-run-resume": Policy.API,
     "api-run-say": Policy.API,
+    "api-run-context": Policy.API,
     "api-run-fork": Policy.API,
     "api-run-events": Policy.API,
     "api-run-export": Policy.API,

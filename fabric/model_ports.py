@@ -31,7 +31,10 @@ from fabric.runtime.call_ports import ModelPort
 from fabric.services import here
 from fabric.services.publication import DRILL_PROVIDER
 
-PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
+PROVIDERS: Mapping[str, str] = {
+    "scripted": "simulator.provider.ScriptedProvider",
+    "fixed": "fabric.adapters.providers.fixed.Fixed",
+}
 """Provider adapters by the name a fabric uses; each takes no arguments."""
 RESERVED: Mapping[str, str] = {DRILL_PROVIDER: "simulator.drills.provider.DrillProvider"}
 """Provider adapters that no fabric can name and no setting replaces: those of failure drills."""

@@ -59,6 +59,7 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-run-pause", "POST"): Scope.RUN,
     ("api-run-resume", "POST"): Scope.RUN,
     ("api-run-say", "POST"): Scope.RUN,
+    ("api-run-context", "POST"): Scope.RUN,
     ("api-run-fork", "POST"): Scope.RUN,
     ("api-run-events", "GET"): Scope.READ,
     ("api-run-explain", "GET"): Scope.READ,

@@ -16,6 +16,7 @@ from console import drilled
 from console.api.callers import actor_of
 from console.api.families import EXAMPLE_ID
 from console.api.problems import FieldError, Problem
+from console.api.run_context import ContextIn
 from console.api.run_told import PriorityName, RunDetailOut, RunOut, RunsOut, columns_told, run_told
 from console.api.schemas import Given, Told
 from fabric import wiring
@@ -24,7 +25,15 @@ from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import runs_list
-from fabric.services.control import MESSAGE_CHARS_MAX, run_cancel, run_pause, run_resume, run_say, run_terminate
+from fabric.services.control import (
+    MESSAGE_CHARS_MAX,
+    run_cancel,
+    run_context,
+    run_pause,
+    run_resume,
+    run_say,
+    run_terminate,
+)
 from fabric.services.forks import Edit, run_fork
 from fabric.services.runs import KEY_CHARS_MAX, REASON_CHARS_MAX, TEXT_BYTES_MAX, run_start
 
@@ -317,6 +326,22 @@ def say_to_run(
 ) -> Any:
     """Say something to a run. It stands in the run's conversation in the caller's name, waits for the turn in flight, and is read by whoever speaks next; it takes no turn."""
     recorded = run_say(**_held_by(request, run_id), text=body.text, start_key=idempotency_key)
+    return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
+
+
+@router.post(
+    "/runs/{uuid:run_id}/context",
+    response={202: CancellationOut},
+    url_name="api-run-context",
+    operation_id="writeContextOfRun",
+)
+def write_context_of_run(
+    request: HttpRequest,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    body: Annotated[ContextIn, Body()],
+) -> Any:
+    """Write context variables of a run's conversation. It takes no turn; what a turn in flight writes before and after it keeps its order."""
+    recorded = run_context(**_held_by(request, run_id), set=body.set, delete=body.delete)
     return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
 
 

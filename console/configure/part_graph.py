@@ -18,6 +18,7 @@ CONDITIONS = {
     "from_speaker": "one of them spoke",
     "tool_called": "a tool was called",
     "context_equals": "a variable has a value",
+    "context_text": "a variable compares with a text or number",
     "outcome_is": "the turn ended so",
     "error_class_is": "the turn failed so",
     "all_of": "all of these hold",

@@ -18,30 +18,54 @@ def condition_said(condition: JSON) -> str:
     if not isinstance(condition, dict):
         return "…"
     kind = condition.get("kind")
-    within = condition.get("conditions")
-    several = [condition_said(one) for one in within] if isinstance(within, list) else []
+    if kind == "always":
+        return "a turn is over"
     match kind:
-        case "always":
-            return "a turn is over"
         case "from_speaker":
             return f"{condition.get('agent')} spoke"
         case "tool_called":
             return f"{condition.get('tool')} was called"
         case "context_equals":
             return f"{condition.get('key')} is {_value(condition.get('value'))}"
+        case "context_text":
+            return _compared(condition)
         case "outcome_is":
             return f"the turn ended in {str(condition.get('outcome')).replace('_', ' ')}"
         case "error_class_is":
             return f"the turn failed, {str(condition.get('failure_class')).replace('_', ' ')}"
-        case "all_of":
-            return " and ".join(several) or "…"
-        case "any_of":
-            return f"({' or '.join(several)})" if several else "…"
+        case "all_of" | "any_of":
+            return _joined(condition)
         case "not":
             return f"not ({condition_said(condition.get('condition'))})"
         case "registered":
             return f"{condition.get('name')} holds"
     return "…"
+
+
+COMPARES = {
+    "equals": "reads",
+    "greater": "is greater than",
+    "less": "is less than",
+    "at_least": "is at least",
+    "at_most": "is at most",
+    "contains": "contains",
+    "matches": "matches",
+    "is_set": "is set",
+}
+"""How a variable compares, in words. Total, by test."""
+
+
+def _joined(condition: dict[str, JSON]) -> str:
+    within = condition.get("conditions")
+    several = [condition_said(one) for one in within] if isinstance(within, list) else []
+    if condition["kind"] == "all_of":
+        return " and ".join(several) or "…"
+    return f"({' or '.join(several)})" if several else "…"
+
+
+def _compared(condition: dict[str, JSON]) -> str:
+    how = COMPARES.get(str(condition.get("compares")), "…")
+    return f"{condition.get('key')} {how} {condition.get('value') or ''}".strip()
 
 
 def _value(value: JSON) -> str:

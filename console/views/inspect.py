@@ -18,6 +18,7 @@ from console.views import inspect_calls as calls
 from console.views import inspect_changed_calls as changed_calls
 from console.views import inspect_children as children
 from console.views import inspect_control as control
+from console.views import inspect_conversation as conversation
 from console.views import inspect_decision as decision
 from console.views import inspect_questions as questions
 from console.views import inspect_saga as saga
@@ -233,42 +234,6 @@ def _turn(seen: Seen) -> list[Section]:
     return [facts, *content(seen.record, "What it is told")]
 
 
-def _speaker_chosen(seen: Seen) -> list[Section]:
-    fact = seen.fact
-    rule = fact["transition"]
-    facts = pairs(
-        "Next speaker",
-        Pair("turns so far", fact["turn"], "count"),
-        Pair("spoke", fact["from_agent"]),
-        Pair("speaks next", fact["speaker"] or "nobody"),
-        Pair("decided by", words(fact["why"])),
-        Pair("rule", "none" if rule is None else str(rule)),
-        Pair("routing tool", fact["tool"] or "none"),
-        Pair("closed with", fact["close_reason"] or "not closed"),
-        Pair("outcome", words(fact["outcome"])),
-        Pair("class of failure", words(fact["failure_class"]) if fact["failure_class"] else "none"),
-        Pair("names that lead to nobody", "; ".join(fact["errors"]) or "none"),
-    )
-    return [facts, *content(seen.record, "Context variables from now on")]
-
-
-def _person_said(seen: Seen) -> list[Section]:
-    return [pairs("Message", Pair("from", seen.fact["actor"])), *content(seen.record, "What whoever speaks next reads")]
-
-
-def _turn_overdue(seen: Seen) -> list[Section]:
-    fact = seen.fact
-    facts = pairs(
-        "Expectation",
-        Pair("speaker", fact["speaker"]),
-        Pair("step", fact["step_id"], "code"),
-        Pair("bound", f"{fact['seconds']:g} s"),
-        Pair("has taken", f"{fact['elapsed_us'] / 1_000_000:g} s"),
-        Pair("then", words(fact["on_violation"])),
-    )
-    return [facts]
-
-
 def _handed_off(seen: Seen) -> list[Section]:
     fact = seen.fact
     return [
@@ -332,9 +297,10 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "run_ended": _run_ended,
     "step_opened": _step,
     "turn_opened": _turn,
-    "speaker_chosen": _speaker_chosen,
-    "turn_overdue": _turn_overdue,
-    "person_said": _person_said,
+    "speaker_chosen": conversation.speaker_chosen,
+    "turn_overdue": conversation.turn_overdue,
+    "person_said": conversation.person_said,
+    "context_written": conversation.context_written,
     "call_issued": calls.issued,
     "call_streamed": changed_calls.streamed,
     "model_answered": calls.model_answered,

@@ -13,7 +13,11 @@ from fabric.core.words import words
 if TYPE_CHECKING:
     from console.views.inspect import Seen
 
-EXPIRY = {"reject": "then rejected by the system", "nothing": "and nothing happens by itself"}
+EXPIRY = {
+    "reject": "then rejected by the system",
+    "nothing": "and nothing happens by itself",
+    "error": "then it is an error of the call",
+}
 """By what is declared for a question that nobody answers."""
 
 

@@ -105,6 +105,7 @@ def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None
         step_id=step.id,
         reason=because.reason,
         shown={"agent": step.agent, **shown},
+        on_expiry="error" if requested_input.asks_itself(shown) else "reject",
         bound=digest(one.tool, one.args_hash, policy, work.compiled.revision),
     )
 

@@ -76,6 +76,7 @@ class Act(StrEnum):
     PAUSE_SENT = "pause_sent"
     RESUME_SENT = "resume_sent"
     MESSAGE_SENT = "message_sent"
+    CONTEXT_SENT = "context_sent"
     """A person sent a message into a run's conversation."""
     RUN_ERASED = "run_erased"
     """The contents of an ended run were erased, as its workspace's retention says."""

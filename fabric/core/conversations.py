@@ -12,6 +12,7 @@ from typing import Any
 from fabric.core.frozen import value
 from fabric.core.graph.spec import TransitionGraph
 from fabric.core.graph.state import Finish, Handoff, Logged, NodeOutcome, Packet, Round, State, ToolUse, Writes
+from fabric.core.graph.writes import written
 from fabric.core.run import CallRecord, Run, Step
 from fabric.core.spec_conversation import WRITE
 from fabric.core.spec_graph import GraphTopology
@@ -56,11 +57,25 @@ def state_of(work: Work, step: Step | None = None) -> State:
         expected=None if talk.closed else speaker,
         initiator=graph.initiator or graph.initial_speaker,
         turns=talk.turns,
-        context=context_of(work),
+        context=kept_context(work) if step is None else context_of(work),
         begins_with=_begins_with(work),
         close_reason=talk.closed,
-        round=None if step is None else Round(speaker, tuple(Logged(True, one) for one in _writes(work, step))),
+        round=None if step is None else Round(speaker, _log(work, step)),
     )
+
+
+def _log(work: Work, step: Step) -> tuple[Logged, ...]:
+    """What was written while a turn was in flight, by itself and from outside, in the order of its arrival."""
+    own = [Logged(True, one) for one in _writes(work, step)]
+    for ref, after in reversed(work.run.talk.written):
+        own.insert(min(after, len(own)), Logged(False, writes_of(work.ctx.contents.read(ref))))
+    return tuple(own)
+
+
+def in_flight(run: Run) -> Step | None:
+    """The turn that has begun and whose packet is not committed; None: there is none."""
+    turns = (step for step in run.steps.values() if step.turn is not None and step.turn.chooses)
+    return next((step for step in turns if step.branch == run.talk.turns and not run.talk.closed), None)
 
 
 def hears_open(run: Run, step: Step) -> bool:
@@ -117,8 +132,25 @@ def _writes(work: Work, step: Step) -> Iterator[Writes]:
         return
     for turn in step.history:
         for call in turn.calls:
-            if call.tool == WRITE and call.state == "done" and not call.error:
+            if call.state != "done" or call.error:
+                continue
+            if call.writes:
+                yield writes_of(work.ctx.contents.read(call.result_ref)["context"])
+            elif call.tool == WRITE:
                 yield writes_of(args_of(work, call, turn.answer_ref))
+
+
+def kept_context(work: Work) -> Mapping[str, JSON]:
+    """The context variables as they stand where the turn in flight is lost: with what came from outside meanwhile."""
+    context = context_of(work)
+    for ref, _ in work.run.talk.written:
+        context = written(context, writes_of(work.ctx.contents.read(ref)))
+    return context
+
+
+def own_writes(work: Work, step: Step) -> int:
+    """How many changes a turn has made so far."""
+    return sum(1 for _ in _writes(work, step))
 
 
 def args_of(work: Work, call: CallRecord, answer_ref: str) -> JSON:

@@ -15,7 +15,8 @@ from fabric.core.budget_caps import NamedCap
 from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
 from fabric.core.forms import InputRequest
 from fabric.core.frozen import value
-from fabric.core.graph.state import Finish, Handoff
+from fabric.core.graph.state import Finish, Handoff, Writes
+from fabric.core.person_inputs import ContextGiven, PersonSpoke
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from fabric.core.token_parts import NO_PARTS, TokenParts
@@ -105,17 +106,6 @@ class ResumeRequested:
     input_id: str
     actor: str
     kind: Literal["resume_requested"] = "resume_requested"
-    version: Literal[1] = 1
-
-
-@value(kw_only=True)
-class PersonSpoke:
-    """A person sends a message into a run's conversation: whoever speaks next reads it. No turn is taken by it."""
-
-    input_id: str
-    actor: str
-    text: str
-    kind: Literal["person_spoke"] = "person_spoke"
     version: Literal[1] = 1
 
 
@@ -218,6 +208,8 @@ class ToolFinished:
     """The tool's own name for its error: an error code, an exit code."""
     returned: Handoff | Finish | None = None
     """What its result means to the conversation that it was called in; None: nothing."""
+    writes: Writes | None = None
+    """What it writes to the context variables of that conversation; None: nothing."""
     requested: InputRequest | None = None
     """The question that its server asks a person before it does the call; None: it asks nothing. ``error`` says so too, for a call that waits for no person."""
     kind: Literal["tool_finished"] = "tool_finished"
@@ -311,6 +303,7 @@ InboxInput = (
     | PauseRequested
     | ResumeRequested
     | PersonSpoke
+    | ContextGiven
     | ChildRequested
     | ChildWaits
     | ChildStuck
@@ -339,6 +332,7 @@ _BY_KIND: Mapping[str, Any] = {
     "pause_requested": PauseRequested,
     "resume_requested": ResumeRequested,
     "person_spoke": PersonSpoke,
+    "context_given": ContextGiven,
     "child_requested": ChildRequested,
     "child_waits": ChildWaits,
     "child_stuck": ChildStuck,

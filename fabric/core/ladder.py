@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import cheaper, children, guard, retry_presets, routing, swap
+from fabric.core import cheaper, children, guard, retry_presets, routing, swap, worker_retries
 from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, Unfit, classification
@@ -225,13 +225,15 @@ def _retry_node(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
         return reason
     assert step is not None
     policy = work.compiled.spec.policy
+    if reason := worker_retries.spent(work, step, spent):
+        return reason
     proposal = Proposal(
         kind="retry",
         stage=failure.stage,
         step_id=step.id,
         target=_own_model(work, step),
         command_id=next_id(work, step),
-        delay_s=node_delay_s(work, failure, spent),
+        delay_s=worker_retries.delay_s(work, failure, spent),
         timeout_s=policy.deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy) or respawned(work, step.stage, [step.id])
@@ -263,17 +265,12 @@ def _own_model(work: Work, step: Step) -> str:
     return work.compiled.spec.agent(step.agent).model
 
 
-def node_delay_s(work: Work, failure: Failure, spent: int) -> float:
-    """Seconds until a node runs again: its preset's wait with jitter, or Retry-After where that is longer."""
-    preset = work.compiled.spec.policy.retry_layers.retries_of(failure.stage)
-    drawn = unit(work.ctx.seed, "node", failure.step_id)
-    return max(retry_presets.delay_s(preset, spent + 1, drawn) or 0.0, failure.retry_after_s or 0.0)
-
-
 def _accept_partial(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
     step = work.run.steps.get(failure.step_id)
     if step is None or step.stage is not Stage.FAN_OUT:
         return "it is no branch that others could go on without"
+    if reason := worker_retries.no_partial(work, step):
+        return reason
     return "" if classification(trip).retried else f"{trip.cause} is not retried, so no retries were exhausted"
 
 

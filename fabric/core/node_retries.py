@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import calls, judging, ladder
+from fabric.core import calls, judging, ladder, worker_retries
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.judges import is_judge
@@ -25,12 +25,12 @@ def schedule(work: Work, failure: Failure, choice: Choice) -> None:
     calls.let_go_all(work, "its node runs once more", step.id)
     policy = work.compiled.spec.policy
     given = retry_budget.given(work.ctx.shares, ladder.next_id(work, step), 1)
-    delay = ladder.node_delay_s(work, failure, choice.spent)
+    delay = worker_retries.delay_s(work, failure, choice.spent)
     work.emit(
         ev.NodeRetryScheduled(
             step_id=step.id,
             attempt=choice.spent + 2,
-            attempts=policy.retry_layers.retries_of(step.stage).attempts,
+            attempts=policy.retry_layers.retries_of(step.stage, worker_retries.worker_of(step)).attempts,
             not_before=work.ctx.now + int(delay * US),
             delay_s=delay,
             tokens_left=retry_budget.balance(policy.retry, state_of(work.run.guards, retry_budget))

@@ -75,6 +75,6 @@ def close(work: Work, step: Step, why: Why, reason: str) -> None:
         why=why,
         close_reason=reason,
     )
-    work.emit(chosen, {"context": dict(conversations.context_of(work)), "reason": ""})
+    work.emit(chosen, {"context": dict(conversations.kept_context(work)), "reason": ""})
     if work.run.suspended is not None:
         questions.resume_clocks(work)

@@ -26,6 +26,8 @@ from fabric.core.work import US, Work
 
 JSON = Any
 Item = Literal["failure", "post_stage", "pre_action", "compensation", "child", "ticket"]
+OnExpiry = Literal["reject", "error"]
+"""What silence is: a rejection, or an error of the call whose tool is there to ask."""
 VERBS: Mapping[Item, tuple[str, ...]] = {
     "failure": ("approve", "edit", "respond", "reject"),
     "post_stage": ("approve", "edit", "respond", "reject"),
@@ -112,7 +114,15 @@ def open_ticket(work: Work, failure: Failure, choice: Choice) -> None:
 
 
 def open_item(
-    work: Work, *, item: Item, scope: str, step_id: str, reason: str, shown: Mapping[str, JSON], bound: str = ""
+    work: Work,
+    *,
+    item: Item,
+    scope: str,
+    step_id: str,
+    reason: str,
+    shown: Mapping[str, JSON],
+    bound: str = "",
+    on_expiry: OnExpiry = "reject",
 ) -> None:
     """Asks a person about something that is no failure of a step. ``bound``: a digest of what else an approval holds for, beside what is shown."""
     ledger = state_of(work.run.guards, budget)
@@ -135,6 +145,7 @@ def open_item(
         role="reviewer",
         content=content,
         bound=bound,
+        on_expiry=on_expiry,
     )
 
 
@@ -155,6 +166,7 @@ def _open(
     let_pass: str = "",
     verbs: tuple[str, ...] = (),
     trip: Trip | None = None,
+    on_expiry: OnExpiry = "reject",
 ) -> None:
     due = _due_at(work, item, step_id) - work.ctx.now
     humans = work.compiled.spec.policy.humans
@@ -176,7 +188,7 @@ def _open(
             remind_at=work.ctx.now + int(due * humans.reminder_at),
             onward_at=work.ctx.now + int(due * humans.onward_at),
             due_at=work.ctx.now + due,
-            on_expiry="nothing" if item == "ticket" else "reject",
+            on_expiry="nothing" if item == "ticket" else on_expiry,
             round=round_,
             model=other.choice.model,
             weighed=other.weighed,

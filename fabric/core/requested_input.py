@@ -24,6 +24,7 @@ QUESTIONS_MAX = 3
 """Questions that one call may ask; a call that asks more often fails."""
 MESSAGE_SHOWN = 200
 """Characters of the server's message that the reason quotes; the whole message stands beside it."""
+EXPIRES_AS_ERROR = "nobody has answered: that is an error of the call, and the run goes on with it"
 EDIT_OF = "answer"
 """The name, in the question's content, of the part that a person edits."""
 
@@ -77,14 +78,14 @@ def reason(work: Work, requested: Requested, tool: str) -> str:
     asked = work.ctx.contents.read(requested.question_ref)
     message = asked["message"]
     short = message if len(message) <= MESSAGE_SHOWN else f"{message[:MESSAGE_SHOWN]}..."
-    return f"MCP server {asked['server']} asks in the middle of {tool}: {short}"
+    return f"MCP server {asked['server']} asks in the middle of {tool}: {short}" if asked["server"] else short
 
 
 def offered(work: Work, requested: Requested, one: Proposed) -> dict[str, JSON]:
     """Returns what a person is shown of the question, and what each answer does."""
     asked = work.ctx.contents.read(requested.question_ref)
     given = forms.initial(asked["schema"])
-    tool, server = one.tool, asked["server"]
+    tool, server = one.tool, asked["server"] or "the agent"
     return {
         "tool": tool,
         "description": work.compiled.spec.tool(tool).description,
@@ -98,12 +99,17 @@ def offered(work: Work, requested: Requested, one: Proposed) -> dict[str, JSON]:
         "edit": f"{tool} is called once more, and {server} gets your answer",
         "respond": "it is not called again, and the agent goes on with your words as its result",
         "reject": f"it is not called again, and {consequences.rejected(work)}",
-        "expiry": "rejected by the system: it is not called again",
+        "expiry": EXPIRES_AS_ERROR if not asked["server"] else "rejected by the system: it is not called again",
     }
 
 
+def asks_itself(shown: Mapping[str, JSON]) -> bool:
+    """Returns True where the tool is there to ask a person, so that silence is an error of its call and rejects nothing."""
+    return is_about(shown) and not shown["asks"]["server"]
+
+
 def is_about(shown: Mapping[str, JSON]) -> bool:
-    """Returns True where a question to a person is about what a server asks."""
+    """Returns True where a question to a person is about what a server or a tool asks."""
     return "asks" in shown
 
 

@@ -201,9 +201,10 @@ def _of_stage(spec: FabricSpec, stage: Stage) -> _Laid:
 
 
 def _of_node(told: RetryLayers, stage: Stage) -> Iterator[Rung]:
-    if retries := told.retries_of(stage).attempts - 1:
+    if retries := told.most_retries(stage):
         yield _rung(Layer.NODE_RETRIES, Reaction.RETRY_NODE, retries)
-    if told.node(stage).allow_partial:
+    workers = told.workers if stage is Stage.FAN_OUT else ()
+    if any(told.partial_of(stage, name) for name in ("", *workers)):
         yield _rung(Layer.NODE_RETRIES, Reaction.ACCEPT_PARTIAL, 1)
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fabric.core.flow import Stage
 from fabric.core.retry_presets import PresetName, RetryPreset, resolve
+from fabric.core.spec_parts import Name
 from fabric.core.taxonomy import ErrorClass
 
 WayOut = Literal["replan", "handover"]
@@ -59,6 +60,16 @@ class NodeLayers(_WaysOut):
     )
 
 
+class WorkerRetries(_Said):
+    """What differs for one worker that takes turns by a graph: each turn is a node (S1: attributes of a node)."""
+
+    retry_policy: PresetName | None = Field(default=None, description="As of a stage.")
+    max_retries: Retries | None = Field(default=None, description="As of a stage. None: the stage's.")
+    allow_partial: bool = Field(
+        default=False, description="Turns of its that have exhausted their retries are partial successes."
+    )
+
+
 class RetryLayers(_WaysOut):
     """The layers that a failure goes through before it is the run's."""
 
@@ -71,6 +82,11 @@ class RetryLayers(_WaysOut):
         default=None, description="Node retries of stages that say nothing; None: 3. S1: default_max_retry."
     )
     stages: dict[Stage, NodeLayers] = Field(default_factory=dict, description="Stages that differ.")
+    workers: Annotated[dict[Name, WorkerRetries], Field(max_length=64)] = Field(
+        default_factory=dict,
+        exclude_if=lambda given: not given,
+        description="Workers of a graph whose turns are retried otherwise than their stage says.",
+    )
     deviation: str = Field(default="", max_length=500, description="Why nodes are retried in high-stakes.")
 
     @property
@@ -82,10 +98,22 @@ class RetryLayers(_WaysOut):
         """What a stage says of its own; nothing where it says nothing."""
         return self.stages.get(stage, NOTHING_SAID)
 
-    def retries_of(self, stage: Stage) -> RetryPreset:
-        """How often and how long between a stage's nodes are run again: by preset, by count, by the fabric's count, else 3 retries."""
-        own = self.node(stage)
+    def retries_of(self, stage: Stage, worker: str = "") -> RetryPreset:
+        """How often and how long between a stage's nodes are run again: by preset, by count, by the fabric's count, else 3 retries. ``worker``: whose turn it is."""
+        own, turn = self.node(stage), self.workers.get(worker)
+        if turn is not None and (turn.retry_policy is not None or turn.max_retries is not None):
+            return resolve(turn.retry_policy, turn.max_retries, self.max_retries)
         return resolve(own.retry_policy, own.max_retries, self.max_retries)
+
+    def most_retries(self, stage: Stage) -> int:
+        """The most attempts beside the first that a node of a stage has, whoever's it is."""
+        workers = self.workers if stage is Stage.FAN_OUT else ()
+        return max(self.retries_of(stage, name).attempts for name in ("", *workers)) - 1
+
+    def partial_of(self, stage: Stage, worker: str = "") -> bool:
+        """Whether a node that has exhausted its retries is a partial success."""
+        turn = self.workers.get(worker)
+        return self.node(stage).allow_partial or (turn is not None and turn.allow_partial)
 
     def edges_of(self, stage: Stage) -> tuple[Edge, ...]:
         """The edges out of a stage's nodes, its own first; a way out for the same failures once."""

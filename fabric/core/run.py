@@ -31,6 +31,8 @@ class CallRecord:
     result_ref: str = ""
     error: bool = False
     correction: bool = False
+    writes: bool = False
+    """Whether its result writes context variables."""
     hands_to: str = ""
     """Whom it hands the conversation over to; empty: to nobody."""
     ends: str = ""
@@ -172,6 +174,8 @@ class Talk:
     """Why it is closed; empty: it goes on."""
     context_ref: str = ""
     """Where its context variables stand; empty: they are those that it began with."""
+    written: tuple[tuple[str, int], ...] = ()
+    """Changes of them that came from outside during the turn in flight: where each stands, and how many of the turn's own came before it."""
     opened_at: int = 0
     turn_at: int = 0
     """When the latest turn began."""

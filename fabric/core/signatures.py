@@ -24,9 +24,9 @@ NO_REASON = "unknown"
 COUNTED: frozenset[ErrorClass] = frozenset({ErrorClass.DETERMINISTIC, ErrorClass.STRUCTURAL})
 """A transient failure may resolve by itself; the others are bounded by mechanisms of their own."""
 
-# In this order: a word of seven digits is a hex word. Words are delimited by anything but letters, digits and the underscore.
+# In this order: a word of seven digits is a hex word. One of more than 64 is none: no hash is longer. Words are delimited by anything but letters, digits and the underscore.
 _RULES = (
-    (re.compile(r"\b[0-9a-f]{7,}\b"), "<hex>"),
+    (re.compile(r"\b[0-9a-f]{7,64}\b"), "<hex>"),
     (re.compile(r"\b[0-9]+\b"), "<n>"),
     (re.compile(r"\s+"), " "),
     (re.compile(r", "), ","),

@@ -61,7 +61,7 @@ class ModelSpec(Named):
 
     provider: Name = Field(
         default="openai",
-        description="Which provider adapter answers: openai, anthropic, google, scripted, or a registered one.",
+        description="Which provider adapter answers: openai, anthropic, google, scripted, fixed (no model: one call that options.agents.NAME writes), or a registered one.",
     )
     model: str = Field(
         default="", max_length=200, description="The provider's model id. Empty: FABRIC_MODEL, with openai."

@@ -10,6 +10,7 @@ from fabric.core.flow import Stage
 from fabric.core.policy import Retry
 from fabric.core.retry_layers import ROUTED
 from fabric.core.retry_policy import RetryLayers
+from fabric.core.spec_graph import GraphTopology
 
 if TYPE_CHECKING:
     from fabric.core.spec import FabricSpec
@@ -30,6 +31,9 @@ def layer_problems(spec: FabricSpec) -> Iterator[str]:
     yield from _ways(spec)
     yield from _partial(spec)
     yield from _said_twice(spec)
+    for name in told.workers:
+        if not isinstance(spec.topology, GraphTopology) or name not in spec.topology.workers:
+            yield f"{HERE}.workers.{name}: {name!r} is no worker that takes turns by a graph; say it of a stage, or leave it out"
 
 
 def _ways(spec: FabricSpec) -> Iterator[str]:

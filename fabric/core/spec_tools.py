@@ -49,7 +49,8 @@ class ToolSpec(Named):
     hands_over: bool = Field(
         default=False,
         exclude_if=lambda given: not given,
-        description='HTTP: its result {"handoff": {"target": ..., "reason": ...}} or {"finish": {"reason": ...}} decides who speaks next in a conversation.',
+        description='HTTP: its result {"handoff": {"target": ..., "reason": ...}} or {"finish": {"reason": ...}} decides who speaks next in a conversation, and '
+        '{"set_context": {...}, "delete_context": [...], "result": ...} writes its context variables.',
     )
     deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
     approve_when: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)] | None = (

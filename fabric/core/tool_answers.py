@@ -45,6 +45,7 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
             hands_to=returned.target if isinstance(returned, Handoff) else "",
             ends=returned.reason if isinstance(returned, Finish) else "",
             handled=bool(finished.error) and _handled(work, issued),
+            writes=_count(finished),
         ),
         content,
     )
@@ -63,9 +64,16 @@ def _handled(work: Work, issued: ev.CallIssued) -> bool:
 
 def _content(finished: ToolFinished) -> JSON:
     if not finished.error:
-        return {"result": finished.result}
+        wrote = finished.writes
+        context = {} if wrote is None else {"context": {"set": dict(wrote.set), "delete": list(wrote.delete)}}
+        return {"result": finished.result, **context}
     error = {"cause": "tool_error", "message": finished.error}
     return {"error": error | {"code": finished.code} if finished.code else error}
+
+
+def _count(finished: ToolFinished) -> int:
+    wrote = finished.writes
+    return 0 if finished.error or wrote is None else len({*wrote.set, *wrote.delete})
 
 
 def _signature(issued: ev.CallIssued, finished: ToolFinished) -> str:

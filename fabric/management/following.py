@@ -11,8 +11,10 @@ from fabric import wiring
 from fabric.adapters.nudge import Nudged
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
+from fabric.selectors.answers import answers_waiting
 from fabric.selectors.control import to_be_held
 from fabric.selectors.escalations import EscalationView, escalations_open
+from fabric.selectors.family_rest import family_at_work
 from fabric.selectors.runs import EventView, RunView, run_events, run_get
 
 LOOK_S = 0.5
@@ -23,8 +25,8 @@ PAGE = 200
 
 Say = Callable[[EventView], None]
 
-ASKING = (RunState.WAITING, RunState.UNWINDING)
-"""States in which a run may wait for a person's answer."""
+ASKING = (RunState.RUNNING, RunState.WAITING, RunState.UNWINDING)
+"""States in which a run, or one below it, may wait for a person's answer."""
 
 
 def silent(event: EventView) -> None:
@@ -33,14 +35,14 @@ def silent(event: EventView) -> None:
 
 @dataclass(slots=True)
 class Following:
-    """One run being followed. ``wait``: over questions to people too, until it has ended."""
+    """One run being followed, with the runs below it. ``wait``: over questions to people too, until it has ended."""
 
     actor: Actor
     run_id: str
     say: Say = silent
     wait: bool = False
     answered: frozenset[str] = frozenset()
-    """Items that are answered already, though the run has not taken the answer yet."""
+    """Items that were answered from here: following ends with none of them before its run has taken the answer."""
     asked: Callable[[EscalationView], None] | None = None
     """Called once for each question that comes up while waiting."""
     seq: int = 0
@@ -76,10 +78,6 @@ class Following:
             self.seq = page[-1].seq
         return run
 
-    def questions(self) -> list[EscalationView]:
-        """The run's open questions that nobody has answered."""
-        return [item for item in escalations_open(self.actor, self.run_id) if item.id not in self.answered]
-
     def _until_rest(self, alone_s: float | None = None) -> RunView | None:
         """The run at rest; None after ``alone_s`` seconds without news."""
         quiet = 0.0
@@ -87,8 +85,10 @@ class Following:
             self._news.clear()
             before = self.seq
             run = self.look()
-            if run.terminal or (run.state in ASKING and self._asks()) or self._held(run):
+            if run.terminal or self._held(run):
                 return run
+            if run.state in ASKING and self._asks():
+                return self.look()
             quiet = 0.0 if self.seq > before else quiet
             if not self._news.wait(LOOK_S):
                 quiet += LOOK_S
@@ -100,13 +100,19 @@ class Following:
         return run.state is RunState.PAUSED and not self.wait and to_be_held(self.actor, run.id)
 
     def _asks(self) -> bool:
-        """Whether the run waits for an answer, and following ends with that."""
-        items = self.questions()
-        for item in items:
+        """Whether the run and the runs below it wait for answers alone, and following ends with that."""
+        items = self._open()
+        on_their_way = self.answered & answers_waiting(items).keys()
+        # Read again: what a run has taken in since the first look is no question any more.
+        asked = [item for item in self._open() if item.id not in on_their_way]
+        for item in asked:
             if self.wait and self.asked is not None and item.id not in self._told:
                 self._told.add(item.id)
                 self.asked(item)
-        return bool(items) and not self.wait
+        return bool(asked) and not (self.wait or on_their_way or family_at_work(self.actor, self.run_id))
+
+    def _open(self) -> list[EscalationView]:
+        return escalations_open(self.actor, self.run_id, family=True)
 
     def _heard(self, nudged: Nudged) -> None:
         if not nudged.run_seqs or self.run_id in nudged.run_seqs:

@@ -10,7 +10,7 @@ from fabric.core.flow import RunState
 from fabric.core.words import clock, dollars
 from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
 from fabric.management.card import question, questions_json
-from fabric.management.following import Say
+from fabric.management.following import ASKING, Say
 from fabric.runtime.origin import EXCERPT_CHARS
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.escalations import escalations_open
@@ -62,8 +62,8 @@ def _document(view: DocumentView) -> dict[str, JSON]:
 
 def report(command: FabricCommand, actor: Actor, run: RunView, *, as_json: bool, **more: JSON) -> int:
     """Says how the run stands: as JSON, or for a person. The exit code."""
-    if run.state is RunState.WAITING:
-        items = escalations_open(actor, run.id)
+    if run.state in ASKING:
+        items = escalations_open(actor, run.id, family=True)
         for item in items:
             command.tell(*question(item))
         more["questions"] = questions_json(items)

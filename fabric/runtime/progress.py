@@ -50,6 +50,7 @@ _STEPS = (
     "handed_off",
     "speaker_chosen",
     "person_said",
+    "context_written",
     "attempt_failed",
     "input_ignored",
     "mutation_settled",

@@ -16,6 +16,7 @@ from fabric.models import Escalation
 from fabric.models.escalations import OPEN, TICKET
 from fabric.runtime.batch_parts import LISTS, names_of
 from fabric.selectors.errors import Refused
+from fabric.selectors.families import descendants_of
 
 JSON = Any
 OPEN_MAX = 500
@@ -135,15 +136,21 @@ _COLUMNS = (
 
 
 def escalations_open(
-    actor: Actor, run_id: str | None = None, *, limit: int = OPEN_MAX, after: str | None = None
+    actor: Actor,
+    run_id: str | None = None,
+    *,
+    family: bool = False,
+    limit: int = OPEN_MAX,
+    after: str | None = None,
 ) -> list[EscalationView]:
     """The workspace's open questions, or one run's, the most urgent first; at most 500. ``after``: the cursor of the last one seen.
 
-    Refused invalid for an unknown cursor.
+    ``family``: also those of the runs below it, of its teams and slices, at every level. Refused invalid for an unknown cursor.
     """
     rows = Escalation.objects.filter(workspace_id=actor.workspace_id, decided_at__isnull=True)
     if run_id is not None:
-        rows = rows.filter(run_id=clean_text(run_id)[0])
+        named = clean_text(run_id)[0]
+        rows = rows.filter(run_id__in=[named, *descendants_of(actor, named)] if family else [named])
     if after is not None:
         rows = rows.filter(_after(after, "after"))
     return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)[: max(1, min(limit, OPEN_MAX))]]

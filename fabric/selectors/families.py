@@ -73,6 +73,19 @@ def children_of(actor: Actor, run_id: str, *, limit: int = CHILDREN_SHOWN) -> Ch
     return Children(rows.count() if len(found) == limit else len(found), tuple(found))
 
 
+def descendants_of(actor: Actor, run_id: str) -> list[str]:
+    """The ids of the runs below a run, at every level; none for an id of another workspace."""
+    found: list[str] = []
+    level = [run_id]
+    for _ in range(LEVELS_MAX):
+        rows = Run.objects.filter(parent_run_id__in=level, workspace_id=actor.workspace_id)
+        level = list(rows.values_list("id", flat=True))
+        if not level:
+            break
+        found += level
+    return found
+
+
 def ancestors_of(actor: Actor, parent_run_id: str | None) -> tuple[Relative, ...]:
     """From the root down to that run: whose a child is."""
     found: list[Relative] = []

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.fingerprint import encode
 from fabric.core.flow import TERMINAL, RunState
-from fabric.core.inputs import INBOX, CancelRequested, PauseRequested, PersonSpoke, ResumeRequested, TerminateRequested
+from fabric.core.graph.state import ENGINE_KEYS
+from fabric.core.inputs import (
+    INBOX,
+    CancelRequested,
+    ContextGiven,
+    PauseRequested,
+    PersonSpoke,
+    ResumeRequested,
+    TerminateRequested,
+)
 from fabric.core.roles import Right
-from fabric.core.text import clean_text
+from fabric.core.spec_conversation import WRITES_MAX
+from fabric.core.text import clean, clean_text
 from fabric.runtime.ports import JournalStore, Nudge
 from fabric.runtime.quarantine import WAKES_QUARANTINED
 from fabric.selectors.control import PAUSE, RESUME, holds, was_sent
@@ -25,6 +37,10 @@ CANCEL_ID = "cancel"
 """Input id of a cancellation: a second one is the same."""
 TERMINATE_ID = "terminate"
 """Input id of a termination: a second one is the same."""
+JSON = Any
+VARIABLE_CHARS_MAX = 200
+CONTEXT_BYTES_MAX = 100_000
+"""Bytes of what is written at once, as JSON."""
 MESSAGE_CHARS_MAX = 20_000
 
 
@@ -106,6 +122,63 @@ def run_say(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, tex
     asked = PersonSpoke(input_id=f"{SAY}{key or uuid4().hex}", actor=actor.name, text=said)
     if key and _said_before(asked, actor, run_id):
         return False
+    _hears(run)
+    fresh = _put(store, nudge, actor, run_id, asked)
+    if fresh:
+        _going_on(run_get(actor, run_id), "be told anything")  # It may have ended while this was on its way.
+    else:
+        _said_before(asked, actor, run_id)
+    return fresh
+
+
+def run_context(
+    *,
+    store: JournalStore,
+    nudge: Nudge,
+    actor: Actor,
+    run_id: str,
+    set: Mapping[str, JSON] | None = None,  # noqa: A002 - as the variables' own tool calls it
+    delete: Sequence[str] = (),
+) -> bool:
+    """Writes context variables of a run's conversation: keys are deleted first, then set. It takes no turn; rules see it after the turn in flight.
+
+    Raises Refused: forbidden, not_found, invalid (what is written), conflict (the run has ended or ends, or has no conversation), unavailable.
+    """
+    right_wanted(actor, Right.CONTROL, "write context variables of runs")
+    run, change = run_get(actor, run_id), _change(set or {}, delete)
+    _hears(run)
+    asked = ContextGiven(input_id=f"context:{uuid4().hex}", actor=actor.name, **change)
+    fresh = _put(store, nudge, actor, run_id, asked)
+    _going_on(run_get(actor, run_id), "be told anything")  # It may have ended while this was on its way.
+    return fresh
+
+
+def _change(sets: Mapping[str, JSON], deletes: Sequence[str]) -> dict[str, Any]:
+    """The change, fit to be kept. Refused invalid."""
+    named = [*sets, *deletes]
+    wrong = ""
+    if not named:
+        wrong = "nothing is written: set a variable, or delete one"
+    elif len(named) > WRITES_MAX:
+        wrong = f"{len(named)} variables are written; at most {WRITES_MAX} are taken at once"
+    elif not all(isinstance(key, str) and 1 <= len(key) <= VARIABLE_CHARS_MAX for key in named):
+        wrong = f"the name of a variable has 1 to {VARIABLE_CHARS_MAX} characters"
+    elif taken := sorted(ENGINE_KEYS & {*named}):
+        wrong = f"{taken[0]!r} is written by the engine after each turn; take another name"
+    if wrong:
+        raise Refused(wrong, code="invalid", field="set")
+    try:
+        kept, _ = clean({"set": dict(sets), "delete": list(deletes)})
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"what is written is refused: {error}", code="invalid", field="set") from None
+    if len(encode(kept)) > CONTEXT_BYTES_MAX:
+        message = f"what is written has more than {CONTEXT_BYTES_MAX:,} bytes; write less at once"
+        raise Refused(message, code="too_large", field="set")
+    return {"set": kept["set"], "delete": tuple(kept["delete"])}
+
+
+def _hears(run: RunView) -> None:
+    """Refuses what is for a run's conversation where nobody hears it: conflict."""
     _going_on(run, "be told anything")
     if run.state in ENDING:
         message = f"run {run.id} is ending ({run.state}): nobody speaks in it any more, so it cannot be told anything"
@@ -113,12 +186,6 @@ def run_say(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, tex
     if not takes_turns(run):
         message = f"run {run.id} has no conversation: its workers take no turns by a graph or by handing over"
         raise Refused(message, code="conflict", field="run")
-    fresh = _put(store, nudge, actor, run_id, asked)
-    if fresh:
-        _going_on(run_get(actor, run_id), "be told anything")  # It may have ended while this was on its way.
-    else:
-        _said_before(asked, actor, run_id)
-    return fresh
 
 
 def _message(text: str) -> str:
@@ -143,13 +210,14 @@ def _said_before(asked: PersonSpoke, actor: Actor, run_id: str) -> bool:
     return before is not None
 
 
-Asked = CancelRequested | TerminateRequested | PauseRequested | ResumeRequested | PersonSpoke
+Asked = CancelRequested | TerminateRequested | PauseRequested | ResumeRequested | PersonSpoke | ContextGiven
 _ACTS: Mapping[type[Asked], Act] = {
     CancelRequested: Act.CANCEL_SENT,
     TerminateRequested: Act.TERMINATE_SENT,
     PauseRequested: Act.PAUSE_SENT,
     ResumeRequested: Act.RESUME_SENT,
     PersonSpoke: Act.MESSAGE_SENT,
+    ContextGiven: Act.CONTEXT_SENT,
 }
 _ENDS = (CancelRequested, TerminateRequested)
 """What reaches a quarantined run too."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.core.derivation.speakers import ON_FAILURE, kinds_of, leads_on, restarts_from
+from fabric.core.derivation.conditions import asks_how
+from fabric.core.derivation.speakers import leads_on, restarts_from
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.taxonomy import ErrorClass, FailureType
@@ -23,7 +24,7 @@ def leaves_by_rules(spec: FabricSpec) -> bool:
     if not isinstance(topology, GraphTopology):
         return False
     rules = topology.graph.to_dict()["transitions"]
-    return any(kind in kinds_of(rule["when"]) for rule in rules for kind in ON_FAILURE)
+    return any(asks_how(rule["when"]) for rule in rules)
 
 
 def goes_back(spec: FabricSpec) -> bool:

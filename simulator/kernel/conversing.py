@@ -16,6 +16,13 @@ SHARE = 0.12
 """How many fabrics with two workers or more take turns."""
 KEYS = ("topic", "done", "round")
 VALUES = (None, True, "billing", 1)
+COMPARED = {
+    ("topic", "billing"): {"compares": "contains", "value": "ill"},
+    ("topic", True): {"compares": "matches", "value": "^(tr|b)"},
+    ("done", 1): {"compares": "at_least", "value": "1"},
+    ("round", True): {"compares": "is_set"},
+}
+"""Conditions on the text of a variable, in place of some on its value."""
 
 
 def drawn(tree: JSON, number: int) -> None:
@@ -100,7 +107,7 @@ def _condition(rng: Random, tree: JSON, workers: list[str], deep: bool = True) -
         {"kind": "always"},
         {"kind": "from_speaker", "agent": rng.choice(workers)},
         {"kind": "tool_called", "tool": rng.choice(tools)},
-        {"kind": "context_equals", "key": rng.choice(KEYS), "value": rng.choice(VALUES)},
+        _of_variable(rng.choice(KEYS), rng.choice(VALUES)),
         {"kind": "outcome_is", "outcome": rng.choice(("fail", "fail", "success"))},
         {"kind": "error_class_is", "failure_class": rng.choice(("transient_infra", "deterministic"))},
     ]
@@ -114,6 +121,12 @@ def _condition(rng: Random, tree: JSON, workers: list[str], deep: bool = True) -
             )
         )
     return rng.choice(simple)
+
+
+def _of_variable(key: str, value: JSON) -> JSON:
+    if (key, value) in COMPARED:
+        return {"kind": "context_text", "key": key, **COMPARED[key, value]}
+    return {"kind": "context_equals", "key": key, "value": value}
 
 
 def _target(rng: Random, workers: list[str]) -> JSON:

@@ -13,6 +13,7 @@ from fabric.core.flow import TERMINAL, RunState
 from fabric.core.forks import contents_of, kept_at
 from fabric.core.inputs import (
     CancelRequested,
+    ContextGiven,
     ForkRequested,
     InboxInput,
     Kept,
@@ -98,6 +99,9 @@ class Hands:
 
     def _say(self, run_id: str, input_id: str) -> None:
         self._put(run_id, "said", PersonSpoke(input_id=input_id, actor="ana", text=f"Mind this: {input_id}."))
+        change = {"done": True, "topic": "billing"}
+        given = ContextGiven(input_id=f"{input_id}:context", actor="ana", set=change, delete=("round",))
+        self._put(run_id, "wrote", given)
 
     # -- pausing -------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,9 @@ def node_retries_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> s
     """A node runs again as often as its stage says, after a wait of its preset's, for what goes away by itself, and because it was decided."""
     node, decision = fact.step_id.rpartition(".r")[0], seen.decided
     stage = node.partition(".")[0]
-    preset = seen.compiled.spec.policy.retry_layers.retries_of(stage)
+    step = after.steps.get(fact.step_id)
+    worker = "" if step is None else step.agent if step.turn is None else step.turn.agent
+    preset = seen.compiled.spec.policy.retry_layers.retries_of(stage, worker)
     seen.node_retries[node] += 1
     again = seen.node_retries[node]
     seen.node_not_before[fact.step_id] = fact.not_before

@@ -8,6 +8,7 @@ from typing import Any
 
 from fabric.core import conversations, routing
 from fabric.core.graph import conversation
+from fabric.core.graph.state import Logged
 from fabric.core.mechanisms import hop_limit
 from fabric.core.spec import FabricSpec
 from fabric.core.topologies import graph
@@ -17,6 +18,15 @@ from simulator.kernel import planting
 def _writes_forgotten() -> AbstractContextManager[None]:
     """A turn's packet is committed without what its speaker wrote."""
     return planting.attribute(conversations, "_writes", lambda work, step: iter(()))
+
+
+def _outside_forgotten() -> AbstractContextManager[None]:
+    """What somebody outside writes to the context while a turn is in flight is lost with the packet of that turn."""
+
+    def log(work: Any, step: Any) -> Any:
+        return tuple(Logged(True, one) for one in conversations._writes(work, step))
+
+    return planting.attribute(conversations, "_log", log)
 
 
 def _turns_unbounded() -> AbstractContextManager[None]:
@@ -56,6 +66,7 @@ def _everything_heard() -> AbstractContextManager[None]:
 
 SPEAKER_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "writes_forgotten": _writes_forgotten,
+    "outside_forgotten": _outside_forgotten,
     "turns_unbounded": _turns_unbounded,
     "hops_unbounded": _hops_unbounded,
     "tools_for_all": _tools_for_all,

@@ -31,6 +31,7 @@ REQUESTS = {
     "cancelRun": ("queued", "runs/RUN/cancel", {"reason": "no"}, ("put_input", "wake")),
     "terminateRun": ("queued", "runs/RUN/terminate", {"reason": "no"}, ("put_input", "wake")),
     "pauseRun": ("queued", "runs/RUN/pause", {}, ("put_input", "wake")),
+    "writeContextOfRun": ("talking", "runs/RUN/context", {"set": {"k": 1}}, ("put_input", "wake")),
     "sayToRun": ("talking", "runs/RUN/say", {"text": "Mind the VAT."}, ("put_input", "wake")),
     "resumeRun": ("paused", "runs/RUN/resume", {}, ("put_input", "wake")),
     "decideEscalation": (

@@ -133,6 +133,7 @@ API: Mapping[str, Asked] = {
     "api-run-pause": Asked(CONTROL, WHY),
     "api-run-resume": Asked(CONTROL),
     "api-run-say": Asked(CONTROL, {"text": "Mind the VAT."}),
+    "api-run-context": Asked(CONTROL, {"set": {"k": 1}}),
     "api-run-fork": Asked(RUN, {"seq": 1}),
     "api-run-export": Asked(LOOK),
     "api-run-scenario": Asked(EDIT),

@@ -1,6 +1,6 @@
 """The child process that runs registered callables: ``python -m fabric.adapters.tools.child``.
 
-Frames both ways: four bytes of length, then JSON. In: ``{"path", "args", "key"}``. Out: ``{"result"}``, ``{"returned"}`` (a handoff or an end of the conversation that it is called in), or ``{"error", "kind", "code"}`` (``kind``: a class name),
+Frames both ways: four bytes of length, then JSON. In: ``{"path", "args", "key"}``. Out: ``{"result"}``, ``{"returned"}`` (a handoff or an end of the conversation that it is called in, or a change of its variables), or ``{"error", "kind", "code"}`` (``kind``: a class name),
 or ``{"bytes"}`` for a result that is larger than ``LARGEST``. What a tool prints goes to standard error. The process ends with its parent, even while a
 tool is running.
 """
@@ -19,7 +19,7 @@ from typing import IO, Any
 from fabric.adapters.tools import callables
 from fabric.adapters.tools.handing_over import as_json
 from fabric.adapters.tools.outcome import Retry, ToolError
-from fabric.core.graph.state import Finish, Handoff
+from fabric.core.graph.state import Finish, Handoff, Wrote
 
 JSON = Any
 LENGTH = struct.Struct(">I")
@@ -55,13 +55,15 @@ def _answer(asked: JSON) -> JSON:
             # By its class: other people's exceptions are called so too.
             "retry": {"after_s": error.retry_after_s} if isinstance(error, Retry) else None,
         }
-    if isinstance(result, Handoff | Finish):
-        return {"returned": as_json(result)}
+    typed = isinstance(result, Handoff | Finish | Wrote)
     try:
+        result = as_json(result) if isinstance(result, Handoff | Finish | Wrote) else result
         size = len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError, RecursionError) as error:
         return {"error": f"its result is no JSON: {error}", "kind": "NoJson"}
-    return {"result": result} if size <= LARGEST else {"bytes": size}
+    if size > LARGEST:
+        return {"bytes": size}
+    return {"returned" if typed else "result": result}
 
 
 def send(stream: IO[bytes], frame: JSON) -> None:

@@ -29,7 +29,12 @@ class InputAsked(ToolError):
     """
 
     def __init__(self, request: InputRequest, outcome: Outcome = Outcome.REJECTED) -> None:
-        sentence = f"MCP server {request.server!r} asks a person in the middle of the call, and no person is asked here"
+        who = (
+            f"MCP server {request.server!r} asks a person in the middle of the call"
+            if request.server
+            else "a person is asked"
+        )
+        sentence = f"{who}, and no person is asked here"
         super().__init__(sentence, outcome=outcome)
         self.requested = request
 

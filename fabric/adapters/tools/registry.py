@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from fabric.adapters.evaluators import Evaluator, SchemaProblem, compile_schema
+from fabric.adapters.tools import asking_person, calculator, callables, handing_over, http_endpoint
 from fabric.adapters.tools import builtin_documents as docs
-from fabric.adapters.tools import calculator, callables, handing_over, http_endpoint
 from fabric.adapters.tools import http_get as web_get
 from fabric.adapters.tools.answers.binary import without_bytes
 from fabric.adapters.tools.mcp.servers import McpServers
@@ -54,6 +54,7 @@ BUILTINS: Mapping[str, Builtin] = {
     "search_documents": Builtin(docs.SEARCH_DESCRIPTION, docs.SEARCH_PARAMETERS),
     "calculator": Builtin(calculator.DESCRIPTION, calculator.PARAMETERS),
     "http_get": Builtin(web_get.DESCRIPTION, web_get.PARAMETERS),
+    "ask_person": Builtin(asking_person.DESCRIPTION, asking_person.PARAMETERS),
 }
 
 
@@ -224,6 +225,8 @@ class ToolRunner:
         match builtin_of(spec):
             case "http_get":
                 return web_get.http_get(self._gate, spec.allowed_hosts, timeout_s, **args)
+            case "ask_person":
+                return self._in_thread(partial(asking_person.ask_person, request.answers, **args), timeout_s)
             case "calculator":
                 return self._in_thread(partial(calculator.calculate, **args), timeout_s)
             case "read_document":
@@ -254,7 +257,7 @@ class ToolRunner:
 
 def _kept(request: ToolRequest, result: JSON) -> ToolFinished:
     """The result, fit to be kept, or what is wrong with it: the tool has done its work either way."""
-    result, returned = handing_over.taken(request.tool, result)
+    result, returned, writes = handing_over.taken(request.tool, result)
     try:
         cleaned, changed = clean(without_bytes(result) if request.tool.kind in _FROM_OUTSIDE else result)
     except (ValueError, RecursionError) as error:
@@ -263,7 +266,7 @@ def _kept(request: ToolRequest, result: JSON) -> ToolFinished:
     if size > RESULT_BYTES_MAX:
         sentence = f"the tool's result has {size:,} bytes; at most {RESULT_BYTES_MAX:,} are kept; ask for less"
         return _finished(request, None, sentence, outcome=Outcome.ANSWERED)
-    return replace(_finished(request, cleaned, sanitized=changed), returned=returned)
+    return replace(_finished(request, cleaned, sanitized=changed), returned=returned, writes=writes)
 
 
 def _finished(

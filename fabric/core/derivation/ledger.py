@@ -85,7 +85,7 @@ class Ledger:
     """Of those, the calls whose prompt a person has changed since: a plan that they wrote into stands in every branch's."""
     attempts: dict[str, ev.AttemptFailed] = field(default_factory=dict)
     """The latest failed attempt of each call."""
-    parked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    parked: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     """Open questions: item and step."""
     numbers: numbers.Numbers = field(default_factory=numbers.Numbers)
     """What clocks and retry tokens are judged by."""
@@ -259,7 +259,7 @@ def _ending(ledger: Ledger, fact: ev.Fact) -> None:
 def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
     if fact.item == "ticket":
         return
-    ledger.parked[fact.escalation_id] = (fact.item, fact.step_id)
+    ledger.parked[fact.escalation_id] = (fact.item, fact.step_id, fact.on_expiry)
     if fact.item == "failure":
         ledger.rounds[fact.scope] += 1
     if fact.step_id and fact.item != "child":
@@ -267,10 +267,10 @@ def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
 
 
 def _answered(ledger: Ledger, fact: ev.EscalationDecided) -> None:
-    item, step_id = ledger.parked.pop(fact.escalation_id, ("", ""))
+    item, step_id, on_expiry = ledger.parked.pop(fact.escalation_id, ("", "", ""))
     if not fact.system:
         ledger.heard = set(ledger.signatures)
-    if item == "pre_action" and fact.verb != "reject":
+    if item == "pre_action" and (fact.verb != "reject" or (fact.system and on_expiry == "error")):
         _status(ledger, step_id, "active")
 
 

@@ -84,10 +84,12 @@ def _retry_node(asked: Asked) -> bool | None:
     return None if CLASSIFY[asked.trip.cause].retried and not _too_long(asked) else False
 
 
-def _accept_partial(asked: Asked) -> bool:
+def _accept_partial(asked: Asked) -> bool | None:
     step = asked.ledger.steps.get(asked.fact.step_id)
-    branch = step is not None and step.stage == Stage.FAN_OUT
-    return branch and CLASSIFY[asked.trip.cause].retried
+    if step is None or step.stage != Stage.FAN_OUT or not CLASSIFY[asked.trip.cause].retried:
+        return False
+    spec = asked.rules.spec
+    return None if spec is None else spec.policy.retry_layers.partial_of(Stage.FAN_OUT, step.agent)
 
 
 def _route(asked: Asked) -> bool | None:

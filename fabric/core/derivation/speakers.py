@@ -6,11 +6,13 @@ them, and so is whatever rests on a content that was erased.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core import events as ev
+from fabric.core.derivation import conditions
+from fabric.core.derivation.conditions import Unknown
 from fabric.core.derivation.led_back import LedBack, led_back_of, said_of
 from fabric.core.envelope import Event
 from fabric.core.graph.spec import TransitionGraph
@@ -26,10 +28,6 @@ Pairs = dict[str, tuple[object, object]]
 """What the journal says of a field, and what follows from it."""
 
 
-class _Unknown(Exception):
-    """It cannot be told from the journal."""
-
-
 @dataclass(slots=True)
 class _Call:
     """A call of the turn in flight."""
@@ -38,6 +36,7 @@ class _Call:
     args_ref: str
     made: bool = False
     failed: bool = False
+    wrote_ref: str = ""
     to: str = ""
     ends: str = ""
 
@@ -69,6 +68,8 @@ class Speakers:
     accepted: int = 0
     expected: str = ""
     context: dict[str, JSON] | None = None
+    outside: list[tuple[str, int]] = field(default_factory=list)
+    """Changes of the context from outside during the turn in flight: their contents, and how many of the turn's own came before each."""
 
     def take(self, event: Event) -> Pairs | None:
         """The next event; of a choice what is recorded beside what follows. None: nothing was chosen, or it cannot be told."""
@@ -91,6 +92,7 @@ def _anew(seen: Speakers, event: Event, fact: Any) -> None:
     seen.turns.clear()
     seen.met.clear()
     seen.steps.clear()
+    seen.outside.clear()
     seen.accepted, seen.expected, seen.context = 0, "", None
     if seen.back is not None:
         seen.back.failed.clear()
@@ -133,6 +135,7 @@ def _call(seen: Speakers, fact: Any) -> _Call | None:
 def _tool_answered(seen: Speakers, event: Event, fact: ev.ToolAnswered) -> None:
     if (call := _call(seen, fact)) is not None:
         call.made, call.failed, call.to, call.ends = True, fact.error, fact.hands_to, fact.ends
+        call.wrote_ref = event.content_ref if fact.writes else ""
 
 
 def _made(seen: Speakers, event: Event, fact: Any) -> None:
@@ -156,6 +159,27 @@ def _failed(seen: Speakers, event: Event, fact: ev.StepFailed) -> None:
             seen.back.failed.append((turn.branch, turn.speaker, turn.said))
 
 
+def _context_written(seen: Speakers, event: Event, fact: ev.ContextWritten) -> Pairs | None:
+    told, turn = seen.read(event.content_ref), seen.turns.get(seen.accepted)
+    try:
+        context = _context(seen)
+        after = 0 if turn is None else len(_own(seen, turn))
+    except Unknown:
+        told = None
+    if told is not None and turn is None:
+        context = _changed(context, [told])
+        seen.context = context
+    elif turn is not None:
+        seen.outside.append((event.content_ref, fact.after))
+    if told is None:
+        return None
+    return {
+        "in_turn": (fact.in_turn, turn is not None),
+        "after": (fact.after, after),
+        "context": (told["context"], context),
+    }
+
+
 OUTSIDE = ("expectation", "ttl")
 
 
@@ -164,16 +188,17 @@ def _chosen(seen: Speakers, event: Event, fact: ev.SpeakerChosen) -> Pairs | Non
     turn = _of(seen, fact)
     try:
         if turn is None or told is None:
-            raise _Unknown
+            raise Unknown
         found = _outside(seen, fact) if fact.why in OUTSIDE else _after(seen, turn)
-    except _Unknown:
+    except Unknown:
         found = None
     seen.accepted, seen.expected = fact.turn, fact.speaker
-    if turn is not None and turn.outcome == "success" and fact.why not in OUTSIDE:
+    if turn is not None and turn.outcome != "fail" and fact.why not in OUTSIDE:
         seen.met.add(turn.speaker)
     if fact.why == "restart":
         seen.met.clear()
     seen.context = None if told is None else dict(told["context"])
+    seen.outside.clear()
     if found is None or told is None:
         return None
     recorded = {name: getattr(fact, name) for name in found if name != "context"}
@@ -194,6 +219,7 @@ TAKES: Mapping[str, Callable[[Speakers, Event, Any], Pairs | None]] = {
     "call_edited": _reworded,
     "call_resolved": _reworded,
     "step_failed": _failed,
+    "context_written": _context_written,
     "speaker_chosen": _chosen,
 }
 
@@ -203,7 +229,7 @@ def leads_on(graph: TransitionGraph, context: Mapping[str, JSON], speaker: str, 
     turn = _Turn(0, speaker, outcome="fail", error=error)
     try:
         place = _walk(graph, turn, {**context, "outcome": "fail", "failure_class": error})[2]
-    except _Unknown:
+    except Unknown:
         return False
     return place is not None and _on_failure(graph, place)
 
@@ -213,21 +239,12 @@ def restarts_from(graph: TransitionGraph, context: Mapping[str, JSON], speaker: 
     turn = _Turn(0, speaker, outcome="fail", error=error)
     try:
         return _walk(graph, turn, {**context, "outcome": "fail", "failure_class": error})[1] == "restart"
-    except _Unknown:
+    except Unknown:
         return False
 
 
 def _on_failure(graph: TransitionGraph, place: int) -> bool:
-    return any(kind in kinds_of(graph.to_dict()["transitions"][place]["when"]) for kind in ON_FAILURE)
-
-
-ON_FAILURE = ("outcome_is", "error_class_is")
-
-
-def kinds_of(condition: JSON) -> set[str]:
-    """The kinds of a condition and of all within it."""
-    inner = (*condition.get("conditions", ()), *([condition["condition"]] if "condition" in condition else []))
-    return {str(condition["kind"])}.union(*map(kinds_of, inner))
+    return conditions.asks_how(graph.to_dict()["transitions"][place]["when"])
 
 
 # -- what follows ------------------------------------------------------------------------------------------------------
@@ -235,22 +252,22 @@ def kinds_of(condition: JSON) -> set[str]:
 
 def _outside(seen: Speakers, fact: ev.SpeakerChosen) -> dict[str, object]:
     """Nothing of the turn in flight stands, and it does not count."""
-    return {"turn": seen.accepted, "speaker": "", "context": _context(seen), "failure_class": None}
+    return {
+        "turn": seen.accepted,
+        "speaker": "",
+        "context": _changed(_context(seen), _changes(seen, None)),
+        "failure_class": None,
+    }
 
 
 def _context(seen: Speakers) -> dict[str, JSON]:
     if seen.context is None and seen.accepted:
-        raise _Unknown
+        raise Unknown
     return dict(seen.begins_with if seen.context is None else seen.context)
 
 
 def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
-    context = _context(seen)
-    for call in turn.calls.values():
-        if call.tool == "context_write" and call.made and not call.failed:
-            for key in _args(seen, turn, call).get("delete", ()):
-                context.pop(key, None)
-            context |= _args(seen, turn, call).get("set", {})
+    context = _changed(_context(seen), _changes(seen, turn))
     context |= {"outcome": turn.outcome, "failure_class": turn.error}
     if turn.speaker != (seen.expected or seen.graph.initial_speaker):
         return {"from_agent": seen.expected or seen.graph.initial_speaker}
@@ -266,7 +283,7 @@ def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
             if to:
                 speaker, why, place, reason = to, "retry_target", None, ""
         if not speaker:
-            met = seen.met | ({turn.speaker} if turn.outcome == "success" else set())
+            met = seen.met | ({turn.speaker} if turn.outcome != "fail" else set())
             level, to = seen.back.before_goal(met, turn.speaker, turn.branch, turn.said)
             speaker, why, reason = (to, "goal", "") if to else (speaker, why, reason)
     if why == "restart":
@@ -287,18 +304,52 @@ def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
     }
 
 
+def _own(seen: Speakers, turn: _Turn) -> list[JSON]:
+    """What a turn's calls wrote to the context variables."""
+    wrote = (call for call in turn.calls.values() if call.wrote_ref or call.tool == "context_write")
+    return [_wrote(seen, turn, call) for call in wrote if call.made and not call.failed]
+
+
+def _changes(seen: Speakers, turn: _Turn | None) -> list[JSON]:
+    """What was written during the turn in flight, by itself and from outside, in its order. ``turn``: None where nothing of it stands."""
+    found = [] if turn is None else _own(seen, turn)
+    for ref, after in reversed(seen.outside):
+        told = seen.read(ref)
+        if told is None:
+            raise Unknown
+        found.insert(min(after, len(found)), told)
+    return found
+
+
+def _changed(context: Mapping[str, JSON], changes: list[JSON]) -> dict[str, JSON]:
+    found = dict(context)
+    for one in changes:
+        found = {key: held for key, held in found.items() if key not in one.get("delete", ())} | one.get("set", {})
+    return found
+
+
+def _wrote(seen: Speakers, turn: _Turn, call: _Call) -> JSON:
+    """What a call wrote to the context variables: by its result, or as the engine's own tool by its arguments."""
+    if not call.wrote_ref:
+        return _args(seen, turn, call)
+    told = seen.read(call.wrote_ref)
+    if told is None:
+        raise Unknown
+    return told["context"]
+
+
 def _args(seen: Speakers, turn: _Turn, call: _Call) -> JSON:
     told = seen.read(call.args_ref)
     key = next(key for key, one in turn.calls.items() if one is call).partition("/")[2]
     if told is None:
-        raise _Unknown
+        raise Unknown
     return next(one["args"] for one in told["calls"] if one["call_id"] == key)
 
 
 def _walk(graph: TransitionGraph, turn: _Turn, context: Mapping[str, JSON]) -> tuple[str, str, int | None, str, str]:
     tree = graph.to_dict()
     there, rules = tree["participants"], tree["transitions"]
-    named = {tool for rule in rules for tool in _tools(rule["when"])}
+    named = {tool for rule in rules for tool in conditions.tools_of(rule["when"])}
     made = [one for one in turn.calls.values() if one.made]
     tool = ""
     for call in made:
@@ -310,7 +361,7 @@ def _walk(graph: TransitionGraph, turn: _Turn, context: Mapping[str, JSON]) -> t
             tool = call.tool
             break
     for place in sorted(range(len(rules)), key=lambda n: rules[n]["order"]):
-        if _holds(rules[place]["when"], turn, context, tool):
+        if conditions.holds(rules[place]["when"], turn, context, tool):
             speaker, reason = _leads(rules[place]["then"], turn, there, tree)
             why = "restart" if rules[place].get("restart") and speaker else "transition"
             return speaker, why, place, reason, tool
@@ -318,39 +369,6 @@ def _walk(graph: TransitionGraph, turn: _Turn, context: Mapping[str, JSON]) -> t
         return "", "no_default", None, "no_transition", tool
     speaker, reason = _leads(tree["default_target"], turn, there, tree)
     return speaker, "default", None, reason, tool
-
-
-def _tools(condition: JSON) -> Iterator[str]:
-    if condition["kind"] == "tool_called":
-        yield condition["tool"]
-    for inner in (*condition.get("conditions", ()), *([condition["condition"]] if "condition" in condition else [])):
-        yield from _tools(inner)
-
-
-def _holds(condition: JSON, turn: _Turn, context: Mapping[str, JSON], tool: str) -> bool:
-    def inner(one: JSON) -> bool:
-        return _holds(one, turn, context, tool)
-
-    match condition["kind"]:
-        case "always":
-            return True
-        case "from_speaker":
-            return bool(condition["agent"] == turn.speaker)
-        case "tool_called":
-            return bool(condition["tool"] == tool)
-        case "context_equals":
-            return bool(context.get(condition["key"]) == condition["value"])
-        case "outcome_is":
-            return bool(condition["outcome"] == turn.outcome)
-        case "error_class_is":
-            return bool(condition["failure_class"] == turn.error)
-        case "all_of":
-            return all(map(inner, condition["conditions"]))
-        case "any_of":
-            return any(map(inner, condition["conditions"]))
-        case "not":
-            return not inner(condition["condition"])
-    raise _Unknown
 
 
 def _leads(target: JSON, turn: _Turn, there: list[str], tree: JSON) -> tuple[str, str]:
@@ -365,4 +383,4 @@ def _leads(target: JSON, turn: _Turn, there: list[str], tree: JSON) -> tuple[str
             return tree["initiator"] or tree["initial_speaker"], ""
         case "terminate":
             return "", target["reason"]
-    raise _Unknown
+    raise Unknown

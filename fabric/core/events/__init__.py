@@ -55,7 +55,7 @@ from fabric.core.events.control import (
     RunResumed,
     TerminateAccepted,
 )
-from fabric.core.events.conversation import PersonSaid, SpeakerChosen, TurnOverdue
+from fabric.core.events.conversation import ContextWritten, PersonSaid, SpeakerChosen, TurnOverdue
 from fabric.core.events.decisions import (
     AlertRaised,
     BudgetRaised,
@@ -146,6 +146,7 @@ Fact = (
     | SpeakerChosen
     | TurnOverdue
     | PersonSaid
+    | ContextWritten
     | HandedOff
     | AttemptFailed
     | AttemptInterrupted
@@ -244,6 +245,7 @@ __all__ = [
     "CompensationSkipped",
     "CompensationStuck",
     "ContentKept",
+    "ContextWritten",
     "DeadlinesReissued",
     "DeadlinesSuspended",
     "EscalationApproved",

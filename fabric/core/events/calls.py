@@ -135,7 +135,7 @@ class ModelAnswered:
 
 @value(kw_only=True)
 class ToolAnswered:
-    """A tool's result, journaled. Content: the result."""
+    """A tool's result, journaled. Content: the result, and what it writes to the context variables."""
 
     command_id: str
     attempt: int
@@ -155,8 +155,10 @@ class ToolAnswered:
     """Why it ends the conversation; empty: it does not."""
     handled: bool = False
     """Of an error: another call of the same answer asks about it, so that it costs no correction."""
+    writes: int = 0
+    """How many context variables it sets or deletes; the content says which."""
     kind: ClassVar[str] = "tool_answered"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)

@@ -66,3 +66,18 @@ class PersonSaid:
     actor: str
     kind: ClassVar[str] = "person_said"
     version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class ContextWritten:
+    """Somebody outside wrote context variables of the conversation. Content: ``{"set", "delete", "context"}``, the last one as it stands then."""
+
+    actor: str
+    writes: int
+    """How many variables are set or deleted."""
+    in_turn: bool = False
+    """A turn is in flight: it stands beside what that turn writes, in the order of their arrival, whatever becomes of the turn."""
+    after: int = 0
+    """How many changes of the turn in flight came before it."""
+    kind: ClassVar[str] = "context_written"
+    version: ClassVar[int] = 1

@@ -231,7 +231,8 @@ class EscalationOpened:
     remind_at: int
     onward_at: int
     due_at: int
-    on_expiry: Literal["reject", "nothing"] = "reject"
+    on_expiry: Literal["reject", "nothing", "error"] = "reject"
+    """error: silence is an error of the call that asks."""
     round: int = 1
     """Which one it is, for a failure; whatever else is asked about is asked about once."""
     model: str = ""
@@ -253,7 +254,7 @@ class EscalationOpened:
     tau: float | None = None
     """...and the least that passes."""
     kind: ClassVar[str] = "escalation_opened"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
 
 
 @value(kw_only=True)

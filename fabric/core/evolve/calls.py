@@ -132,7 +132,12 @@ def _of_begun(
 def _tool_answered(run: Run, event: Event, fact: ev.ToolAnswered) -> Run:
     old, pending = run.steps[fact.step_id], without(run.pending, fact.command_id)
     came: dict[str, Any] = {"state": "done", "result_ref": event.content_ref, "error": fact.error}
-    came |= {"correction": fact.error and not fact.handled, "hands_to": fact.hands_to, "ends": fact.ends}
+    came |= {
+        "correction": fact.error and not fact.handled,
+        "hands_to": fact.hands_to,
+        "ends": fact.ends,
+        "writes": fact.writes > 0,
+    }
     early = _of_begun(old, (fact.call_id, fact.tool, fact.args_hash), came, event.content_bytes) if old.begun else None
     if early is not None:
         return with_step(run, early, pending=pending)

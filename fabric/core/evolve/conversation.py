@@ -19,6 +19,7 @@ def _speaker_chosen(run: Run, event: Event, fact: ev.SpeakerChosen) -> Run:
         speaker=fact.speaker,
         closed=fact.close_reason,
         context_ref=event.content_ref,
+        written=(),
         due_at=0,
         fired=(),
         begun=fact.turn if fact.why is Why.RESTART else run.talk.begun,
@@ -32,6 +33,12 @@ def _turn_overdue(run: Run, event: Event, fact: ev.TurnOverdue) -> Run:
 
 def _person_said(run: Run, event: Event, fact: ev.PersonSaid) -> Run:
     return replace(run, talk=replace(run.talk, waiting=(*run.talk.waiting, event.content_ref)))
+
+
+def _context_written(run: Run, event: Event, fact: ev.ContextWritten) -> Run:
+    if fact.in_turn:
+        return replace(run, talk=replace(run.talk, written=(*run.talk.written, (event.content_ref, fact.after))))
+    return replace(run, talk=replace(run.talk, context_ref=event.content_ref))
 
 
 def halted(talk: Talk, at: int) -> Talk:
@@ -57,4 +64,5 @@ TABLE: Mapping[str, Evolve] = {
     "speaker_chosen": _speaker_chosen,
     "turn_overdue": _turn_overdue,
     "person_said": _person_said,
+    "context_written": _context_written,
 }

@@ -106,7 +106,8 @@ def _escalation_edited(run: Run, event: Event, fact: ev.EscalationEdited) -> Run
 def _escalation_decided(run: Run, event: Event, fact: ev.EscalationDecided) -> Run:
     asked = run.questions[fact.escalation_id]
     question = asked.fact
-    if question.item == "pre_action" and fact.verb != "reject":
+    unanswered = question.on_expiry == "error" and fact.system
+    if question.item == "pre_action" and (fact.verb != "reject" or unanswered):
         passes = fact.verb in ("approve", "edit")
         spoken = saga.approved(run, question.scope) if passes else run.saga
         run = with_step(run, replace(run.steps[question.step_id], status="active"), saga=spoken)

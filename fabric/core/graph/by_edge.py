@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fabric.core.graph import conditions as c
 from fabric.core.graph.spec import GraphRules, Transition
+from fabric.core.graph.state import ENGINE_KEYS
 from fabric.core.taxonomy import CLASSIFY, Cause, ErrorClass, FailureType, FlowClass, Tier
 
 LIMITS = frozenset({Cause.HOP_LIMIT, Cause.RECURSION_LIMIT, Cause.VISIT_LIMIT, Cause.TURN_LIMIT})
@@ -29,7 +30,14 @@ def routed_by_edge(cause: Cause, tier: Tier) -> bool:
 
 def on_failure(rule: Transition) -> bool:
     """Whether a rule looks at how a turn ended."""
-    return any(isinstance(one, c.OutcomeIs | c.ErrorClassIs) for _, one in c.walk(rule.when))
+    return any(_asks_how(one) for _, one in c.walk(rule.when))
+
+
+def _asks_how(condition: c.Condition) -> bool:
+    """Whether a condition asks how a turn ended: by name, or by the context variables that say so."""
+    if isinstance(condition, c.ContextEquals | c.ContextText):
+        return condition.key in ENGINE_KEYS
+    return isinstance(condition, c.OutcomeIs | c.ErrorClassIs)
 
 
 def has_edges(rules: GraphRules) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, StringConstraints, field_validator
+from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
+from fabric.core.graph.patterns import found, number_of, pattern_of
 from fabric.core.graph.registry import Registry, condition_of
 from fabric.core.graph.state import NodeOutcome, Turn
 from fabric.core.spec_parts import Name, SpecGroup
@@ -54,6 +57,28 @@ class ContextEquals(SpecGroup):
             raise ValueError(f"is no value that JSON keeps; write text, numbers up to {INT_MAX}, true, false or null")
         kept: JsonValue = cleaned
         return kept
+
+
+class ContextText(SpecGroup):
+    """Holds while a context variable, as text, compares so. One that is not set is the empty text; lists and groups are their JSON."""
+
+    kind: Literal["context_text"] = "context_text"
+    key: Key = Field(description="Name of the context variable.")
+    compares: Literal["equals", "greater", "less", "at_least", "at_most", "contains", "matches", "is_set"] = Field(
+        description="greater to at_most: as numbers, and what is none never holds. contains: a part of the text, or an item of a list. "
+        "matches: a regular expression, anywhere in the first 500 characters. is_set: neither empty, nor false, nor 0."
+    )
+    value: Annotated[str, StringConstraints(max_length=1_000)] = Field(
+        default="", description="What it is compared with; nothing for is_set."
+    )
+
+    @model_validator(mode="after")
+    def _comparable(self) -> Self:
+        if self.compares == "matches":
+            pattern_of(self.value)
+        if self.compares in NUMBERS and number_of(self.value) is None:
+            raise ValueError(f"compares with {self.value!r}, which is no number")
+        return self
 
 
 class OutcomeIs(SpecGroup):
@@ -104,6 +129,7 @@ KINDS = (
     FromSpeaker,
     ToolCalled,
     ContextEquals,
+    ContextText,
     OutcomeIs,
     ErrorClassIs,
     AllOf,
@@ -117,6 +143,7 @@ Condition = Annotated[
     | FromSpeaker
     | ToolCalled
     | ContextEquals
+    | ContextText
     | OutcomeIs
     | ErrorClassIs
     | AllOf
@@ -138,11 +165,40 @@ def _equals(condition: ContextEquals, turn: Turn, _: Registry) -> bool:
     return bool(turn.state.context.get(condition.key) == condition.value)
 
 
+def text_of(value: JSON) -> str:
+    """A context variable as text."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+NUMBERS: Mapping[str, Callable[[float, float], bool]] = {
+    "greater": operator.gt,
+    "less": operator.lt,
+    "at_least": operator.ge,
+    "at_most": operator.le,
+}
+
+
+def _compares(condition: ContextText, turn: Turn, _: Registry) -> bool:
+    value = turn.state.context.get(condition.key)
+    text, other = text_of(value), condition.value
+    if condition.compares in NUMBERS:
+        here, there = number_of(text), number_of(other)
+        return here is not None and there is not None and NUMBERS[condition.compares](here, there)
+    if condition.compares == "contains":
+        return other in map(text_of, value) if isinstance(value, list) else other in text
+    if condition.compares == "matches":
+        return found(other, text)
+    return text == other if condition.compares == "equals" else text not in ("", "false", "0")
+
+
 HOLDS: Mapping[type[SpecGroup], Callable[[Any, Turn, Registry], bool]] = {
     Always: lambda condition, turn, registry: True,
     FromSpeaker: lambda condition, turn, registry: turn.packet.speaker == condition.agent,
     ToolCalled: lambda condition, turn, registry: turn.tool == condition.tool,
     ContextEquals: _equals,
+    ContextText: _compares,
     OutcomeIs: lambda condition, turn, registry: turn.packet.outcome is condition.outcome,
     ErrorClassIs: lambda condition, turn, registry: turn.packet.error is condition.failure_class,
     AllOf: lambda condition, turn, registry: all(holds(one, turn, registry) for one in condition.conditions),

@@ -123,8 +123,9 @@ def _lost(graph: TransitionGraph, state: State, happening: RoundLost, registry: 
 
 
 def _context(graph: TransitionGraph, state: State, happening: ContextWritten, registry: Registry) -> Folded:
-    if happening.writer not in state.participants:
-        return Folded(state, refused=f"{happening.writer!r} takes no part; only participants write context variables")
+    if happening.writer and happening.writer not in state.participants:
+        sentence = f"{happening.writer!r} takes no part; participants and people outside write context variables"
+        return Folded(state, refused=sentence)
     return Folded(writes.logged(state, happening.writer, happening.writes))
 
 

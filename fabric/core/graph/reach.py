@@ -255,4 +255,5 @@ def _asked(condition: c.Condition) -> tuple[Free, JSON]:
             return Free("error"), condition.value
         case c.ContextEquals():
             return Free("context", condition.key), condition.value
-    return Free("registered", condition.model_dump_json()), True
+    # What a text of a variable may be is not searched: each such condition holds or not by itself.
+    return Free("text" if isinstance(condition, c.ContextText) else "registered", condition.model_dump_json()), True

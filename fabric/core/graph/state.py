@@ -82,6 +82,17 @@ class Writes:
     set: Mapping[str, JSON] = field(default_factory=dict)
 
 
+@value()
+class Wrote:
+    """What a tool returns that also writes context variables (AG2: ``set_context``)."""
+
+    writes: Writes
+    result: JSON = None
+    """What the model is shown of it."""
+    then: Handoff | Finish | None = None
+    """Who speaks next, or that it ends; None: it does not say."""
+
+
 class Logged(NamedTuple):
     """Context writes that arrived while a round was in flight."""
 
@@ -156,9 +167,10 @@ class RoundLost:
 
 @value()
 class ContextWritten:
-    """A participant wrote context variables; no turn is taken."""
+    """Context variables were written; no turn is taken."""
 
     writer: str
+    """A participant; empty: somebody outside."""
     writes: Writes
 
 

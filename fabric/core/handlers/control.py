@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from fabric.core import calls, children, questions, reactions, unwinding
+from fabric.core import calls, children, conversations, questions, reactions, unwinding
 from fabric.core import events as ev
 from fabric.core.flow import RunState
+from fabric.core.graph.writes import written
 from fabric.core.inputs import (
     CancelRequested,
+    ContextGiven,
     InboxInput,
     InputUnreadable,
     PauseRequested,
@@ -77,14 +79,38 @@ def resumed(work: Work, given: ResumeRequested) -> None:
 
 def spoke(work: Work, given: PersonSpoke) -> None:
     """Keeps a person's message for whoever speaks next in the run's conversation."""
-    if not is_conversation(work.compiled.spec.topology):
-        _ignored(work, given, "the run has no conversation that a message could be read in")
-    elif work.run.ending is not None:
-        _ignored(work, given, "the run is ending")
-    elif work.run.talk.closed:
-        _ignored(work, given, f"its conversation is closed ({work.run.talk.closed}); nobody speaks any more")
+    if reason := _nobody_hears(work, "message could be read in"):
+        _ignored(work, given, reason)
     else:
         work.emit(ev.PersonSaid(actor=given.actor), {"actor": given.actor, "text": given.text})
+
+
+def context_given(work: Work, given: ContextGiven) -> None:
+    """Writes context variables from outside. While a turn is in flight the change stands beside the turn's own, whatever becomes of the turn."""
+    if reason := _nobody_hears(work, "variable could be of"):
+        _ignored(work, given, reason)
+        return
+    change = {"set": dict(given.set), "delete": list(given.delete)}
+    step = conversations.in_flight(work.run)
+    fact = ev.ContextWritten(
+        actor=given.actor,
+        writes=len({*given.set, *given.delete}),
+        in_turn=step is not None,
+        after=0 if step is None else conversations.own_writes(work, step),
+    )
+    before = conversations.context_of(work)
+    after = before if step is not None else written(before, conversations.writes_of(change))
+    work.emit(fact, {**change, "context": dict(after)})
+
+
+def _nobody_hears(work: Work, for_what: str) -> str:
+    """Why nothing reaches the run's conversation; empty: it does."""
+    if not is_conversation(work.compiled.spec.topology):
+        return f"the run has no conversation that a {for_what}"
+    if work.run.ending is not None:
+        return "the run is ending"
+    closed = work.run.talk.closed
+    return f"its conversation is closed ({closed}); nobody speaks any more" if closed else ""
 
 
 def _ignored(work: Work, given: InboxInput, reason: str) -> None:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import agreeing, children, edits, ladder, pre_action, questions, raised_cap, reactions, swap, unwinding
+from fabric.core import (
+    agreeing,
+    children,
+    edits,
+    ladder,
+    pre_action,
+    questions,
+    raised_cap,
+    reactions,
+    swap,
+    unwinding,
+)
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.failure import Failure
@@ -39,10 +50,14 @@ def decided(work: Work, given: DecisionMade) -> None:
 
 
 def expired(work: Work, question: OpenQuestion) -> None:
-    """Nobody answered in time: the declared answer is the system's, and asks nobody."""
+    """Nobody answered in time: the declared answer is the system's, and asks nobody. Where a tool is there to ask, silence is an error of its call."""
     given = questions.expired(work, question)
     questions.decided(work, given)
-    _follow(work, question, given)
+    if question.fact.on_expiry == "error":
+        questions.resume_clocks(work)
+        pre_action.decided(work, question, given, "nobody answered in time")
+    else:
+        _follow(work, question, given)
 
 
 def _unfit(work: Work, question: OpenQuestion, given: DecisionMade) -> str:

@@ -2,7 +2,7 @@
 
 Stops: a run that would be called completed although a goal node brought nothing, where the fan-in policy does without it. A goal node is a stage, or a
 worker by its agent's name, in whichever run it works. It is met when it ended in success or partial success. So the stage was passed, or at least
-one of the worker's branches has a result.
+one of the worker's branches has a result, or a gap that its fabric accepts (``allow_partial``).
 Off unless the policy names nodes. Does not stop: a goal that was met badly (the gates and the critic do).
 """
 
@@ -61,6 +61,6 @@ def _unmet(node: str, proposal: Proposal, view: View) -> str:
         passed = node == proposal.stage or (reached is not None and reached.left)
         return "" if passed else f"stage {node} was not passed"
     parts = [part for part in proposal.payload or () if part["agent"] == node]
-    if any(not part["gap"] for part in parts):
+    if any(not part["gap"] or part.get("accepted") for part in parts):
         return ""
     return f"{node} brought no result ({parts[0]['gap']})" if parts else f"{node} was given no part of the plan"

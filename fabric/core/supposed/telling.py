@@ -8,7 +8,7 @@ from dataclasses import replace as with_fields
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core import ladder, retry_presets
+from fabric.core import ladder, retry_presets, worker_retries
 from fabric.core.decision_table import Accompaniment
 from fabric.core.envelope import Event
 from fabric.core.supposed.models import Asks, Line, Wait
@@ -71,7 +71,9 @@ def _failed(work: Work, command_id: str) -> ev.AttemptFailed:
 
 
 def _node(work: Work, fact: ev.NodeRetryScheduled, spent: int) -> Wait:
-    preset = work.compiled.spec.policy.retry_layers.retries_of(work.run.stage)
+    step = work.run.steps.get(fact.step_id)
+    worker = "" if step is None else worker_retries.worker_of(step)
+    preset = work.compiled.spec.policy.retry_layers.retries_of(work.run.stage, worker)
     low, high = (retry_presets.delay_s(preset, spent + 1, drawn) or 0.0 for drawn in (0.0, ALMOST_1))
     return Wait(low, round(high, 6), "node")
 

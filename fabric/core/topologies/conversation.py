@@ -11,6 +11,7 @@ from fabric.core import guard
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.graph.conversation import MAX_TURNS
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step, step_id
 from fabric.core.taxonomy import Cause
@@ -64,12 +65,20 @@ def opened(work: Work, steps: list[Step], following: Following) -> Concluded | F
     turns = list(turns)
     if not turns:
         over = any(step.status == "done" for step in steps[work.run.talk.begun :])
+        if over and (cut := _cut_off(work, steps)):
+            return without(cut, len(steps))
         return Concluded(parts(work)) if over else without(steps, len(steps))
     if trips := _refused(work, turns):
         return Failure(tuple(trips), Stage.FAN_OUT)
     for branch, turn in enumerate(turns, start=len(steps)):
         _open(work, branch, turn)
     return None
+
+
+def _cut_off(work: Work, steps: list[Step]) -> list[Step]:
+    """The turn that failed and that nobody went on after, since the conversation had as many turns as it may: it is no end that the rules decided."""
+    last = steps[-1]
+    return [last] if work.run.talk.closed == MAX_TURNS and last.status == "failed" and not last.partial else []
 
 
 def _refused(work: Work, turns: list[Turn]) -> list[Trip]:

@@ -192,9 +192,9 @@ def _led(work: Work, step: Step, decision: Decision, turns: int) -> tuple[Decisi
 
 
 def _unmet(work: Work) -> list[str]:
-    """Goals among those who take part that nobody has come back with yet, since the conversation began anew, in the order of the policy."""
+    """Goals among those who take part that ended neither in success nor in partial success yet, since the conversation began anew, in the order of the policy."""
     steps = _heard(work, steps_of(work, Stage.FAN_OUT))
-    met = {conversations.speaker_of(step) for step in steps if step.status == "done"}
+    met = {conversations.speaker_of(step) for step in steps if step.status == "done" or step.partial}
     there = conversations.graph_of(work).participants
     return [goal for goal in work.compiled.spec.policy.goal_gates.nodes if goal in there and goal not in met]
 

@@ -110,6 +110,10 @@ class Command(FabricCommand):
                 self.put(summary(actor, run) | decided)
             return OK
         answered = frozenset({taken.escalation_id})
+        if (
+            run.root_run_id is not None
+        ):  # Its answer goes up to the run that was asked for, which is followed to its end.
+            run = run_get(actor, run.root_run_id)
         following = Following(actor, run.id, say=progress(self) or silent, answered=answered, seq=run.last_seq)
         try:
             run = following.to_rest()

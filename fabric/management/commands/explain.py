@@ -37,7 +37,7 @@ class Command(FabricCommand):
         reader = actor_inside_drills(actor, options["run"]) or actor
         found = run_explain(reader, options["run"], wiring.compiled)
         run = found.run
-        open_items = escalations_open(reader, run.id)
+        open_items = escalations_open(reader, run.id, family=True)
         if options["json"]:
             decisions = [as_json(one) for one in found.decisions]
             asked = questions_json(open_items)

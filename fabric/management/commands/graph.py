@@ -44,6 +44,18 @@ class Command(FabricCommand):
         )
         parser.add_argument("--form", choices=FORMS, help="import: else as the file looks; export: ag2")
         parser.add_argument("--team", metavar="LEAD", help="export: the graph of the team that this worker leads")
+        parser.add_argument(
+            "--partial",
+            action="store_true",
+            help="import: read a file whose whole has no counterpart, and say what is missing",
+        )
+        parser.add_argument(
+            "--name",
+            action="append",
+            default=[],
+            metavar="ID=NAME",
+            help="import: the name of a participant, which AG2 keeps in its Passport; may be repeated",
+        )
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -74,7 +86,8 @@ class Command(FabricCommand):
     def _import(self, options: dict[str, Any]) -> int:
         path = Path(options["source"])
         source = read_text(path, most=BYTES_MAX, what="a graph")
-        found = graph_read(source, form=options["form"], origin=path.name)
+        names = dict(_named(one) for one in options["name"])
+        found = graph_read(source, form=options["form"], origin=path.name, partial=options["partial"], names=names)
         if options["json"]:
             self.put(_told(found))
         else:
@@ -83,11 +96,19 @@ class Command(FabricCommand):
         return OK
 
 
+def _named(given: str) -> tuple[str, str]:
+    key, equals, name = given.partition("=")
+    if not equals:
+        raise Refused(f"{given[:60]!r} names nobody; write ID=NAME", code="invalid", field="name")
+    return key, name
+
+
 def _told(found: Imported) -> JSON:
     return {
         "form": found.form,
         "topology": found.topology,
         "policy": found.policy,
+        "parts": found.parts,
         "renamed": dict(found.renamed),
         "taken": list(found.taken),
         "left": list(found.left),

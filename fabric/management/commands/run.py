@@ -21,7 +21,7 @@ from fabric.management.reporting import documents_read, progress, report, summar
 from fabric.runtime.origin import excerpt, origin_of
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import run_get
-from fabric.services.control import run_cancel, run_pause, run_resume, run_say, run_terminate
+from fabric.services.control import run_cancel, run_context, run_pause, run_resume, run_say, run_terminate
 from fabric.services.errors import Refused
 from fabric.services.forks import REQUEST, Edit, run_fork
 from fabric.services.runs import TEXT_BYTES_MAX, run_start
@@ -34,7 +34,7 @@ class Command(FabricCommand):
     """Starts a run and follows it."""
 
     help = (
-        "Start a run and follow it, or take hold of one: run cancel|terminate|pause|resume|say|fork RUN. Uses the engine that is "
+        "Start a run and follow it, or take hold of one: run cancel|terminate|pause|resume|say|context|fork RUN. Uses the engine that is "
         "running on this data, or hosts the run itself. Exit code: 0 completed, 1 ended otherwise, 2 bad input, 3 waits or is paused."
     )
 
@@ -51,6 +51,10 @@ class Command(FabricCommand):
         parser.add_argument(
             "--edit", metavar="STAGE", help="fork: --input is the new output of this stage as JSON, not a request"
         )
+        parser.add_argument(
+            "--set", action="append", default=[], metavar="NAME=VALUE", help="context: a variable; JSON, else text"
+        )
+        parser.add_argument("--delete", action="append", default=[], metavar="NAME", help="context: one to delete")
         parser.add_argument(
             "--input",
             metavar="TEXT|FILE",
@@ -169,6 +173,23 @@ def _say(ports: Ports, options: dict[str, Any]) -> str:
     return str(ports["run_id"])
 
 
+def _context(ports: Ports, options: dict[str, Any]) -> str:
+    """Context variables that the run's rules see from now on."""
+    run_context(**ports, set=dict(map(_variable, options["set"])), delete=options["delete"])
+    return str(ports["run_id"])
+
+
+def _variable(given: str) -> tuple[str, JSON]:
+    """``NAME=VALUE``; a value that is no JSON is text."""
+    name, equals, value = given.partition("=")
+    if not equals:
+        raise Refused(f"{given[:60]!r} names no value; write NAME=VALUE", code="invalid", field="set")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
 def _fork(ports: Ports, options: dict[str, Any]) -> str:
     if options["event"] is None:
         raise Refused("say which event to go on from with --event N", code="invalid", field="event")
@@ -195,6 +216,7 @@ VERBS: Mapping[str, Callable[[Ports, dict[str, Any]], str]] = {
     "pause": _held(run_pause, "reason"),
     "resume": _held(run_resume),
     "say": _say,
+    "context": _context,
     "fork": _fork,
 }
 """What can be done with a run; each gives the id of the run that goes on."""

@@ -35,6 +35,10 @@ def _person_said(fact: Fact) -> str:
     return f"{fact['actor']} has a word for whoever speaks next"
 
 
+def _context_written(fact: Fact) -> str:
+    return f"{fact['actor']} wrote {count(fact['writes'], 'context variable')}"
+
+
 def _turn_overdue(fact: Fact) -> str:
     closed = ", and the conversation is closed" if fact["on_violation"] == "auto_close" else ""
     return f"{fact['speaker']} has taken {duration(fact['elapsed_us'] / 1_000_000)}, {duration(fact['seconds'])} are expected{closed}"
@@ -167,6 +171,7 @@ ROWS: Mapping[str, Display] = {
     "turn_opened": Display("Turn", "info", "agent", 1, _turn_opened),
     "speaker_chosen": Display("Next speaker", "info", "agent", 2, _speaker_chosen),
     "person_said": Display("Message", "human", "answer", 2, _person_said),
+    "context_written": Display("Context written", "human", "answer", 2, _context_written),
     "turn_overdue": Display("Turn overdue", "warn", "late", 2, _turn_overdue),
     "call_issued": Display("Call", "neutral", "call", 1, _call_issued),
     "call_streamed": Display("Call streamed in", "neutral", "call", 0, _call_streamed),

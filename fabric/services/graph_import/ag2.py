@@ -6,8 +6,9 @@ matter: a handoff to nobody, after which AG2 waits for ever, and context variabl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core.graph import conditions as c
@@ -15,7 +16,9 @@ from fabric.core.graph import targets as t
 from fabric.core.graph.retry_targets import named
 from fabric.core.graph.spec import TransitionGraph, Unreadable, from_dict
 from fabric.core.graph.state import ENGINE_KEYS
+from fabric.core.policy import Limits
 from fabric.services.errors import Refused
+from fabric.services.graph_import.ag2_clocks import NO_CLOCKS, Clocks, clocks_of
 from fabric.services.graph_import.names import Names
 
 JSON = Any
@@ -38,16 +41,21 @@ class FromAG2:
     context: Mapping[str, JSON]
     """Context variables that the conversation begins with."""
     notes: tuple[str, ...] = ()
-    """A sentence for each thing that had to be assumed."""
+    """A sentence for each thing that had to be assumed, or is otherwise here."""
+    lost: tuple[str, ...] = ()
+    """A sentence for each thing without which it is another conversation: of a channel of which only a part was asked for."""
 
 
-def ag2_read(tree: JSON, *, names: Mapping[str, str] | None = None, participants: Sequence[str] = ()) -> FromAG2:
+def ag2_read(
+    tree: JSON, *, names: Mapping[str, str] | None = None, participants: Sequence[str] = (), partial: bool = False
+) -> FromAG2:
     """The graph in AG2's dict form. Refused with one sentence where its form or version is not known, or something has no counterpart.
 
-    ``names``: names here by AG2's ids. ``participants``: AG2's ids in their order, where the dict does not say them.
+    ``names``: names here by AG2's ids; else a channel's participants may say theirs. ``participants``: AG2's ids in their order, where the dict does not say
+    them. ``partial``: read without what would make it another conversation.
     """
     form = _form(tree)
-    reading = _Reading(Names(names or {}))
+    reading = _Reading(Names({**form.names, **(names or {})}))
     order = list(form.participants or participants) or _in_order(form.graph)
     people = [reading.agent(one, "participants") for one in order]
     fields = {
@@ -57,7 +65,11 @@ def ag2_read(tree: JSON, *, names: Mapping[str, str] | None = None, participants
         "transitions": [reading.rule(one, n) for n, one in enumerate(form.graph.get("transitions") or [])],
         "default_target": reading.default(form.graph.get("default_target")),
         "max_turns": _turns(form.graph.get("max_turns")),
+        **form.clocks.fields,
     }
+    lost = (*form.clocks.lost, *_nameless(reading.names.renamed, order))
+    if lost and not partial:
+        raise Refused(lost[0], code="invalid", field="graph", problems=(*lost, PARTIAL))
     notes = (
         []
         if form.participants or participants
@@ -66,10 +78,30 @@ def ag2_read(tree: JSON, *, names: Mapping[str, str] | None = None, participants
     if not form.creator and "revert_to_initiator" in str(form.graph):
         notes.append("AG2's graph does not say who opened the conversation: the first speaker did")
     try:
-        return FromAG2(from_dict(fields), reading.names.renamed, form.context, tuple(notes))
+        graph = from_dict(fields)
     except Unreadable as error:
         path, sentence = error.problems[0]
         raise _refused(path, sentence) from None
+    if graph.max_turns is None or graph.max_turns > HOPS:
+        notes.append(HOPS_SAID)
+    return FromAG2(graph, reading.names.renamed, form.context, (*notes, *form.clocks.notes), lost)
+
+
+PARTIAL = (
+    "it would be another conversation without it; mend the file, give --name ID=NAME, or read the rest with --partial"
+)
+HOPS = Limits().hops
+HOPS_SAID = f"AG2 counts no handovers; here the {HOPS + 1}th typed Handoff of a tool trips policy.limits.hops ({HOPS}): raise it where there are more"
+_HEX = re.compile(r"[0-9a-f]{16,}")
+
+
+def _nameless(renamed: Mapping[str, str], order: Sequence[str]) -> Iterator[str]:
+    """Participants whose id is a hub's: what a tool hands over to is the name of a Passport, which the channel does not say."""
+    for one in order:
+        if (_HEX.fullmatch(one) and renamed.get(one, "").startswith("n-")) or (
+            _HEX.fullmatch(one) and one not in renamed
+        ):
+            yield f"participant {one}: is a hub's id, and a tool hands over to the name of a Passport; say it with --name {one}=NAME"
 
 
 # -- its form ----------------------------------------------------------------------------------------------------------
@@ -81,6 +113,9 @@ class _Form:
     context: Mapping[str, JSON]
     participants: tuple[str, ...] = ()
     creator: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names by id, where the participants say them."""
+    clocks: Clocks = NO_CLOCKS
 
 
 def _form(tree: JSON) -> _Form:
@@ -106,7 +141,9 @@ def _form(tree: JSON) -> _Form:
     context = knobs.get("context_vars") or {}
     if not isinstance(context, dict) or ENGINE_KEYS & set(context):
         raise _refused("knobs.context_vars", _ENGINES)
-    return _Form(_graph(knobs.get("graph")), context, ids, tree.get("creator_id") or "")
+    names = {one["agent_id"]: one["name"] for one in people if isinstance(one.get("name"), str) and one["name"]}
+    creator = tree.get("creator_id") or ""
+    return _Form(_graph(knobs.get("graph")), context, ids, creator, names, clocks_of(tree))
 
 
 def _graph(tree: JSON) -> dict[str, JSON]:

@@ -1,7 +1,8 @@
 """Directed graphs in the DOT language, with the line of everything that is read: nodes, edges, attributes, defaults, subgraphs.
 
 The libraries that read DOT keep no lines, and what is imported is told line by line. Less than DOT: one ``digraph``, no HTML text; attribute names may have dots.
-The rest is read as pydot 4 reads it, except for `;` between attributes, which DOT has and pydot does not know.
+The rest is read as pydot 4 reads it, except for `;` between attributes, which DOT has and pydot does not know. More than DOT: bare values as Fabro writes them,
+durations (``30m``) and words with hyphens (``gpt-5.2-codex``).
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ _TOKENS = re.compile(
     r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^\#[^\n]*)"
     r"|(?P<arrow>->|--)"
     r'|(?P<quoted>"(?:[^"\\]|\\.)*")'
-    r"|(?P<number>-?(?:\.\d+|\d+(?:\.\d*)?)(?![\w.]))"
-    r"|(?P<word>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
+    r"|(?P<number>-?(?:\.\d+|\d+(?:\.\d*)?)(?:ms|[smhd])?(?![\w.]))"
+    r"|(?P<word>[^\W\d]\w*(?:\.[^\W\d]\w*|(?:-[^\W_]\w*(?:\.\w+)*))*)"
     r"|(?P<mark>[{}\[\]=;,+:])",
     re.DOTALL | re.MULTILINE,
 )

@@ -29,6 +29,8 @@ class Imported:
     """The group ``topology`` of a fabric, kind graph."""
     policy: dict[str, JSON] = field(default_factory=dict)
     """Parts of its ``policy``."""
+    parts: dict[str, JSON] = field(default_factory=dict)
+    """Models, tools and agents of a fabric for those who take part and that no model speaks for."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Names here by those there, where they differ."""
     taken: tuple[str, ...] = ()
@@ -36,13 +38,26 @@ class Imported:
     """A sentence for each thing that was not taken over, or had to be assumed."""
 
 
-def graph_read(text: str, *, form: Form | None = None, origin: str = "") -> Imported:
-    """The graph of a file. Refused with one sentence where it is of no form that is read, and with its place where it is none. ``form``: None, as it looks."""
+def graph_read(
+    text: str,
+    *,
+    form: Form | None = None,
+    origin: str = "",
+    partial: bool = False,
+    names: Mapping[str, str] | None = None,
+) -> Imported:
+    """The graph of a file. ``form``: None, as it looks. ``names``: names here by those there, of AG2's ids.
+
+    Refused with one sentence where it is of no form that is read, and with its place where it is none; and with every part whose loss makes another graph,
+    unless ``partial``.
+    """
     found = form or _looks(text)
     if found is None:
         message = f"{origin or 'the text'} is neither AG2's JSON nor a DOT digraph; name its form: {', '.join(FORMS)}"
         raise Refused(message, code="invalid", field="source")
-    return _READ[found](text, origin)
+    if found == "fabro":
+        return _fabro(text, origin, partial)
+    return _ag2(text, origin, partial, names or {})
 
 
 def graph_written(graph: TransitionGraph, *, form: Form) -> str:
@@ -56,6 +71,8 @@ def yaml_text(found: Imported) -> str:
     """The parts of a fabric, ready to be pasted into one; what was not taken over stands above them."""
     lines = [f"# not taken over: {' '.join(one.split())}" for one in found.left]
     lines += [f"# {name!r} is called {here} here" for name, here in found.renamed.items() if name != here]
+    for name, value in found.parts.items():
+        lines += [f"{name}:", *block_lines(value, 2)]
     lines += ["topology:", *block_lines(found.topology, 2)]
     if found.policy:
         lines += ["policy:", *block_lines(found.policy, 2)]
@@ -69,22 +86,22 @@ def _looks(text: str) -> Form | None:
     return "fabro" if "digraph" in begins or "graph" in begins else None
 
 
-def _ag2(text: str, origin: str) -> Imported:
+def _ag2(text: str, origin: str, partial: bool, names: Mapping[str, str]) -> Imported:
     try:
         tree = read_yaml(text).value  # JSON is YAML, and this one says the line.
     except YamlProblem as problem:
         line = f"line {problem.mark.line}" if problem.mark else ""
         where = ", ".join(part for part in (origin, line) if part)
         raise Refused(f"{where}: {problem}" if where else str(problem), code="invalid", field="source") from None
-    found = ag2_read(tree)
+    found = ag2_read(tree, names=names, partial=partial)
     topology = _topology(found.graph)
     if found.context:
         topology["context"] = dict(found.context)
-    return Imported("ag2", topology, renamed=found.renamed, left=found.notes)
+    return Imported("ag2", topology, renamed=found.renamed, left=(*found.lost, *found.notes))
 
 
-def _fabro(text: str, origin: str) -> Imported:
-    found = fabro_read(text, origin=origin)
+def _fabro(text: str, origin: str, partial: bool) -> Imported:
+    found = fabro_read(text, origin=origin, partial=partial)
     topology = _topology(found.graph)
     if found.visits:
         topology["max_visits"] = found.visits
@@ -92,12 +109,10 @@ def _fabro(text: str, origin: str) -> Imported:
         "fabro",
         topology,
         found.policy,
+        found.parts,
         taken=tuple(str(one) for one in found.taken),
-        left=tuple(str(one) for one in found.left),
+        left=found.left,
     )
-
-
-_READ = {"ag2": _ag2, "fabro": _fabro}
 
 
 def _topology(graph: TransitionGraph) -> dict[str, JSON]:

@@ -60,7 +60,12 @@ def test_a_message_is_cut_to_240_bytes_between_characters():
 
 def test_it_is_cut_after_it_was_normalised():
     assert normalised("1 " * 300) == ("<n> " * 60)
-    assert normalised("f" * 300 + " tail") == "<hex> tail"
+    assert normalised("f" * 64 + " tail") == "<hex> tail"
+
+
+def test_what_is_longer_than_any_hash_is_no_hex_word():
+    assert normalised("a" * 65) == "a" * 65
+    assert normalised("a" * 300) == "a" * 240
 
 
 def test_what_is_normalised_stays_as_it_is():

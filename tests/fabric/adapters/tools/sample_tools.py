@@ -8,7 +8,7 @@ from urllib.error import HTTPError
 
 from fabric.adapters.tools.callables import tool
 from fabric.adapters.tools.outcome import Retry, ToolError
-from fabric.core.graph.state import Finish, Handoff
+from fabric.core.graph.state import Finish, Handoff, Writes, Wrote
 
 RELEASE = threading.Event()
 STARTED = threading.Semaphore(0)
@@ -96,6 +96,12 @@ def pid():
 @tool
 def dies():
     os._exit(7)
+
+
+@tool
+def resolves(solution, to=""):
+    then = Handoff(to) if to else None
+    return Wrote(Writes(set={"solution": solution}, delete=("open",)), {"resolved": True}, then)
 
 
 @tool

@@ -4,7 +4,7 @@ import pytest
 
 from fabric.adapters.tools.handing_over import taken
 from fabric.adapters.tools.outcome import ToolError
-from fabric.core.graph.state import Finish, Handoff
+from fabric.core.graph.state import Finish, Handoff, Writes
 from fabric.core.spec_tools import ToolSpec
 from tests.fabric.adapters.tools.asking import run
 from tests.fabric.adapters.tools.test_callables import spec
@@ -24,13 +24,47 @@ def test_a_function_hands_over_and_ends_by_what_it_returns():
 
 
 def test_json_that_looks_like_it_means_nothing_unless_its_tool_is_declared_so():
-    assert taken(http(), SAYS_SO) == (SAYS_SO, None)
+    assert taken(http(), SAYS_SO) == (SAYS_SO, None, None)
     assert taken(http(hands_over=True), SAYS_SO)[1] == Handoff("billing", "It is a bill.")
     assert taken(http(hands_over=True), {"finish": {}})[1] == Finish()
-    assert taken(http(hands_over=True), {"price": 3}) == ({"price": 3}, None)
+    assert taken(http(hands_over=True), {"price": 3}) == ({"price": 3}, None, None)
 
 
 @pytest.mark.parametrize("result", [{"handoff": {}}, {"handoff": "billing"}, {"handoff": {"target": 3}}])
 def test_a_handoff_that_does_not_say_to_whom_is_an_error_for_the_model(result):
     with pytest.raises(ToolError, match="its result is no handoff; give"):
         taken(http(hands_over=True), result)
+
+
+def test_a_function_writes_context_variables_by_what_it_returns():
+    wrote = run(spec("resolves"), {"solution": "Restart it.", "to": "billing"})
+    assert wrote.writes == Writes(set={"solution": "Restart it."}, delete=("open",))
+    assert (wrote.result, wrote.returned) == ({"resolved": True}, Handoff("billing"))
+    assert run(spec("resolves"), {"solution": "x"}).returned is None
+
+
+def test_json_of_a_declared_tool_writes_them_too():
+    says = {"set_context": {"k": 1}, "result": {"ok": True}, "finish": {"reason": "known"}}
+    assert taken(http(), says) == (says, None, None)
+    assert taken(http(hands_over=True), says) == ({"ok": True}, Finish("known"), Writes(set={"k": 1}))
+    assert taken(http(hands_over=True), {"delete_context": ["k"]}) == (None, None, Writes(delete=("k",)))
+    assert taken(http(hands_over=True), {**says, "price": 3})[1:] == (None, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"set_context": [1]},
+        {"set_context": {"": 1}},
+        {"delete_context": "k"},
+        {"set_context": {f"k{n}": n for n in range(101)}},
+    ],
+)
+def test_a_change_of_variables_that_is_none_is_an_error_for_the_model(changes):
+    with pytest.raises(ToolError, match="its result changes no variables; give"):
+        taken(http(hands_over=True), changes)
+
+
+def test_more_than_a_conversation_keeps_is_an_error_for_the_model():
+    with pytest.raises(ToolError, match="it writes more than 100,000 bytes of variables"):
+        taken(http(hands_over=True), {"set_context": {"k": "x" * 100_001}})

@@ -200,7 +200,8 @@ def test_only_participants_write():
     on, before = graph(), opened(graph())
     found = fold(on, before, ContextWritten("mallory", sets(a=1)))
     assert found.state is before
-    assert found.refused == "'mallory' takes no part; only participants write context variables"
+    assert found.refused == "'mallory' takes no part; participants and people outside write context variables"
+    assert fold(on, before, ContextWritten("", sets(a=1))).state.context == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,22 @@ def test_a_rule_on_another_class_or_on_nothing_of_the_kind_leads_nowhere():
         assert spoken(world) == ["alice"]
 
 
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"kind": "context_equals", "key": "failure_class", "value": "transient_infra"},
+        {"kind": "context_equals", "key": "outcome", "value": "fail"},
+        {"kind": "context_text", "key": "failure_class", "compares": "contains", "value": "transient"},
+    ],
+    ids=["failure_class", "outcome", "text"],
+)
+def test_the_context_variables_that_say_how_a_turn_ended_route_it(when):
+    world = ran(graph(rule(when, "bob")), {**SAYS, "alice": DOWN})
+    assert world.end.state is RunState.COMPLETED
+    assert reacted(world)[-1] == ("route", "edge_routing")
+    assert spoken(world) == ["alice", "bob"]
+
+
 def test_a_failure_that_does_not_go_away_goes_on_at_once():
     world = ran(graph(rule(FAILED, "bob")), {**SAYS, "alice": fails(Cause.AUTH, "the key was refused")})
     assert reacted(world) == [("route", "edge_routing")]
@@ -57,6 +73,17 @@ def test_a_turn_that_failed_brings_neither_what_it_called_nor_what_it_wrote():
 
 
 BUDGET = {"budget": {"run_usd_micros": 10_000_000, "agents": {"alice": {"usd_micros": 1}}}}
+
+
+def test_a_conversation_whose_last_turn_failed_at_its_bound_is_no_completed_run():
+    rules = (rule(FAILED, "bob"), rule("always", "alice"))
+    script = {**SAYS, "bob": fails(Cause.AUTH, "the key was refused")}
+    order = (rule({"kind": "from_speaker", "agent": "alice"}, "bob"), *rules)
+    world = ran(graph(*order, topology=TWO), script)
+    assert spoken(world) == ["alice", "bob"]
+    assert world.of(ev.SpeakerChosen)[-1].close_reason == "max_turns"
+    assert world.end.state is RunState.FAILED
+    assert "the key was refused" in world.end.reason
 
 
 @pytest.mark.parametrize(("tier", "ways"), [(Tier.INTERACTIVE, ["route"]), (Tier.HIGH_STAKES, ["escalate"])])

@@ -55,6 +55,20 @@ def test_an_end_before_a_goal_is_met_leads_to_the_goals_target():
     assert world.end.state is RunState.COMPLETED
 
 
+def test_a_goal_that_ended_in_partial_success_is_met():
+    layers = {"preset": "fabro", "stages": {"fan_out": {"retry_policy": "none", "allow_partial": True}}}
+    goals = {"goal_gates": {"nodes": ["bob"]}}
+    steps = (
+        rule({"kind": "from_speaker", "agent": "bob"}, "carol"),
+        rule({"kind": "from_speaker", "agent": "alice"}, "bob"),
+    )
+    for topology in ({"max_turns": 5}, {"goal_target": "bob", "max_turns": 5}):
+        fabric = graph(*steps, workers=("alice", "bob", "carol"), topology=topology, retry_layers=layers, **goals)
+        world = ran(fabric, {**SAYS, "bob": fails(Cause.SERVER_ERROR, "down", status=503)})
+        assert [str(fact.outcome) for fact in world.of(ev.SpeakerChosen)] == ["success", "partial_success", "success"]
+        assert (world.end.state, world.end.partial) == (RunState.COMPLETED, True)
+
+
 def test_a_goal_without_a_target_or_without_turns_left_does_not_let_the_run_exit():
     goals, ends = {"goal_gates": {"nodes": ["bob"]}}, rule("always", END)
     for topology in ({"max_turns": 5}, {"goal_target": "bob", "max_turns": 1}):

@@ -19,7 +19,7 @@ from fabric.core.graph.spec import from_dict
 from fabric.core.graph.state import Why
 from fabric.core.graph.targets import Terminate
 from fabric.services.errors import Refused
-from fabric.services.graph_import.ag2 import CONDITIONS, TARGETS, ag2_read, ag2_written
+from fabric.services.graph_import.ag2 import CONDITIONS, HOPS_SAID, TARGETS, ag2_read, ag2_written
 from tests.fabric.core.graph.graphs import decided, handing, packet
 from tests.fabric.services.graph_import.ag2_cases import CASES, GRAPHS, channel, played
 from tests.fabric.services.graph_import.ag2_process import AG2, PYTHON, VERSION
@@ -142,9 +142,15 @@ def test_who_opened_it_is_the_channel_s_creator_or_the_first_speaker():
         "context": {"k": 1},
     }
     read = ag2_read(channel(case))
-    assert (read.graph.participants, read.graph.initiator, read.context, read.notes) == (("b", "a"), "a", {"k": 1}, ())
+    assert (read.graph.participants, read.graph.initiator, read.context, read.notes) == (
+        ("b", "a"),
+        "a",
+        {"k": 1},
+        (HOPS_SAID,),
+    )
     assert ag2_read(case["graph"], participants=["b", "a"]).notes == (
         "AG2's graph does not say who opened the conversation: the first speaker did",
+        HOPS_SAID,
     )
 
 
@@ -243,3 +249,74 @@ def test_what_ag2_has_not_is_not_written():
         "goal_target",
         "default_target",
     ]
+
+
+# -- a channel as its hub keeps it -------------------------------------------------------------------------------------
+
+HUB = {"18ec0995a1b2c3d4": "triage", "77aa0995a1b2c3d4": "billing"}
+
+
+def hub(named=(), **fields):
+    """A channel between two whose ids are a hub's. ``named``: who says its name there."""
+    first, second = HUB
+    tree = channel({"graph": _graph(initial_speaker=first), "participants": list(HUB), "creator": first, "context": {}})
+    for one in tree["participants"]:
+        if (name := HUB[one["agent_id"]]) in named:
+            one["name"] = name
+    tree["manifest"] |= fields.pop("manifest", {})
+    return tree | fields
+
+
+def test_names_of_passports_are_given_or_asked_for():
+    with pytest.raises(Refused) as refused:
+        ag2_read(hub(named=["triage"]))
+    assert [one.partition(":")[0] for one in refused.value.problems[:-1]] == ["participant 77aa0995a1b2c3d4"]
+    assert "--name 77aa0995a1b2c3d4=NAME" in refused.value.problems[0]
+    assert ag2_read(hub(), names=HUB).graph.participants == ("triage", "billing")
+    assert ag2_read(hub(named=["triage", "billing"])).graph.participants == ("triage", "billing")
+    partial = ag2_read(hub(), partial=True)
+    assert (partial.graph.participants[0], len(partial.lost)) == ("n-18ec0995a1b2c3d4", 2)
+
+
+def test_what_a_channel_expects_and_when_it_expires_is_kept():
+    pace = [
+        {"name": "turn_within", "on_violation": "warn", "params": {"seconds": 15}},
+        {"name": "turn_within", "on_violation": "auto_close", "params": {"seconds": 30}},
+        {"name": "turn_within", "on_violation": "audit", "params": {"seconds": 5}},
+    ]
+    instants = {"created_at": "2026-05-01T10:00:00+00:00", "expires_at": "2026-05-01T11:30:00Z"}
+    read = ag2_read(hub(manifest={"expectations": pace}, **instants), names=HUB)
+    assert [(one.seconds, one.on_violation) for one in read.graph.expectations] == [(15, "warn"), (30, "auto_close")]
+    assert read.graph.ttl_s == 5400
+    assert read.notes[-1] == "manifest.expectations.2: audit is a line in a record, and every event is one here"
+    assert ag2_read(hub(), names=HUB).graph.ttl_s is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"manifest": {"expectations": [{"name": "max_silence", "params": {"seconds": 9}}]}},
+            "manifest.expectations.0: nothing of the kind 'max_silence'",
+        ),
+        (
+            {"manifest": {"expectations": [{"name": "turn_within", "on_violation": "hide"}]}},
+            "manifest.expectations.0: a late turn is met by warn or auto_close",
+        ),
+        (
+            {"manifest": {"expectations": [{"name": "turn_within", "params": {"seconds": 0}}]}},
+            "manifest.expectations.0: 0 is no number of seconds",
+        ),
+        ({"expires_at": "soon"}, "expires_at: 'soon' is no instant after created_at"),
+    ],
+)
+def test_what_would_make_it_another_conversation_refuses_it(fields, sentence):
+    with pytest.raises(Refused) as refused:
+        ag2_read(hub(**fields), names=HUB)
+    assert refused.value.message.startswith(sentence)
+    assert ag2_read(hub(**fields), names=HUB, partial=True).lost[0].startswith(sentence)
+
+
+def test_a_handover_more_than_the_limit_of_hops_is_said_where_there_may_be_one():
+    assert HOPS_SAID not in ag2_read(_graph(max_turns=5)).notes
+    assert HOPS_SAID in ag2_read(_graph(max_turns=6)).notes

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
+from fabric.core.flow import RunState, Stage
 from fabric.core.graph.conditions import ErrorClassIs
 from fabric.core.graph.conversation import fold, opened
 from fabric.core.graph.problems import problems
 from fabric.core.graph.retry_targets import after_failure
 from fabric.core.graph.state import NodeOutcome
 from fabric.core.policy import FlowPolicy
+from fabric.core.retry_presets import PRESETS, PresetName
 from fabric.core.taxonomy import Cause, ErrorClass
 from fabric.services.errors import Refused
-from fabric.services.graph_import.fabro import LEFT_EDGE, LEFT_NODE, POLICY, fabro_read
+from fabric.services.graph_import.fabro import PARTIAL, fabro_read
 from fabric.services.graph_import.texts import graph_read
 from tests.fabric.core.graph.graphs import packet, sets
 from tests.fabric.core.harness import ran
@@ -68,8 +69,9 @@ def test_nodes_take_part_and_the_start_says_who_begins(read):
         ("verify", {"value": "green"}, "exit"),
         ("verify", {"value": "red"}, "implement"),
         ("escalate", {}, "exit"),
+        # An edge without a condition leads on after a failure too.
+        ("implement", {"outcome": FAIL, "error": ErrorClass.STRUCTURAL}, "verify"),
         # No edge matches: what follows is the retry target's to say.
-        ("implement", {"outcome": FAIL, "error": ErrorClass.STRUCTURAL}, "no_edge"),
         ("verify", {"outcome": FAIL, "error": ErrorClass.STRUCTURAL}, "no_edge"),
     ],
 )
@@ -132,88 +134,230 @@ def test_a_loop_restart_is_a_restart_edge_where_anything_may_cross_it(attributes
     (rule,) = (one for one in read.graph.transitions if "agent='b'" in repr(one.when))
     assert (rule.restart, getattr(rule.then, "agent", "") or rule.then.reason) == (restart, then)
     assert [one for one in problems(read.graph) if not one.warning] == []
-    assert "loop_restart" not in " ".join(one.what for one in read.left)
+    assert "loop_restart" not in " ".join(read.left)
 
 
 def test_the_policy_is_one_that_a_fabric_can_have(read):
     assert read.policy == {
         "limits": {"max_node_visits": 20, "visits_preset": "fabro"},
         "stall_watchdog": {"after_s": 300.0},
-        "retry_layers": {"max_retries": 2, "preset": "fabro"},
+        "retry_layers": {"max_retries": 2, "preset": "fabro", "workers": {"verify": {"retry_policy": "standard"}}},
         "failure_signature": {"limit": 4, "restart_limit": 4},
         "goal_gates": {"nodes": ["verify"]},
     }
     policy = FlowPolicy.model_validate({"budget": {"run_usd_micros": 1}, **read.policy})
     assert (policy.limits.max_node_visits, policy.failure_signature.limit) == (20, 4)
-    assert set(POLICY) <= {note.what.removeprefix("graph, ") for note in read.taken}
+    assert str(policy.retry_layers.retries_of(Stage.FAN_OUT, "verify")) == str(PRESETS[PresetName.STANDARD])
 
 
-def test_what_was_not_taken_over_is_told_with_line_and_reason(read):
-    told = [str(one) for one in read.left]
-    assert [one.partition(": ")[0] for one in told] == [
-        "line 3, graph, rankdir",
-        "line 9, implement -> escalate, label",
-        "line 10, node verify, retry_policy",
-        "line 10, node verify, shape",
-        "line 13, fix -> implement, weight",
+def test_all_that_decides_nothing_is_told_in_one_line(read):
+    assert read.left == (
+        "label (line 9), rankdir (line 3): these decide nothing here; agents, models and prompts are written in the fabric",
+    )
+    assert read.lost == ()
+
+
+LOST = {
+    'a -> b [condition="outcome=retry"]': "no turn ends in 'retry'; there are: succeeded, success, failed",
+    'a -> b [condition="failure_class=odd"]': "there is no class of failure 'odd'",
+    'a -> b [condition="preferred_label=yes"]': "'preferred_label' is what Fabro's model asks for",
+    'a -> b [condition="context.internal.node_visit_count >= 5"]': "'internal.node_visit_count' is written by Fabro itself",
+    'a -> b [condition="x ~ 3"]': "'x ~ 3' is no condition",
+    'a -> b [condition="x > many"]': "compares with 'many', which is no number",
+    'a -> b [condition="x matches (a+)+"]': "'(a+)+' repeats a group",
+    'a -> b [condition="k=v ||"]': "'' is no condition",
+    'a -> b [condition="outcome > success"]': "'outcome > success': how a turn ended is one of a few words",
+    "a -> b [weight=heavy]": "'heavy' is no number",
+    "a -> b -> c; a -> c": "only one edge without a condition leads on",
+    "a [retry_target=zoe] a -> b": "there is no node 'zoe'",
+    "retry_target=zoe; a -> b": "there is no node 'zoe'",
+    "a [max_visits=often] a -> b": "'often' is no whole number from 0 on",
+    "a [max_visits=-1] a -> b": "'-1' is no whole number from 0 on",
+    "a [max_visits=100001] a -> b": "a worker has 1 to 100,000 visits",
+    "a [max_retries=21] a -> b": "'21': input should be less than or equal to 20",
+    "a [retry_policy=often] a -> b": "'often': input should be",
+    "max_node_visits=many; a -> b": "'many' is no whole number from 0 on",
+    "stall_timeout=often; a -> b": "'often' is no duration",
+    "start -> a; start -> b; a -> b": "a conversation has one first speaker",
+    'start -> a [condition="k=v"] a -> b': "nothing has happened yet that it could ask for",
+    "start -> a -> b -> start": "nothing leads back to the start",
+    "a [auto_status=true] a -> b": "makes every failure a success",
+    "a [selection=random] a -> b": "draws who is next",
+    "on_failure=stop; a -> b": "says what follows a failure",
+    "a -> b; b [shape=component]": "does several things at once",
+    'a -> b; b [type="parallel.fan_in"]': "does several things at once",
+    "a -> b; b [shape=insulator, duration=2m]": "waits, and nobody waits here",
+    "a -> b; b [shape=house]": "runs another workflow",
+    "a -> b; b [shape=hexagon, human.default_choice=yes]": "takes silence for an answer",
+    "a -> b -> c; b [shape=diamond, goal_gate=true]": "a node that only branches has no turn",
+    "a -> b -> c -> b; b [shape=diamond]; c [shape=diamond]": "leads through more than 6 nodes that only branch",
+}
+
+
+@pytest.mark.parametrize("body", LOST)
+def test_a_file_with_a_part_whose_loss_makes_another_graph_is_refused(body):
+    text = f"digraph {{\n{body}\n}}"
+    with pytest.raises(Refused) as refused:
+        fabro_read(text, origin="flow.fabro")
+    said = [one for one in refused.value.problems if f": {LOST[body]}" in one]
+    assert said, refused.value.problems
+    assert said[0].startswith("flow.fabro, line 2, ")
+    assert refused.value.problems[-1] == PARTIAL
+    lost = fabro_read(text, partial=True)
+    assert [str(one) for one in lost.lost] == [one.removeprefix("flow.fabro, ") for one in refused.value.problems[:-1]]
+    assert set(map(str, lost.lost)) <= set(lost.left)
+
+
+def test_all_of_them_are_named_at_once():
+    text = 'digraph {\n a -> b [condition="x ~ 1"]\n b -> c [condition="y ~ 2"]\n c [shape=house]\n start -> a }'
+    with pytest.raises(Refused) as refused:
+        fabro_read(text)
+    assert [one.partition(":")[0] for one in refused.value.problems[:-1]] == [
+        "line 2, a -> b, condition",
+        "line 3, b -> c, condition",
+        "line 3, node c",
     ]
-    assert told[1] == f"line 9, implement -> escalate, label: {LEFT_EDGE['label']}"
-    assert told[2] == f"line 10, node verify, retry_policy: {LEFT_NODE['retry_policy']}"
-
-
-def test_everything_in_the_file_is_told_once_at_least(read):
-    """No attribute is dropped in silence: each that stands in the text is in one of the two lists."""
-    told = [note.what.rpartition(", ")[2] for note in (*read.taken, *read.left)]
-    names = {
-        "retry_target",
-        "fallback_retry_target",
-        "max_node_visits",
-        "stall_timeout",
-        "default_max_retry",
-        "rankdir",
-    }
-    names |= {"loop_restart_signature_limit", "shape", "condition", "label", "goal_gate", "retry_policy", "max_visits"}
-    assert names | {"loop_restart", "weight"} <= set(told)
 
 
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (
-            'a -> b [condition="outcome=retry"]',
-            "no turn ends in 'retry' here; there are: success, partial_success, fail",
-        ),
-        ('a -> b [condition="failure_class=odd"]', "there is no class of failure 'odd'"),
-        ('a -> b [condition="preferred_label=yes"]', "'preferred_label' is what a handler of Fabro asks for"),
-        ('a -> b [condition="x > 3"]', "'x > 3' is no condition that is read"),
-        ('a -> b [condition=""]', "'' is no condition that is read"),
-        ("a [retry_target=zoe] a -> b", "there is no node 'zoe'"),
         ("a [retry_target=b, fallback_retry_target=a] a -> b", "what leads back needs a bound, and the file has no"),
         ("start [retry_target=a] start -> a -> b", "nobody has a turn there"),
-        ("start -> a -> b -> exit; b -> exit [loop_restart=true]", "nothing begins anew where the workflow ends"),
         ("exit [max_visits=2] a -> b -> exit", "nobody has a turn there"),
-        ("a [max_visits=often] a -> b", "'often' is no number of visits; give a whole one from 1 on"),
-        ("a [max_visits=-1] a -> b", "'-1' is no number of visits"),
-        ("a [max_visits=0] a -> b", "a worker has 1 to 100,000 visits; policy.limits.max_node_visits holds for it"),
-        ("a [max_visits=100001] a -> b", "a worker has 1 to 100,000 visits"),
-        ("max_node_visits=many; a -> b", "'many': input should be a valid integer"),
-        ("retry_target=zoe; a -> b", "there is no node 'zoe'"),
-        ("start -> a; start -> b; a -> b", "a conversation has one first speaker"),
-        ("start -> a -> b -> start", "nothing leads back to the start"),
-        ("a -> b; subgraph cluster_x { label=inner }", "has no counterpart"),
-        ('a [prompt="Do it"] a -> b', "has no counterpart; agents, models and tools are written in the fabric"),
+        ("a -> b -> exit [loop_restart=true]", "nothing begins anew where the workflow ends"),
+        ("a [max_visits=0] a -> b", "0 is no bound, and policy.limits.max_node_visits holds"),
+        ("max_node_visits=0; a -> b", "0 is no bound, and leaving it out is none here"),
+        ('a -> b; a -> c [condition="outcome=skipped"]', "no turn is skipped here"),
     ],
 )
-def test_what_cannot_be_taken_over_is_left(body, sentence):
-    (left,) = fabro_read(f"digraph {{\n{body}\n}}").left
-    assert (left.line, left.sentence[: len(sentence)]) == (2, sentence)
+def test_what_its_author_should_know_is_told_by_its_line(body, sentence):
+    read = fabro_read(f"digraph {{\n start -> a\n {body}\n}}" if "start" not in body else f"digraph {{\n\n{body}\n}}")
+    assert [one for one in read.left if one.startswith("line 3, ") and sentence in one], read.left
+    assert read.lost == ()
+
+
+# -- edges -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "some"), [("succeeded", "failed", "partially_succeeded"), ("success", "fail", "partial_success")]
+)
+def test_both_vocabularies_of_outcomes_are_read(good, bad, some):
+    edges = (
+        f'a -> b [condition="outcome={good}"] a -> c [condition="outcome={bad}"] a -> d [condition="outcome={some}"]'
+    )
+    read = fabro_read(f"digraph {{ start -> a; {edges} }}")
+    ends = {"b": {}, "c": {"outcome": FAIL}, "d": {"outcome": NodeOutcome.PARTIAL_SUCCESS}}
+    assert {then: after(read, "a", **fields) for then, fields in ends.items()} == {"b": "b", "c": "c", "d": "d"}
+
+
+CONDITIONS = {
+    "k = v": ("v", "w"),
+    "k != v": ("w", "v"),
+    "k=true": (True, False),
+    "!k=v": ("w", "v"),
+    "!!k": ("x", ""),
+    "k": ("x", "0"),
+    "context.k > 80": (90, 80),
+    "k<=3": ("3", "4"),
+    "k contains err": ("an error", "all good"),
+    "k contains urgent": (["urgent"], ["low"]),
+    "k matches ^v\\d": ("v2", "2"),
+    'k="a && b"': ("a && b", "a"),
+    "k=a && !k=b || k=c": ("c", "b"),
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_hold_as_in_fabro(condition):
+    written = condition.replace("\\", "\\\\").replace('"', '\\"')
+    read = fabro_read(f'digraph {{ start -> a; a -> b [condition="{written}"] a -> c }}')
+    holds, fails = CONDITIONS[condition]
+    assert (after(read, "a", "k", holds), after(read, "a", "k", fails)) == ("b", "c")
+
+
+def test_the_heavier_edge_goes_first_and_then_the_target_by_name():
+    read = fabro_read(
+        'digraph { start -> a; a -> c [condition="k"] a -> b [condition="k"] a -> d [condition="j", weight=2] }'
+    )
+    rules = [rule.then.agent for rule in read.graph.transitions if "agent='a'" in repr(rule.when)]
+    assert rules == ["d", "b", "c"]
+
+
+def test_a_node_that_only_branches_has_no_turn_and_its_edges_are_of_whoever_leads_to_it():
+    text = """digraph { start -> work -> verify -> gate
+      gate [shape=diamond] gate -> exit [condition="outcome=succeeded"] gate -> work }"""
+    read = fabro_read(text)
+    assert read.graph.participants == ("work", "verify")
+    assert (after(read, "verify"), after(read, "verify", outcome=FAIL)) == ("exit", "work")
+    alone = fabro_read('digraph { start -> a -> g; g [shape=diamond] g -> b [condition="k=v"] a -> c [condition="j"] }')
+    assert (after(alone, "a", "k", "v"), after(alone, "a")) == ("b", "no_edge")
+
+
+# -- people and commands -----------------------------------------------------------------------------------------------
+
+GATE = """digraph { start -> plan -> approve
+  approve [shape=hexagon, label="Approve the plan?"]
+  approve -> implement [label="[A] Approve"]
+  approve -> plan [label="R) Revise"]
+  approve -> exit [label="stop"]
+  implement -> exit }"""
+
+
+def test_a_hexagon_asks_a_person_and_its_labels_are_the_answers():
+    read = fabro_read(GATE)
+    (call,) = read.parts["models"][0]["options"]["agents"].values()
+    answers = {"A": "Approve", "stop": "stop", "R": "Revise"}
+    assert call == {
+        "tool": "ask_person",
+        "args": {"question": "Approve the plan?", "keeps_as": "human.gate", "answers": answers},
+    }
+    assert [one["name"] for one in read.parts["agents"]] == ["approve"]
+    for label, then in (("Approve", "implement"), ("Revise", "plan"), ("stop", "exit"), ("other", "no_edge")):
+        assert after(read, "approve", "human.gate.label", label) == then
+    assert after(read, "approve", "human.gate.label", "Approve", outcome=FAIL) == "no_edge"
+
+
+def test_a_person_may_write_something_else_where_an_edge_is_for_it():
+    read = fabro_read(
+        'digraph { start -> g; g [shape=hexagon] g -> b [freeform=true] g -> c [label=No, condition="outcome=failed"] }'
+    )
+    (call,) = read.parts["models"][0]["options"]["agents"].values()
+    assert call["args"] == {"question": "g", "keeps_as": "human.gate", "other": True}
+    assert after(read, "g", "human.gate.selected", "freeform") == "b"
+    assert after(read, "g", outcome=FAIL) == "c"
+
+
+def test_a_command_is_a_tool_that_its_author_declares():
+    read = fabro_read('digraph { start -> verify -> exit; verify [shape=parallelogram, script="make test"] }')
+    assert read.parts["tools"] == [
+        {"name": "run-verify", "kind": "http", "effect": "mutating", "description": "Does: make test"}
+    ]
+    assert "declare what run-verify is" in read.left[0]
+
+
+def test_retries_of_a_single_node_are_those_of_that_worker():
+    read = fabro_read("digraph { start -> a -> b; a [max_retries=1, allow_partial=true] b [retry_policy=none] }")
+    assert read.policy["retry_layers"] == {
+        "preset": "fabro",
+        "max_retries": 0,
+        "workers": {"a": {"max_retries": 1, "allow_partial": True}, "b": {"retry_policy": "none"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [('"1800s"', 1800), ("30m", 1800), ('"0s"', 0), ("2h", 7200), ("1d", 86_400), ("300", 300)]
+)
+def test_durations_are_read_as_fabro_writes_them(given, seconds):
+    assert fabro_read(f"digraph {{ stall_timeout={given}; a -> b }}").policy == {"stall_watchdog": {"after_s": seconds}}
 
 
 def test_conditions_may_be_joined():
     text = 'digraph { a -> b [condition="outcome=fail && failure_class=canceled || context.k = v"] a -> c }'
     read = fabro_read(text)
     assert after(read, "a", outcome=FAIL, error=ErrorClass.CANCELED) == "b"
-    assert after(read, "a", outcome=FAIL, error=ErrorClass.STRUCTURAL) == "no_edge"
+    assert after(read, "a", outcome=FAIL, error=ErrorClass.STRUCTURAL) == "c"
     assert after(read, "a", "k", "v") == "b"
     assert after(read, "a") == "c"
     assert (

@@ -1,0 +1,59 @@
+"""The provider ``fixed``: no model is asked. Its agent makes the one call that the fabric writes, and what comes back is its answer; an error of the call is its failure.
+
+So a person or a tool takes a turn in a conversation: nothing is sent anywhere, nothing is spent. ``options.agents.NAME`` has ``tool`` and ``args``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
+from fabric.core.taxonomy import Cause
+from fabric.core.text import parse_json_object
+from fabric.runtime.call_ports import ChatMessage, ModelRequest
+
+JSON = Any
+PROVIDER = "fixed"
+CALL_ID = "fixed"
+
+
+class Fixed:
+    """A ``ModelPort`` without a model."""
+
+    async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
+        """The agent's call; once that came back, its answer. Configuration errors and the call's own error are failures."""
+        came = [message for message in request.messages if message.role == "tool"]
+        if came:
+            return _answered(request, came[-1])
+        written = request.model.options.get("agents")
+        mine = written.get(request.agent) if isinstance(written, Mapping) else None
+        tool = mine.get("tool") if isinstance(mine, Mapping) else None
+        if tool not in [one.name for one in request.tools]:
+            there = f"{tool!r} is no tool of it" if tool else "none is written"
+            said = f"model {request.model.name!r} makes one call for agent {request.agent!r}, and {there}; write options.agents.{request.agent}.tool"
+            return _failed(request, Cause.BAD_CONFIGURATION, said)
+        return _replied(request, calls=(ToolCall(call_id=CALL_ID, tool=tool, args=dict(mine.get("args") or {})),))
+
+
+def _answered(request: ModelRequest, message: ChatMessage) -> ModelReplied | CallFailed:
+    """What the call gave, as the answer."""
+    value, _ = parse_json_object(message.text, strict=True)
+    error = (value or {}).get("error")
+    if isinstance(error, Mapping) and "message" in error:
+        return _failed(request, Cause.TOOL_CONSTRAINT, f"{message.tool}: {error['message']}")
+    text = str((value or {}).get("answer") or message.text).strip() or "done"
+    if request.output_schema is None:
+        return _replied(request, text=text)
+    return _replied(request, text=json.dumps({"text": text, "citations": []}, ensure_ascii=False))
+
+
+def _replied(request: ModelRequest, text: str = "", calls: tuple[ToolCall, ...] = ()) -> ModelReplied:
+    return ModelReplied(
+        command_id=request.command_id, attempt=request.attempt, text=text, calls=calls, model=request.model.name
+    )
+
+
+def _failed(request: ModelRequest, cause: Cause, message: str) -> CallFailed:
+    return CallFailed(command_id=request.command_id, attempt=request.attempt, cause=cause, message=message)
