@@ -80,7 +80,7 @@ def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
             found = _call(ours.setdefault(step.agent, _Window()), step, number, DEFAULT.detectors - fired)
             found |= _call(whole.setdefault(step.agent, _Window()), step, number, {"flow", "fabro", "ag2"} - fired)
             if step.error:
-                turn, key = str(number), of_tool(CONVERSATION, step.tool, step.error)
+                turn, key = str(number), of_tool(CONVERSATION, step.tool, step.error, args=_args(step.args))
                 found |= {"failure_signature"} if reached(failures, key, LIMIT, turn) else set()
                 failures = failed(failures, key, turn)
                 key = signature(step.tool, ErrorClass.DETERMINISTIC, step.error)
