@@ -10,8 +10,8 @@ Stops the call that reaches the threshold of a rule, before it is executed.
 - G: the call of C comes for the sixth time in 30 calls, with one result and nothing new in between.
 - H: a call comes after five turns of nothing but failures.
 
-Rule E stops the next request: the agent gave the same answer for the third time. The answer was refused at once or given back by a gate.
-It does not judge the plan stage, whose malformed plans have a row of their own. A preset has one rule in place of these.
+Rule E stops the next request: the agent gave the same answer for the third time, and a gate gave it back. An answer that cannot be used at all
+spends the step's corrections when it comes for the third time (``agent_loop.py``). E does not judge the plan stage, whose malformed plans have a row of their own. A preset has one rule in place of these.
 Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not there yet counts as equal in A and B.
 A window is one branch's in one epoch: its calls are those of the newest activation, its answers those of all. A person's word begins both anew; a call with a person's arguments is one like any other.
 Does not stop: calls that differ in a number or a date, the same call with another result (up to D), and polls: tools declared as polling, and a
@@ -60,7 +60,7 @@ class State:
 
     calls: tuple[Seen, ...] = ()
     answers: tuple[str, ...] = ()
-    """References of the answers that no call came with."""
+    """References of the answers that were outputs."""
     warned: bool = False
     """Whether a call was blocked in this activation before."""
     agent: str = ""
@@ -92,7 +92,7 @@ def observe(state: State, event: Event) -> State:
     if fact.kind == "call_refused":
         return replace(state, warned=True) if fact.mechanism == NAME and not state.warned else state
     if fact.kind == "model_answered":
-        if fact.verdict == "calls" or not event.content_ref:
+        if fact.verdict != "output" or not event.content_ref:
             return state
         return replace(state, answers=(*state.answers, event.content_ref)[-ANSWERS_KEPT:])
     calls = list(state.calls)
@@ -145,13 +145,13 @@ def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Ve
     if proposal.final or proposal.attempt > 1 or len(state.answers) < config.answer_threshold or view.contents is None:
         return PASS
     if proposal.stage is Stage.PLAN:
-        return PASS  # A malformed plan has a row of its own, and its corrections lead there.
-    found = repeated_answer(config, [_mark(view.contents.read(ref)) for ref in state.answers])
+        return PASS  # A malformed plan has a row of its own, which leads to a person or an end by itself.
+    found = repeated_answer(config, [answer_mark(view.contents.read(ref)) for ref in state.answers])
     return PASS if found is None else _trip(proposal.agent, found, {}, "answers", "")
 
 
-def _mark(content: JSON) -> str:
-    """An answer, masked; empty for one that says too little. What fits its schema is compared as it was read."""
+def answer_mark(content: JSON) -> str:
+    """The fingerprint of an answer's content, masked; empty for one that says too little. What fits its schema is compared as it was read."""
     said = content["output"] if "output" in content else content["text"]
     size = len(said) if isinstance(said, str) else len(encode(said))
     return masked_fingerprint(said) if size >= ANSWER_CHARS_MIN else ""

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.flow import RunState
-from fabric.core.taxonomy import Tier
+from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime.ports import Document
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
@@ -79,12 +79,21 @@ def test_c_leaves_a_scan_over_dates_with_equal_empty_results_alone():
 THOUGHTS = "I have thought about it for a while, and I will answer in prose."
 
 
-def test_e_ends_an_agent_that_gives_the_same_unusable_answer_for_the_third_time():
-    world = ran(lone(limits={"corrections_per_step": 20}), {"worker": say(THOUGHTS)})
-    assert detectors(world)[0] == "E"
-    assert [request.agent for request in world.requests][:4] == ["worker"] * 4
-    assert world.requests[3].tools == (), "what follows is its last word"
-    assert "gave the same answer 3 times (limit 3)" in world.end.reason
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_the_same_unusable_answer_for_the_third_time_is_the_schema_rows(finish):
+    world = ran(lone(), {"worker": say(THOUGHTS, finish=finish)})
+    assert (world.reactions, world.asked("worker")) == (["surface", "surface"], 3), "nobody is asked for a last word"
+    first = world.of(ev.ReactionDecided)[0]
+    assert (first.failure_type, first.cause.cause) == ("schema_grounding_fail", Cause.CORRECTIONS_SPENT)
+    assert "agent worker gave the same unusable answer 3 times (limit 3): " in world.end.reason
+    assert (first.cause.evidence.unit, first.cause.evidence.observed, first.cause.evidence.limit) == ("answers", 3, 3)
+
+
+def test_short_or_different_unusable_answers_have_all_their_corrections():
+    for said in (say("no"), [say(f"{THOUGHTS} {word}") for word in "abcd"]):
+        world = ran(lone(), {"worker": said})
+        assert world.asked("worker") == 4
+        assert "did not give a usable answer in 4 turns" in world.end.reason
 
 
 def given_back(*texts: str, rounds: int = 10) -> World:
