@@ -7,6 +7,7 @@ corrections at the end of the wave. When they are spent the step fails. The mode
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from fabric.core import (
@@ -66,11 +67,11 @@ def _drained_output(work: Work, step: Step) -> bool:
 
 
 def _same_again(work: Work, step: Step) -> Found | None:
-    """The last answer, where it is unusable and was given as often before as the loop detector's rule for answers lets pass."""
+    """The last answer, where it is unusable and was given as often in a row as the loop detector's rule for answers lets pass."""
     if not step.history or step.history[-1].verdict != "rejected":
         return None
-    rejected = (turn.answer_ref for turn in step.history if turn.verdict == "rejected")
-    marks = [loop_detector.answer_mark(work.ctx.contents.read(ref)) for ref in rejected]
+    row = takewhile(lambda turn: turn.verdict == "rejected", reversed(step.history))
+    marks = [loop_detector.answer_mark(work.ctx.contents.read(turn.answer_ref)) for turn in row][::-1]
     return repeated_answer(work.compiled.spec.policy.loop_detector, marks)
 
 

@@ -9,25 +9,26 @@ trace hear one another.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fabric.core.fingerprint import fingerprint
+from fabric.core.likeness import likeness
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, RULES, Asked, Seen, judge, repeated_answer
 from fabric.core.mechanisms.loop_detector import ANSWERS_KEPT, KEPT
 from fabric.core.near_identical import Words, near_identical, words_of
 from fabric.core.policy import LoopDetector
 from fabric.core.signatures import LIMIT, Failures, failed, of_tool, reached, signature, spoken
 from fabric.core.taxonomy import ErrorClass
-from fabric.services.trace_words import is_answer, new_texts, persons_words
+from fabric.services.trace_words import is_answer, is_person, new_texts, persons_words
 from fabric.services.traces import Trace, TraceStep, traces_in
 
 JSON = Any
 DEFAULT = LoopDetector()
 CALL_RULES: Mapping[str, LoopDetector] = {
-    name: LoopDetector.model_validate({"detectors": [name]} if name in DEFAULT.detectors else {"preset": name})
+    name: DEFAULT.model_copy(update={"detectors": {name}} if name in DEFAULT.detectors else {"preset": name})
     for name in RULES
 }
 """Each rule alone, with the default's numbers."""
@@ -46,7 +47,11 @@ class _Window:
 
     calls: tuple[Seen, ...] = ()
     words: dict[str, Words] = field(default_factory=dict)
+    args: dict[str, JSON] = field(default_factory=dict)
+    """By call: its arguments under its tool's name."""
     answers: list[str] = field(default_factory=list)
+    said: list[tuple[str, Words]] = field(default_factory=list)
+    """What was said right before a call, with the id of the last call before it."""
 
 
 def stopped_by(trace: Trace) -> frozenset[str]:
@@ -77,7 +82,9 @@ def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
             for agent, window in ours.items():
                 window.answers = window.answers if agent == step.agent else []
         if step.kind == "tool":
-            found = _call(ours.setdefault(step.agent, _Window()), step, number, DEFAULT.detectors - fired)
+            window = ours.setdefault(step.agent, _Window())
+            _announced(window, trace.steps, number)
+            found = _call(window, step, number, DEFAULT.detectors - fired)
             found |= _call(whole.setdefault(step.agent, _Window()), step, number, {"flow", "fabro", "ag2"} - fired)
             if step.error:
                 turn, key = str(number), of_tool(CONVERSATION, step.tool, step.error, args=_args(step.args))
@@ -94,17 +101,38 @@ def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
             yield number, {"E"} if repeated_answer(DEFAULT, window.answers) else set()
 
 
+def _announced(window: _Window, steps: Sequence[TraceStep], number: int) -> None:
+    """Adds what an agent said right before a call of its own."""
+    before = steps[number - 1] if number else None
+    if before is None or before.kind not in ("model", "message") or before.agent != steps[number].agent:
+        return
+    if before.chars >= ANSWER_CHARS_MIN and not is_person(before):
+        last = window.calls[-1].call_id if window.calls else ""
+        window.said = [*window.said, (last, words_of({"text": before.said}))][-ANSWERS_KEPT:]
+
+
 def _call(window: _Window, step: TraceStep, number: int, rules: Iterable[str]) -> set[str]:
     """The rules that would have blocked a call; adds it to the window with its result."""
     args = _args(step.args)
     key = str(number)
     call = (step.tool, fingerprint(args))
     own = window.words[key] = words_of(args)
-    asked = Asked(call, number, (call,), window.calls, lambda seen: near_identical(own, window.words[seen.call_id]))
+    asked = Asked(
+        call,
+        number,
+        (call,),
+        window.calls,
+        lambda seen: near_identical(own, window.words[seen.call_id]),
+        said=lambda: window.said,
+        likeness=lambda calls: likeness([*(window.args[seen.call_id] for seen in calls), {step.tool: args}]),
+    )
+    window.args[key] = {step.tool: args}
     fired = {name for name in rules if name in CALL_RULES and judge(CALL_RULES[name], asked)}
     window.calls = (*window.calls, Seen(*call, number, key, step.masked, bool(step.error)))[-KEPT:]
     if len(window.words) > 2 * KEPT:
-        window.words = {seen.call_id: window.words[seen.call_id] for seen in window.calls}
+        kept = [seen.call_id for seen in window.calls]
+        window.words = {key: window.words[key] for key in kept}
+        window.args = {key: window.args[key] for key in kept}
     return fired
 
 

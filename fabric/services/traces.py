@@ -32,6 +32,8 @@ class TraceStep:
     chars: int
     """Characters of the content."""
     error: str
+    said: str = ""
+    """Of what an agent says: the words, or the beginning of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def _step(one: JSON, where: str) -> TraceStep:
         else _of(one, "masked_hash", str, where),
         chars=chars if type(chars) is int else len(str(one.get("content_excerpt") or "")),
         error=str(one.get("error") or ""),
+        said="" if kind == "tool" else str(one.get("content_excerpt") or ""),
     )
 
 

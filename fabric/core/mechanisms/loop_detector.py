@@ -8,7 +8,8 @@ Stops the call that reaches the threshold of a rule, before it is executed.
 - D: the same call comes for the sixth time in a row, whatever its results.
 - F: five calls in a row were each made before in the step, and came to the same.
 - G: the call of C comes for the sixth time in 30 calls, with one result and nothing new in between.
-- H: a call comes after five turns of nothing but failures.
+- H: a call comes after four turns of nothing but failures.
+- I: the agent says nearly the same before its calls for the third time in five turns, and since then its calls failed, or asked alike and came to the same.
 
 Rule E stops the next request: the agent gave the same answer for the third time, and a gate gave it back. An answer that cannot be used at all
 spends the step's corrections when it comes for the third time (``agent_loop.py``). E does not judge the plan stage, whose malformed plans have a row of their own. A preset has one rule in place of these.
@@ -20,7 +21,7 @@ call that a person let go on when they were asked about it (``let_pass.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.call_args import call_args
@@ -28,6 +29,7 @@ from fabric.core.fingerprint import encode, masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.let_pass import NOTHING, OBSERVED, LetPass, heard
+from fabric.core.likeness import Likeness, likeness
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, repeated_answer
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.near_identical import Words, near_identical, words_of
@@ -67,6 +69,8 @@ class State:
     """Whose they are, from the second activation on."""
     passing: LetPass = NOTHING
     """The calls that a person let go on."""
+    said: tuple[tuple[str, str], ...] = ()
+    """The answers that calls came with: the id of the last call before each, and its reference."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -92,6 +96,9 @@ def observe(state: State, event: Event) -> State:
     if fact.kind == "call_refused":
         return replace(state, warned=True) if fact.mechanism == NAME and not state.warned else state
     if fact.kind == "model_answered":
+        if fact.verdict == "calls" and event.content_ref:
+            last = state.calls[-1].call_id if state.calls else ""
+            return replace(state, said=(*state.said, (last, event.content_ref))[-ANSWERS_KEPT:])
         if fact.verdict != "output" or not event.content_ref:
             return state
         return replace(state, answers=(*state.answers, event.content_ref)[-ANSWERS_KEPT:])
@@ -133,6 +140,8 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         state.warned,
         lambda seen: seen.tool in tools or seen.call in passing,
         lambda: _shown(proposal, view),
+        lambda: _said(state, view),
+        lambda seen: _likeness(seen, proposal, view),
     )
     found = judge(config, asked)
     if found is None:
@@ -169,6 +178,26 @@ def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:
         return near_identical(own[0], words_of(call_args(view.contents, seen.args_ref, seen.call_id)))
 
     return like
+
+
+def _said(state: State, view: View) -> list[tuple[str, Words]]:
+    if view.contents is None or not state.said:
+        return []
+    texts = [(after, str(view.contents.read(ref).get("text", "")).strip()) for after, ref in state.said]
+    if len(texts[-1][1]) < ANSWER_CHARS_MIN:
+        return []
+    return [(after, words_of({"text": text})) for after, text in texts if len(text) >= ANSWER_CHARS_MIN]
+
+
+def _likeness(seen: Sequence[Seen], proposal: Proposal, view: View) -> Likeness:
+    """How alike calls ask, by tool. Those that cannot be read count as alike."""
+    if view.contents is None or not proposal.args_ref:
+        return Likeness.ALIKE
+    try:
+        asked = [{one.tool: call_args(view.contents, one.args_ref, one.call_id)} for one in seen if one.args_ref]
+        return likeness([*asked, {proposal.target: call_args(view.contents, proposal.args_ref, proposal.call_id)}])
+    except LookupError:
+        return Likeness.ALIKE
 
 
 def _shown(proposal: Proposal, view: View) -> str:

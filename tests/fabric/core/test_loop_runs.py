@@ -133,6 +133,47 @@ def test_a_persons_word_begins_es_window_anew():
     assert (world.asked("aggregator"), "E" in detectors(world)) == (6, False)
 
 
+# -- I -----------------------------------------------------------------------------------------------------------------
+
+SOON = "Let me look this up in the register of lighthouses, it must stand there somewhere."
+QUERIES = ("old keepers of the northern lighthouse", "the names of keepers of old", "families of keepers of old times")
+
+
+def announced(*said: str, queries=QUERIES, look=None, **fields) -> World:
+    worker = [asks(call(q=query), text=text) for text, query in zip(said, queries, strict=False)]
+    return ran(lone(**fields), {"worker": [*worker, summary()], "look": look or gives("nothing")})
+
+
+def test_i_blocks_the_call_of_the_third_equal_announcement_where_nothing_came_of_the_calls():
+    world = announced(SOON, SOON.replace("somewhere", "somehow"), SOON)
+    assert (len(world.executed), blocked(world), detectors(world)) == (2, [3], ["I"])
+    [told] = [fact.cause for fact in world.of(ev.ReactionDecided)]
+    assert told.message == (
+        "agent worker said the same before its calls 3 times within 5 turns, and the calls failed or came to the same (limit 3)"
+    )
+    words = iter(["the line is dead", "the shelf is empty", "the clerk is out"])
+    failing = announced(SOON, SOON, SOON, look=lambda c: gives(error=next(words)))
+    assert detectors(failing) == ["I"]
+
+
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ((SOON, SOON, "Now I will ask the harbour office for what it has on them."), {}),
+        ((SOON, SOON), {}),
+        (("Once more.",) * 3, {}),
+        ((SOON,) * 3, {"look": lambda c: gives([c.command_id])}),
+        ((SOON,) * 3, {"queries": [f"page {n}" for n in range(3)]}),
+        ((SOON,) * 3, {"queries": ["keepers", "towers", "storms"]}),
+        ([f"{SOON} Page {n}." for n in range(3)], {}),
+        ((SOON,) * 3, {"loop_detector": {"detectors": ["A"]}}),
+    ],
+    ids=["other words", "twice", "short", "news", "a scan", "other questions", "a number", "off"],
+)
+def test_i_leaves_alone_who_gets_on(said, more):
+    assert detectors(announced(*said, **more)) == []
+
+
 # -- presets -----------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -101,7 +102,7 @@ NEVER = {
     "the same look after each word": [one for n in range(30) for one in (step("message", "user", masked=f"m{n}"), step())],
     "short words": [step("message", "a", masked="ok", chars=2) for _ in range(20)],
     "words on the way to calls": [one for n in range(9) for one in (step("model", masked="next"), step(args=f"n{n}", masked=f"r{n}"))],
-    "a tool that fails four times": [step(args=f"try {n}", masked=f"m{n}", error="" if n % 5 == 4 else "x" * (n + 1)) for n in range(40)],
+    "a tool that fails three times": [step(args=f"try {n}", masked=f"m{n}", error="" if n % 4 == 3 else "x" * (n + 1)) for n in range(40)],
 }  # fmt: skip
 
 
@@ -115,10 +116,18 @@ CAUGHT = {
     "B": [step(args=q, masked=q) for q in "abab"],
     "C": [step(args=f"find one more old record about these famous lighthouse keepers {last}", masked="none") for last in ("please", "now", "again")],
     "D": [step(masked=str(n)) for n in range(6)],
+    "I": [
+        one
+        for query in ("old keepers of the tower", "names of keepers of the tower", "keepers and families of the tower")
+        for one in (
+            replace(step("model", masked=query), said="Let me look this up in the register of all the towers."),
+            step(args=json.dumps({"q": query}), masked="none"),
+        )
+    ],
     "E": [step("message", masked="same") for _ in range(3)],
     "F": [step(args=q, masked=q) for q in "abcdabcda"],
     "G": [*runs_between_edits(["5 failed"]), *runs_between_edits(["5 failed"] * 5, others=2)],
-    "H": [step(tool=f"get {word}", args=word, masked=word, error=f"no {word} here") for word in ("bread", "milk", "salt", "rice", "tea", "oil")],
+    "H": [step(tool=f"get {word}", args=word, masked=word, error=f"no {word} here") for word in ("bread", "milk", "salt", "rice", "oil")],
     "failure_signature": [step(args=f"try {n}", masked=f"m{n}", error=f"no such file: line {n}") for n in range(3)],
     "fabro": [step(args="abc"[n % 3], masked=str(n)) for n in range(10)],
     "flow": [step(masked=str(n)) for n in range(3)],
