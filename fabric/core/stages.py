@@ -32,7 +32,9 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     if stage is Stage.FAN_OUT and not gate.cause:
         told, named = slices.briefs_in(work), slices.agents_in(work)
         branches = told if names else len(named)  # Whoever has several turns is one agent.
-        spawn = Proposal(kind="spawn", stage=stage, branches=branches, agents=named, depth=work.run.depth + 1)
+        below = any(children.purpose_of(work, stage, name) for name in names)  # Their runs are one level deeper.
+        depth = work.run.depth + below
+        spawn = Proposal(kind="spawn", stage=stage, branches=branches, agents=named, depth=depth)
         trips = guard.judge(spawn, work.view, work.compiled.spec.policy)
         trips = trips or children.refused(work, stage, names, range(told))
         trips += _passed_on(work, stage)
