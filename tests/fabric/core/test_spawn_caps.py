@@ -88,9 +88,9 @@ def test_agents_at_work_are_counted_over_the_tree_too() -> None:
 
 def test_a_refusal_in_a_child_names_its_lineage() -> None:
     family = tree(3, sub_agents_alive=4).go()
-    child, told = [(child, fact.cause.evidence) for child in family.children for fact in child.of(ev.ReactionDecided)][
-        0
-    ]
+    child, told = next(
+        (child, fact.cause.evidence) for child in family.children for fact in child.of(ev.ReactionDecided)
+    )
     lineage = child.run.family.lineage
     assert lineage is not None
     named = {"run": child.run_id, "parent": "root", "spawned_by": lineage.parent_command, "root": "root"}
