@@ -230,13 +230,11 @@ def _plan(fill: _Fill, message: Message) -> str:
     topology = fill.spec.topology
     roster = "\n".join(f"- {name}: {fill.spec.agent(name).instructions}" for name in dict.fromkeys(topology.workers))
     limit, left = fill.spec.policy.limits.plan_branches, message.part
-    most, started = (
-        (limit, "") if left is None else (min(limit, left), f" {count(left, 'agent')} may still be started.")
-    )
+    started = "" if left is None else f" {count(left, 'agent')} may still be started."
     turns = " They take turns: brief each of them once." if is_conversation(topology) else ""
     return (
         f"Request:\n{_asked(fill, message)}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
-        f"Divide the request into at most {count(most, 'brief')}, each for one of these workers by name.{started}{turns}"
+        f"Divide the request into at most {count(min(limit, left or limit), 'brief')}, each for one of these workers by name.{started}{turns}"
     )
 
 
