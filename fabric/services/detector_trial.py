@@ -9,17 +9,20 @@ trace hear one another.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fabric.core.deadlock_rules import Move, Rules, list_items
+from fabric.core.deadlock_rules import judge as judge_moves
 from fabric.core.fingerprint import fingerprint
 from fabric.core.likeness import likeness
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, RULES, Asked, Seen, judge, repeated_answer
 from fabric.core.mechanisms.loop_detector import ANSWERS_KEPT, KEPT
 from fabric.core.near_identical import Words, near_identical, words_of
-from fabric.core.policy import LoopDetector
+from fabric.core.policy import DeadlockMonitor, LoopDetector
 from fabric.core.signatures import LIMIT, Failures, failed, of_tool, reached, signature, spoken
 from fabric.core.taxonomy import ErrorClass
 from fabric.services.trace_words import is_answer, is_person, new_texts, persons_words
@@ -33,10 +36,14 @@ CALL_RULES: Mapping[str, LoopDetector] = {
 }
 """Each rule alone, with the default's numbers."""
 OURS = (*sorted(DEFAULT.detectors), "failure_signature")
+DEADLOCK = "deadlock_monitor"
+ALL_OURS = (*OURS, DEADLOCK)
 DOCUMENTS = ("flow", "fabro", "signature_of_document")
 """S0's and S1's rules to the letter: nothing excuses, and no window ends where a person speaks."""
-NAMES = (*OURS, "ours", "flow", "fabro", "ag2", "signature_of_document", "documents")
+NAMES = (*ALL_OURS, "ours", "flow", "fabro", "ag2", "signature_of_document", "documents")
 
+_POLICY = DeadlockMonitor()
+MONITOR = Rules(_POLICY.similarity, _POLICY.brief_chars, _POLICY.window_moves, _POLICY.cycle_max)
 CONVERSATION = "trace"
 """The agents of a trace hear one another: it is one conversation, as a branch of a run is."""
 
@@ -57,7 +64,7 @@ class _Window:
 def stopped_by(trace: Trace) -> frozenset[str]:
     """Names of the rules that would have stopped a run, those of ``NAMES`` that are made of others too."""
     fired = {name for _, name in trips(trace)}
-    fired |= {"ours"} if fired & set(OURS) else set()
+    fired |= {"ours"} if fired & set(ALL_OURS) else set()
     return frozenset(fired | ({"documents"} if fired & set(DOCUMENTS) else set()))
 
 
@@ -74,10 +81,11 @@ def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
     ours: dict[str, _Window] = {}
     whole: dict[str, _Window] = {}
     failures, literal = Failures(), Failures()
+    moves: list[Move] = []
     words, briefs = persons_words(trace.steps), new_texts(trace.steps)
     for number, step in enumerate(trace.steps):
         if number in words:
-            ours, failures = {}, spoken(failures)
+            ours, failures, moves = {}, spoken(failures), []
         if number in briefs:
             for agent, window in ours.items():
                 window.answers = window.answers if agent == step.agent else []
@@ -94,11 +102,27 @@ def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
                 found |= {"signature_of_document"} if reached(literal, key, LIMIT) else set()
                 literal = failed(literal, key)
             yield number, found
+        elif step.kind == "handoff" and step.target:
+            yield number, _handed(moves, step)
         elif is_answer(trace.steps, number):
             window = ours.setdefault(step.agent, _Window())
             answer = step.masked if step.chars >= ANSWER_CHARS_MIN else ""
             window.answers = [*window.answers, answer][-ANSWERS_KEPT:]
             yield number, {"E"} if repeated_answer(DEFAULT, window.answers) else set()
+
+
+_NOTICE = re.compile(r"\s*(?:transferr?ed|handed|handing|handoff)\b[^.]*\bto\b", re.IGNORECASE)
+
+
+def _handed(moves: list[Move], step: TraceStep) -> set[str]:
+    """Whether the deadlock monitor would have stopped a handoff; adds it to the moves. A framework's notice of it ("Transferred to ...") is no brief."""
+    text = "" if _NOTICE.match(step.said) else step.said
+    move = Move(
+        step.agent, step.target, words_of({"text": text}), len(text.strip()), len(moves), True, items=list_items(text)
+    )
+    found = judge_moves(MONITOR, moves, [move]) if text else None
+    moves.append(move)
+    return {DEADLOCK} if found is not None else set()
 
 
 def _announced(window: _Window, steps: Sequence[TraceStep], number: int) -> None:
@@ -145,23 +169,64 @@ def _args(text: str) -> JSON:
     return found if isinstance(found, dict) else text
 
 
+HUNG_CALLS = 3
+"""Calls in a row at a run's end that failed or came to what was known, by which it hung."""
+
+
+def hung(trace: Trace) -> bool:
+    """Whether a run hung, in hindsight: each of its last three calls failed, or came to a result that its tool had given before."""
+    known: set[tuple[str, str]] = set()
+    row = 0
+    for step in trace.steps:
+        if step.kind == "tool":
+            new = not step.error and (step.tool, step.masked) not in known
+            row = 0 if new else row + 1
+            known.add((step.tool, step.masked))
+    return row >= HUNG_CALLS
+
+
+def catch(trace: Trace) -> JSON:
+    """What the first trip of ours would have left of a run: its step, its rules, the calls, tokens and dollars from there on, and the step of the next trip.
+    None: there is none. The next trip is that of the recorded run, whose first one nobody acted on.
+    """
+    found = [(number, names & set(ALL_OURS)) for number, names in _judged(trace, set()) if names & set(ALL_OURS)]
+    if not found:
+        return None
+    first, rest = found[0][0], trace.steps[found[0][0] :]
+    return {
+        "step": first,
+        "steps": len(trace.steps),
+        "rules": sorted(found[0][1]),
+        "calls_left": sum(step.kind == "tool" for step in rest),
+        "tokens_left": sum(step.tokens for step in rest),
+        "usd_left": round(sum(step.cost for step in rest), 6),
+        "second": found[1][0] if len(found) > 1 else None,
+    }
+
+
 def evaluate(folder: Path) -> JSON:
-    """Figures of all traces in a folder: ``{"total", "files", "by_detector"}``, each ``{"good", "failed", "halted"}`` of ``{"runs", "stopped"}``.
+    """Figures of all traces in a folder: ``{"total", "files", "by_detector"}``, each ``{"good", "failed", "halted"}`` of ``{"runs", "stopped"}``;
+    ``hung``, the same of the runs that hung; and ``catches``, what each first trip would have left (``catch``).
 
     Halted runs count as failed too; a run that nobody judged (``success`` null) counts as neither, and with those halted where it was. Refused for a folder or
     a line that cannot be read.
     """
     files: dict[str, dict[str, JSON]] = {}
     every = {name: _empty() for name in NAMES}
+    hanging, catches = _empty(), []
     for file, traces in traces_in(folder):
         of_file = {name: _empty() for name in NAMES}
         for trace in traces:
             fired = stopped_by(trace)
+            if hung(trace):
+                _add(hanging, trace, "ours" in fired)
+            if "ours" in fired:
+                catches.append({"file": file, "trace": trace.trace_id, "success": trace.success, **catch(trace)})
             for name in NAMES:
                 for figures in (of_file[name], every[name]):
                     _add(figures, trace, name in fired)
         files[file] = {**of_file["ours"], "by_detector": {name: of_file[name] for name in NAMES}}
-    return {"total": every["ours"], "files": files, "by_detector": every}
+    return {"total": every["ours"], "hung": hanging, "catches": catches, "files": files, "by_detector": every}
 
 
 def _empty() -> dict[str, dict[str, int]]:
