@@ -18,6 +18,7 @@ from fabric.core.run import step_id
 from fabric.core.topologies import shell, slices
 from fabric.core.topologies.shape import Concluded, steps_of
 from fabric.core.verdict import Trip
+from fabric.core.words import count
 from fabric.core.work import US, Work
 
 JSON = Any
@@ -213,6 +214,15 @@ def _goal_failure(work: Work, stage: Stage) -> Failure | None:
     return Failure(tuple(trips), stage) if trips else None
 
 
+def _calls_refused(work: Work) -> str:
+    """The end of a reason: how many calls were refused because their answers had too many; empty: none was."""
+    allowed = work.compiled.spec.policy.limits.calls_per_turn
+    many = sum(max(0, len(turn.calls) - allowed) for step in work.run.steps.values() for turn in step.history)
+    if not many:
+        return ""
+    return f"; {count(many, 'call was', 'calls were')} refused: an answer may have {allowed} (limits.calls_per_turn)"
+
+
 def complete(work: Work) -> None:
     """The run's good end."""
     run = work.run
@@ -225,6 +235,7 @@ def complete(work: Work) -> None:
     partial = accepted or any(slices.accepted(work, step) for step in run.steps.values())
     finished = "finished as a partial success" if partial else "finished"
     closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed == MAX_TURNS else ""
+    closed += _calls_refused(work)
     stopped = ends.stop_reason(run)
     state, reason = ends.end_of(run), stopped or finished
     work.emit(

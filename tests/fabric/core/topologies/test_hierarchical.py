@@ -171,6 +171,13 @@ def test_no_more_teams_are_planned_than_can_have_two_agents_at_work(depth):
     ) in family.root.run.reason
 
 
+@pytest.mark.parametrize("wide", [8, 16])
+def test_a_whole_tree_that_plans_too_much_leaves_one_ticket(wide):
+    family = lived(*endless(2, wide), tier=Tier.HIGH_STAKES)
+    asked = [(member.run_id, fact.item) for member in family.runs.values() for fact in member.of(ev.EscalationOpened)]
+    assert asked == [("root", "ticket")]
+
+
 @pytest.mark.parametrize(("spawned", "begins"), [(8, True), (7, False)])
 def test_a_plan_is_not_handed_out_where_a_team_could_not_start_whom_it_needs(spawned, begins):
     # Of eight, two are the plan's; three quarters of the other six are for two briefs, two each, and the analyst's team needs two.
