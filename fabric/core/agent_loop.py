@@ -32,7 +32,7 @@ from fabric.core.proposed import Proposed
 from fabric.core.run import Pending, Step
 from fabric.core.saga import by_command
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import Evidence, Trip
+from fabric.core.verdict import Details, Evidence, Trip
 from fabric.core.work import Work
 
 JSON = Any
@@ -80,7 +80,8 @@ def _spent(work: Work, step: Step) -> Failure:
     problems = _problems(work, step)
     shown = f": {problems[0]}" if problems else ""
     cause = Cause.PLAN_GATE if step.stage == "plan" and not is_judge(step) else Cause.CORRECTIONS_SPENT
-    same, scope, details = _same_again(work, step), f"step:{step.id}", {"problems": list(problems[:5])}
+    details: Details = {"problems": list(problems[:5])}
+    same, scope = _same_again(work, step), f"step:{step.id}"
     evidence = Evidence(limit, step.corrections, "corrections", scope, details=details)
     did = f"did not give a usable answer in {step.turns} turns"
     if same is not None:

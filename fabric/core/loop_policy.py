@@ -18,7 +18,7 @@ from pydantic import (
 Positive = Annotated[int, Field(ge=1)]
 Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H", "I"]
 _ALL_DETECTORS = frozenset[Detector](get_args(Detector))
-_EVER_DEFAULT = (_ALL_DETECTORS, frozenset[Detector]("ABCDE"), frozenset[Detector]("ABCDEFGH"))
+_EVER_DEFAULT = (_ALL_DETECTORS, _ALL_DETECTORS - {"F", "G", "H", "I"}, _ALL_DETECTORS - {"I"})
 """What stands beside a preset in a stored revision: nobody asked for it."""
 
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from fabric.core.frozen import value
 from fabric.core.likeness import Likeness
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.near_identical import Words, near_identical
-from fabric.core.policy import LoopDetector
 
 T = TypeVar("T")
 Call = tuple[str, str]

@@ -19,10 +19,11 @@ from fabric.core.deadlock_rules import Move, Rules, list_items
 from fabric.core.deadlock_rules import judge as judge_moves
 from fabric.core.fingerprint import fingerprint
 from fabric.core.likeness import likeness
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, RULES, Asked, Seen, judge, repeated_answer
 from fabric.core.mechanisms.loop_detector import ANSWERS_KEPT, KEPT
 from fabric.core.near_identical import Words, near_identical, words_of
-from fabric.core.policy import DeadlockMonitor, LoopDetector
+from fabric.core.policy import DeadlockMonitor
 from fabric.core.signatures import LIMIT, Failures, failed, of_tool, reached, signature, spoken
 from fabric.core.taxonomy import ErrorClass
 from fabric.services.trace_words import is_answer, is_person, new_texts, persons_words

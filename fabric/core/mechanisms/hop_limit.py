@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
@@ -147,7 +147,7 @@ def caps(config: Config, run: Run) -> tuple[int, int]:
 
 def agents_left(run: Run, spec: FabricSpec) -> int:
     """How many more agents a run may put to work; one at least, since a plan without briefs is none."""
-    limits, state = spec.policy.limits, run.guards.get(NAME, State())
+    limits, state = spec.policy.limits, cast(State, run.guards.get(NAME, State()))
     alive, spawned = caps(limits, run)
     return max(1, min(alive - working(run), spawned - state.spawned - _waiting(run)))
 

@@ -30,10 +30,10 @@ from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.let_pass import NOTHING, OBSERVED, LetPass, heard
 from fabric.core.likeness import Likeness, likeness
+from fabric.core.loop_policy import LoopDetector as Config
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, repeated_answer
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.near_identical import Words, near_identical, words_of
-from fabric.core.policy import LoopDetector as Config
 from fabric.core.showing_calls import call_shown
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fabric.core.deadlock_rules import Move, Rules, judge, list_items
@@ -16,7 +18,7 @@ def moved(way: str, text: str = LONG, wave: int = 0, **fields) -> Move:
     """``a>b``: a passes it to b."""
     speaker, target = way.split(">")
     heard = fields.pop("heard", None)
-    given = {"heard": None if heard is None else words_of({"text": heard}), "items": list_items(text)}
+    given: dict[str, Any] = {"heard": None if heard is None else words_of({"text": heard}), "items": list_items(text)}
     return Move(speaker, target, words_of({"text": text}), len(text), wave, **given, **fields)
 
 

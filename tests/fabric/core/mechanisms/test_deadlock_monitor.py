@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -142,12 +144,18 @@ class Hub(Journal):
     def came_back(self, text: str, way: str = "worker>hub", why: Why = Why.TRANSITION) -> Hub:
         worker, hub = way.split(">")
         self.contents.put(f"said-{self.seq}", {"output": {"text": text}}, 1)
-        chosen = {"turn": 1, "from_agent": worker, "speaker": hub, "why": why, "transition": 0}
+        chosen: dict[str, Any] = {"turn": 1, "from_agent": worker, "speaker": hub, "why": why, "transition": 0}
         self.add(ev.SpeakerChosen(step_id="fan_out.1.e0.r0", said_ref=f"said-{self.seq}", **chosen), {"context": {}})
         return self
 
     def used(self, tool: str) -> Hub:
-        given = {"command_id": "c", "attempt": 1, "step_id": "fan_out.1.e0.r0", "call_id": "c", "args_hash": ""}
+        given: dict[str, Any] = {
+            "command_id": "c",
+            "attempt": 1,
+            "step_id": "fan_out.1.e0.r0",
+            "call_id": "c",
+            "args_hash": "",
+        }
         self.add(ev.ToolAnswered(tool=tool, masked_hash="h", **given))
         return self
 

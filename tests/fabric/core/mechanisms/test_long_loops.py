@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.core.policy import LoopDetector
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.verdict import PASS
 from tests.fabric.core.mechanisms.windows import CONFIG, Failed, Window, look
 

@@ -12,8 +12,8 @@ from fabric.core.context import Contents
 from fabric.core.fingerprint import fingerprint, masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.mechanisms import loop_detector
-from fabric.core.policy import LoopDetector
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS
 from tests.fabric.core.fabrics import proposal, view
