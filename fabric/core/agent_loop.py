@@ -7,6 +7,7 @@ corrections at the end of the wave. When they are spent the step fails. The mode
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from fabric.core import (
@@ -25,11 +26,13 @@ from fabric.core.answers import Said
 from fabric.core.failure import Failure
 from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.judges import is_judge
+from fabric.core.loop_rules import Found, repeated_answer
+from fabric.core.mechanisms import loop_detector
 from fabric.core.proposed import Proposed
 from fabric.core.run import Pending, Step
 from fabric.core.saga import by_command
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import Evidence, Trip
+from fabric.core.verdict import Details, Evidence, Trip
 from fabric.core.work import Work
 
 JSON = Any
@@ -44,7 +47,7 @@ def move(work: Work, step: Step) -> Failure | None:
         return wave.run(work, step)
     if conversation_tools.ended(work, step):
         return None
-    if step.corrections > work.compiled.spec.policy.limits.corrections_per_step:
+    if step.corrections > work.compiled.spec.policy.limits.corrections_per_step or _same_again(work, step):
         return _spent(work, step)
     last = step.history[-1] if step.history else None
     answer = _drained_output(work, step)
@@ -63,16 +66,29 @@ def _drained_output(work: Work, step: Step) -> bool:
     return "output" in work.ctx.contents.read(last.answer_ref) and not any(call.error for call in last.calls)
 
 
+def _same_again(work: Work, step: Step) -> Found | None:
+    """The last answer, where it is unusable and was given as often in a row as the loop detector's rule for answers lets pass."""
+    if not step.history or step.history[-1].verdict != "rejected":
+        return None
+    row = takewhile(lambda turn: turn.verdict == "rejected", reversed(step.history))
+    marks = [loop_detector.answer_mark(work.ctx.contents.read(turn.answer_ref)) for turn in row][::-1]
+    return repeated_answer(work.compiled.spec.policy.loop_detector, marks)
+
+
 def _spent(work: Work, step: Step) -> Failure:
     limit = work.compiled.spec.policy.limits.corrections_per_step
     problems = _problems(work, step)
     shown = f": {problems[0]}" if problems else ""
     cause = Cause.PLAN_GATE if step.stage == "plan" and not is_judge(step) else Cause.CORRECTIONS_SPENT
-    evidence = Evidence(
-        limit, step.corrections, "corrections", f"step:{step.id}", details={"problems": list(problems[:5])}
-    )
+    details: Details = {"problems": list(problems[:5])}
+    same, scope = _same_again(work, step), f"step:{step.id}"
+    evidence = Evidence(limit, step.corrections, "corrections", scope, details=details)
+    did = f"did not give a usable answer in {step.turns} turns"
+    if same is not None:
+        evidence = Evidence(same.limit, same.observed, "answers", scope, details=details)
+        did = f"gave the same unusable answer {same.observed} times (limit {same.limit})"
     stopped = f", after it was stopped ({step.message})" if step.final else ""
-    message = f"agent {step.agent} did not give a usable answer in {step.turns} turns{stopped}{shown}"
+    message = f"agent {step.agent} {did}{stopped}{shown}"
     return Failure((Trip(NAME, cause, evidence, message),), step.stage, step.id)
 
 

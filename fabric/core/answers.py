@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from fabric.core.call_plans import CallPlan, plan_of
 from fabric.core.demands import problems_of
 from fabric.core.frozen import replace, value
+from fabric.core.handing_out import too_many
 from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.judges import is_judge
 from fabric.core.leaked_thinking import split_thinking
@@ -116,7 +117,7 @@ def _fitting(work: Work, step: Step, given: JSON, asked: tuple[tuple[ToolCall, s
         output = (TYPED[shape] if author else shape).model_validate(given).model_dump(mode="json")
     except ValidationError as error:
         return Said(asked, None, (*problems_of(error), *misfits))
-    misfits += for_nobody(step, output)
+    misfits += [*for_nobody(step, output), *too_many(work, step, output)]
     return Said(asked, None, tuple(misfits)) if misfits else Said(asked, output)
 
 

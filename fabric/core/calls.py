@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fabric.core import children, guard, mutations, prompt
+from fabric.core import children, guard, handing_out, mutations, prompt
 from fabric.core import events as ev
 from fabric.core.charging import Charge, charge
 from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
@@ -92,7 +92,7 @@ def model_proposal(
 
 def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Trip]:
     """Issues the step's model call, or gives back why not."""
-    opened = prompt.opening(work.run, step)
+    opened = handing_out.opening(work.run, work.compiled.spec, step)
     proposal = model_proposal(work, step, opened, turn=turn, attempt=attempt)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     if trips:
@@ -274,7 +274,7 @@ def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued, opened: tuple
         step_id=issued.step_id,
         agent=issued.agent,
         model=issued.target,
-        messages=prompt.messages(run, step, opened),
+        messages=prompt.messages(run, step, opened or handing_out.opening(run, spec, step)),
         tools=() if issued.final else spec.tools_of(agent),
         output=prompt.output_of(step),
         max_output_tokens=issued.max_output_tokens,

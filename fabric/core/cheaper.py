@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fabric.core import calls, guard, prompt
+from fabric.core import calls, guard, handing_out
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.endpoints import endpoint_of
@@ -64,7 +64,7 @@ def _unfit(work: Work, step: Step, failure: Failure, cause: Cause) -> str | Unfi
 
 def _proposals(work: Work, step: Step, failure: Failure, name: str) -> tuple[Proposal, Proposal]:
     """The call as it would go out to the step's own model, and to the cheaper one."""
-    issued, opened = failure.issued, prompt.opening(work.run, step)
+    issued, opened = failure.issued, handing_out.opening(work.run, work.compiled.spec, step)
     turn, attempt = (step.turns + 1, 1) if issued is None else (issued.turn, issued.attempt + 1)
     before = calls.model_proposal(work, step, opened, turn=turn, attempt=attempt)
     return before, calls.model_proposal(work, step, opened, turn=turn, attempt=attempt, instead=name, cheaper=True)

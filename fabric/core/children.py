@@ -62,23 +62,53 @@ def _family_full(work: Work) -> list[Trip]:
 
 def _teams_too_large(work: Work, briefs: list[int]) -> list[Trip]:
     """A brief whose team could not start whom it needs is not handed out, and nor are those beside it: planners would be asked for nothing."""
-    nested, run = work.ctx.compiled.nested, work.run
-    planned = slices.plan(work)["briefs"] if nested else []
-    needs = {agent: teams.needed(nested, agent) for agent in (planned[n]["agent"] for n in briefs)} if planned else {}
-    agent = max(needs, key=lambda name: needs[name], default="")
-    _, limit = hop_limit.caps(work.compiled.spec.policy.limits, run)
-    left = limit - state_of(run.guards, hop_limit).spawned - len(briefs)
-    part = _part(work, max(0, left), len(briefs), 1)
-    if not agent or needs[agent] <= part:
+    planned = slices.plan(work)["briefs"] if work.ctx.compiled.nested else []
+    agents = [planned[n]["agent"] for n in briefs] if planned else []
+    agent, least, part, message = _too_large(work, agents, len(planned))
+    if not agent:
         return []
+    run = work.run
+    _, limit = hop_limit.caps(work.compiled.spec.policy.limits, run)
     scope = "run" if run.family.lineage is None else "family"
     details = {"agent": agent, "spawned_limit": limit, **hop_limit.ancestry(run)}
-    evidence = Evidence(part, needs[agent], "agents spawned", scope, details=details)
+    evidence = Evidence(part, least, "agents spawned", scope, details=details)
+    return [Trip(hop_limit.NAME, Cause.SUB_AGENT_CAP, evidence, message)]
+
+
+def _too_large(work: Work, agents: list[str], whole: int) -> tuple[str, int, int, str]:
+    """Of briefs for those agents: whose team needs more than its part, how many it needs, the part, and a sentence; no name: nobody's. ``whole``: briefs of their plan."""
+    nested, run = work.ctx.compiled.nested, work.run
+    needs = {agent: teams.needed(nested, agent) for agent in agents} if nested else {}
+    agent = max(needs, key=lambda name: needs[name], default="")
+    _, limit = hop_limit.caps(work.compiled.spec.policy.limits, run)
+    left = limit - state_of(run.guards, hop_limit).spawned - len(agents)
+    part = max(0, left) * 3 // max(3 * len(agents) + whole, 1)
+    if not agent or needs[agent] <= part:
+        return "", 0, 0, ""
     message = (
         f"the team of {agent} starts at least {count(needs[agent], 'agent')}, and its part of the {left} that may still be started "
-        f"for {count(len(briefs), 'brief')} is {part}"
+        f"for {count(len(agents), 'brief')} is {part}"
     )
-    return [Trip(hop_limit.NAME, Cause.SUB_AGENT_CAP, evidence, message)]
+    return agent, needs[agent], part, message
+
+
+TEAM_AT_WORK = 2
+"""Agents that a team which plans must be able to have at work at once: it could hand out one brief alone otherwise."""
+
+
+def teams_without_room(work: Work, agents: list[str]) -> list[str]:
+    """What speaks against a plan that has not gone out yet, by the agents of its briefs: teams for which too little would be left. Empty: nothing."""
+    nested = work.ctx.compiled.nested
+    plan = [agent for agent in agents if agent in nested and nested[agent].spec.topology.planner is not None]
+    alive, _ = hop_limit.caps(work.compiled.spec.policy.limits, work.run)
+    places = alive - hop_limit.working(work.run) - len(agents)
+    deep = sum(agent in nested for agent in agents)
+    if plan and 1 + max(0, places) // deep < min(TEAM_AT_WORK, alive):
+        return [
+            f"briefs: {len(agents)} of them leave the team of {plan[0]} a single agent at work ({count(alive, 'agent')} may work at once, limits.sub_agents_alive); hand out fewer"
+        ]
+    message = _too_large(work, agents, len(agents))[3]
+    return [f"briefs: {message} (limits.sub_agents_spawned); hand out fewer"] if message else []
 
 
 def id_of(parent_run_id: str, command_id: str) -> str:

@@ -1,11 +1,12 @@
 """When agents only pass work around: rules over moves, whatever the topology (S0 "Deadlock Monitor"; semantics.md 4).
 
-A move is one brief that passes from one agent to another. The briefs that a supervisor hands out at once are one wave. They are compared with those of
+A move is one brief that an agent passes to another one; where a rule of a graph leads on, nobody passes anything. The briefs that a supervisor hands out at once are one wave. They are compared with those of
 earlier waves. With each other they count only where two are the same word for word: the briefs of a fan-out share most of their words.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,8 +31,12 @@ class Move:
     """Which moves went out together."""
     peer: bool = False
     """A handoff between peers, after which the speaker is not active any more; else a supervisor's, who stays above."""
-    heard: str = ""
-    """Of a supervisor's: masked hash of the last message it had heard; empty: none yet."""
+    heard: Words | None = None
+    """Of whoever supervises: the last message that came back to them before it; None: none did."""
+    items: frozenset[str] = frozenset()
+    """The parts of the brief's lists (``list_items``)."""
+    past: bool = False
+    """A supervisor's of an earlier epoch: only what was heard before it still counts."""
 
 
 @value()
@@ -60,7 +65,7 @@ def judge(rules: Rules, before: Sequence[Move], proposed: Sequence[Move], *, rep
     seen = list(before)
     for move in proposed:
         recent = seen[-(rules.window_moves - 1) :]
-        found = _repeated(rules, recent, move, repeats) or _stuck(recent, move) or _cycle(rules, recent, move)
+        found = _repeated(rules, recent, move, repeats) or _stuck(rules, recent, move) or _cycle(rules, recent, move)
         if found is not None:
             return found
         seen.append(move)
@@ -77,21 +82,36 @@ def _repeated(rules: Rules, recent: Sequence[Move], move: Move, repeats: bool) -
         if old.wave == move.wave:
             same = not repeats and old.words == move.words
         else:
-            same = near_identical(old.words, move.words, rules.similarity)
+            same = not old.past and _same(rules, old, move)
         if same:
             what = f"{move.speaker} passed {move.target} the same brief twice (limit 2)"
             return Stuck(Cause.BRIEF_REPEATED, what, (move.speaker, move.target), 2, 2)
     return None
 
 
-def _stuck(recent: Sequence[Move], move: Move) -> Stuck | None:
-    """The supervisor turns to a worker it has turned to before, with the very message before it that was before it then."""
-    if move.peer or not move.heard:
+def _same(rules: Rules, old: Move, new: Move) -> bool:
+    """Whether two briefs say the same. One that only has fewer items of a list than the one before says that the others are done."""
+    fewer = new.items < old.items
+    return not fewer and near_identical(old.words, new.words, rules.similarity)
+
+
+_BETWEEN = re.compile(r"[,;:\n\[\]]|\band\b|\bor\b", re.IGNORECASE)
+
+
+def list_items(text: str) -> frozenset[str]:
+    """The parts of a text between commas, semicolons, colons, line ends and "and", in lower case; empty for a text of one part."""
+    parts = {part.strip(" \t\r.-*\"'").lower() for part in _BETWEEN.split(text)} - {""}
+    return frozenset(parts) if len(parts) > 1 else frozenset()
+
+
+def _stuck(rules: Rules, recent: Sequence[Move], move: Move) -> Stuck | None:
+    """Whoever supervises turns to a worker it has turned to before, and heard the same before both."""
+    if move.heard is None:
         return None
     for old in recent:
-        if old.peer or old.wave == move.wave or (old.speaker, old.target) != (move.speaker, move.target):
+        if old.heard is None or old.wave == move.wave or (old.speaker, old.target) != (move.speaker, move.target):
             continue
-        if old.heard == move.heard:
+        if near_identical(old.heard, move.heard, rules.similarity):
             what = f"{move.speaker} turned to {move.target} twice after the same message (limit 2)"
             return Stuck(Cause.SUPERVISOR_STUCK, what, (move.speaker, move.target, move.speaker), 2, 2)
     return None
@@ -132,4 +152,4 @@ def _closed_before(earlier: Sequence[Move], closing: Sequence[Move]) -> bool:
 
 def _says_something_new(rules: Rules, earlier: Sequence[Move], move: Move) -> bool:
     same_way = (old for old in earlier if (old.speaker, old.target) == (move.speaker, move.target))
-    return not any(near_identical(old.words, move.words, rules.similarity) for old in same_way)
+    return not any(_same(rules, old, move) for old in same_way)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from itertools import pairwise
 from typing import Any
 
 from fabric.core.echoes import names_an_item
@@ -23,17 +22,23 @@ class Likeness(StrEnum):
     SCAN = "scan"
 
 
-def likeness(turns: Sequence[JSON]) -> Likeness:
-    """How alike the turns are that stand in a row. A turn is what its calls were made with, by tool.
+def likeness(turns: Sequence[JSON], period: int = 1) -> Likeness:
+    """How alike the turns are that stand in a row. A turn is what its calls were made with, by tool; ``period``: turns of one round, each of which is held against
+    the one of the round before.
 
-    A scan: each turn names other numbers, dates or ids as whole arguments than every other turn. Apart: of the pairs of consecutive turns at least
+    A scan: each turn names other numbers, dates or ids as whole arguments than every other turn; of a round one such place is enough. Apart: of the pairs at least
     half have other numbers or dates in them, or share less than a third of their words.
     """
-    items = [tuple(_items("", turn)) for turn in turns]
-    if all(items) and len(set(items)) == len(items) > 1:
+    if any(_scans(turns[place::period]) for place in range(period)):
         return Likeness.SCAN
-    apart = [not near_identical(one, other, SHARED_MIN) for one, other in pairwise(words_of(turn) for turn in turns)]
+    words = [words_of(turn) for turn in turns]
+    apart = [not near_identical(one, other, SHARED_MIN) for one, other in zip(words, words[period:], strict=False)]
     return Likeness.APART if apart and 2 * sum(apart) >= len(apart) else Likeness.ALIKE
+
+
+def _scans(turns: Sequence[JSON]) -> bool:
+    items = [tuple(_items("", turn)) for turn in turns]
+    return all(items) and len(set(items)) == len(items) > 1
 
 
 def _items(path: str, given: JSON) -> Iterator[str]:

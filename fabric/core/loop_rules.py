@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from fabric.core.frozen import value
-from fabric.core.policy import LoopDetector
+from fabric.core.likeness import Likeness
+from fabric.core.loop_policy import LoopDetector
+from fabric.core.near_identical import Words, near_identical
 
 T = TypeVar("T")
 Call = tuple[str, str]
@@ -24,6 +26,9 @@ FABRO_STEERING = (
 STILL_FAILS = "This call was not executed: everything failed of late. Use what you have, or say what is missing."
 ANSWER_CHARS_MIN = 40
 """A shorter answer ("ok", "approve", nothing) says too little to be a repetition; semantics.md 4 has the same bound for briefs."""
+SAID_SIMILARITY = 0.7
+"""I: least Jaccard index of two announcements that count as one."""
+SAYS_THE_SAME = "This call was not executed. You have said the same before your calls again and again, and nothing came of them. Use what you have, or do something else."
 
 
 @value()
@@ -65,6 +70,12 @@ class Asked:
     """Says of an executed call whether it is a poll, which is made again on purpose."""
     shown: Callable[[], str] | None = None
     """Gives the call with its arguments, shortened; None: they are not known. Asked for a sentence alone: it costs reading arguments."""
+    said: Callable[[], Sequence[tuple[str, Words]]] = lambda: ()
+    """Gives what the agent said before its calls, oldest first, the last time for this one, each with the id of the last call before it; empty for none.
+    What has fewer than 40 characters is left out.
+    """
+    likeness: Callable[[Sequence[Seen]], Likeness] = lambda seen: Likeness.ALIKE
+    """Says how alike executed calls ask, with the proposed one behind them."""
 
     @property
     def named(self) -> str:
@@ -249,6 +260,35 @@ def _failing(config: LoopDetector, asked: Asked) -> Found | None:
     return None
 
 
+def _says_the_same(config: LoopDetector, asked: Asked) -> Found | None:
+    """I: the agent announces the same again and again, and since then all calls failed, or asked alike and came to the same."""
+    needed = config.said_threshold - 1
+    if not asked.calls or len({seen.turn for seen in asked.calls}) < needed:
+        return None
+    said = asked.said()[-config.said_window :]
+    if not said:
+        return None
+    alike = [after for after, words in said[:-1] if near_identical(words, said[-1][1], SAID_SIMILARITY)]
+    if len(alike) < needed:
+        return None
+    first = next((n + 1 for n, seen in enumerate(asked.calls) if seen.call_id == alike[-needed]), 0)
+    since = [seen for seen in asked.calls[first:] if seen.turn != asked.turn]
+    if not since or any(asked.polls(seen) for seen in since):
+        return None
+    came_to: dict[int, set[tuple[str, str]]] = {}
+    for seen in since:
+        if not seen.failed:
+            came_to.setdefault(seen.turn, set()).add((seen.tool, seen.masked))
+    if len({frozenset(results) for results in came_to.values()}) > 1:
+        return None
+    if came_to and asked.likeness([seen for seen in since if not seen.failed]) is not Likeness.ALIKE:
+        return None
+    observed, limit = len(alike) + 1, config.said_threshold
+    window = f"{config.said_window} turns"
+    what = f"said the same before its calls {observed} times within {window}, and the calls failed or came to the same {_limit(limit)}"
+    return Found("I", limit, observed, window, what, tuple(seen.tool for seen in since), SAYS_THE_SAME)
+
+
 # -- B and S1's rule: cycles of turns ----------------------------------------------------------------------------------
 
 Turn = tuple[tuple[Call, ...], tuple[str, ...]]
@@ -348,6 +388,7 @@ RULES: Mapping[str, Rule] = {
     "F": _nothing_new,
     "G": _long,
     "H": _failing,
+    "I": _says_the_same,
     "flow": _flow,
     "fabro": _fabro,
     "ag2": _ag2,

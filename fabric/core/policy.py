@@ -6,13 +6,14 @@ Limits allow N and refuse N+1; thresholds act at the N-th (semantics.md, general
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fabric.core.agent_budgets import AgentBudgets
 from fabric.core.breaker.policy import PRESETS, UNNAMED, Breaker
 from fabric.core.flow import Stage
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
 from fabric.core.signatures import LIMIT
@@ -150,71 +151,6 @@ class Limits(_Policy):
     visits_preset: Literal["fabro"] | None = Field(
         default=None, exclude_if=_absent, description="fabro: the N-th visit is refused, not the one after it (S1)."
     )
-
-
-Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H"]
-_ALL_DETECTORS = frozenset[Detector](get_args(Detector))
-_EVER_DEFAULT = (_ALL_DETECTORS, frozenset[Detector](("A", "B", "C", "D", "E")))
-"""What stands beside a preset in a stored revision: nobody asked for it."""
-
-
-def _is(number: int) -> Callable[[int], bool]:
-    """Whether a number that came later is the default: it is left out of a spec's JSON then, so that a fabric of before keeps its digest."""
-    return lambda given: given == number
-
-
-class LoopDetector(_Policy):
-    """Detectors A to H, or the one rule of a document (semantics.md 4). A revision of before F to H names the detectors that it has."""
-
-    preset: Literal["flow", "fabro", "ag2"] | None = Field(
-        default=None,
-        description="One document's rule instead of the detectors: flow (S0, results ignored), fabro (S1), ag2 (warns once).",
-    )
-    detectors: frozenset[Detector] = Field(default=_ALL_DETECTORS, description="The detectors in force.")
-    identical_threshold: Positive = Field(default=3, description="A, C: the same call would stand this often...")
-    identical_window: Positive = Field(default=5, description="A, C: ...in this many calls. S0: N = 5, threshold = 3.")
-    period_repeats: Positive = Field(default=2, description="B: periods 2 and 3 repeated this often at the end of...")
-    period_window: Positive = Field(default=10, description="B: ...this many turns. S1: last 10 assistant turns.")
-    consecutive_threshold: Positive = Field(
-        default=6, description="D: the same call this often in a row, whatever its results."
-    )
-    answer_threshold: Positive = Field(default=3, description="E: the same answer to one brief this often.")
-    stale_threshold: Annotated[int, Field(ge=2)] = Field(
-        default=5,
-        exclude_if=_is(5),
-        description="F: calls in a row that were each made before in the long window, with the same result. As many as S0's window has.",
-    )
-    long_threshold: Annotated[int, Field(ge=2)] = Field(
-        default=6,
-        exclude_if=_is(6),
-        description="G: the call of C would stand this often, with nothing new in between...",
-    )
-    long_window: Positive = Field(
-        default=30,
-        exclude_if=_is(30),
-        description="G: ...in this many calls. D's number, over S1's window three times.",
-    )
-    failing_threshold: Positive = Field(
-        default=5,
-        exclude_if=_is(5),
-        description="H: turns in a row of which every call failed, whatever it says. S3's breaker opens at 5 consecutive.",
-    )
-    ag2_threshold: Positive = Field(default=3, description="Preset ag2: the same call this often in a row.")
-
-    @model_validator(mode="after")
-    def _something_is_in_force(self) -> LoopDetector:
-        if self.preset and "detectors" in self.model_fields_set and self.detectors not in _EVER_DEFAULT:
-            raise ValueError("loop_detector: give preset or detectors, not both; a preset is one rule of its own")
-        if not self.detectors:
-            raise ValueError(
-                "loop_detector: detectors is empty, which would switch loop detection off; name at least one"
-            )
-        return self
-
-    @field_serializer("detectors")
-    def _in_order(self, detectors: frozenset[str]) -> list[str]:
-        # A set has no order of its own, and a revision is known by the bytes of its spec.
-        return sorted(detectors)
 
 
 def _as_before(limit: int) -> bool:

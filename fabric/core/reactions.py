@@ -102,8 +102,10 @@ def _announce(work: Work, failure: Failure, choice: Choice) -> None:
             gate=failure.gate,
         )
     )
-    if Accompaniment.TICKET in choice.rung.with_:
-        questions.open_ticket(work, failure, choice)
+    if Accompaniment.TICKET in choice.rung.with_ and work.run.family.lineage is None:
+        questions.open_ticket(
+            work, failure, choice
+        )  # What ends a team is its parent's, which opens one for the whole tree.
     if Accompaniment.ALERT in choice.rung.with_:
         trip = choice.trip
         work.emit(

@@ -7,13 +7,15 @@ failures count; a success never resets a count, so "work succeeds, verify fails,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
+from typing import Any
 
 from fabric.core.fingerprint import digest
 from fabric.core.frozen import replace, value
 from fabric.core.taxonomy import ErrorClass
 
+JSON = Any
 MESSAGE_BYTES_MAX = 240
 """Bytes of UTF-8 that are kept of a normalised message (S1)."""
 LIMIT = 3
@@ -32,6 +34,13 @@ _RULES = (
     (re.compile(r", "), ","),
 )
 _APART = re.compile(r"\W+")
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s+[^\sa-z]|\s*$)")
+ARGUMENT = "<argument>"
+"""Stands where an error repeats an argument of its call."""
+ARGUMENT_CHARS_MIN = 3
+"""A shorter argument stands in an error by chance."""
+SENTENCE_WORDS_MIN = 3
+"""A shorter sentence ("Error.") does not say what is wrong, and the next one counts too."""
 
 
 def normalised(message: str) -> str:
@@ -59,13 +68,47 @@ def effective_limit(limit: int) -> int:
     return limit if limit > 0 else LIMIT
 
 
-def of_tool(node: str, tool: str, error: str, code: str = "") -> str:
+def of_tool(node: str, tool: str, error: str, code: str = "", args: JSON = None) -> str:
     """An error that a tool gives its model, as ``node/tool|fingerprint``: a deterministic failure of that tool in one conversation, whoever of it calls.
     ``node``: the conversation, which is a stage's branch in a run: those who hear of an error may learn from it, and those of another branch do not.
-    ``code``: what the tool itself calls the error; it beats what it says. A fingerprint, so that the fact that carries it holds nothing of what the tool said.
+    ``code``: what the tool itself calls the error; it beats what it says. ``args``: what its call was made with (``without_arguments``). A fingerprint, so
+    that the fact that carries it holds nothing of what the tool said.
     """
-    where = f"{node}/{tool}"
-    return f"{where}|{digest(signature(where, ErrorClass.DETERMINISTIC, error, hint_of(code)))[:16]}"
+    where, said = f"{node}/{tool}", without_arguments(error, args)
+    return f"{where}|{digest(signature(where, ErrorClass.DETERMINISTIC, said, hint_of(code)))[:16]}"
+
+
+def without_arguments(error: str, args: JSON) -> str:
+    """The first sentence of a tool's error, without the texts of its call's arguments: a tool that repeats what it was asked fails the same way each time.
+
+    An argument with a digit stays: a scan over ids fails differently for each. Plain numbers are masked with all others (``normalised``). ``args``: JSON of any shape.
+    """
+    said = first_sentence(error)
+    lower = said.lower()
+    found = {text for text in _texts(args) if len(text) >= ARGUMENT_CHARS_MIN and text in lower}
+    if not found:
+        return said
+    any_of = "|".join(re.escape(text) for text in sorted(found, key=lambda text: (-len(text), text)))
+    return re.sub(rf"(?<!\w)(?:{any_of})(?!\w)", ARGUMENT, said, flags=re.IGNORECASE)
+
+
+def first_sentence(error: str) -> str:
+    """The first sentence of an error that has three words or more, with what stands before it; the whole error where it has none."""
+    for end in _SENTENCE_END.finditer(error):
+        if len(error[: end.start()].split()) >= SENTENCE_WORDS_MIN:
+            return error[: end.end()]
+    return error
+
+
+def _texts(args: JSON) -> Iterator[str]:
+    """The texts of arguments that have no digit, in lower case."""
+    if isinstance(args, dict):
+        args = list(args.values())
+    if isinstance(args, list):
+        for item in args:
+            yield from _texts(item)
+    elif isinstance(args, str) and not any(char.isdigit() for char in args):
+        yield args.strip().lower()
 
 
 @value()

@@ -19,6 +19,7 @@ from fabric.core.taxonomy import Cause
 from fabric.core.topologies import shell, slices
 from fabric.core.topologies.shape import Concluded, steps_of
 from fabric.core.verdict import Trip
+from fabric.core.words import count
 from fabric.core.work import US, Work
 
 JSON = Any
@@ -33,7 +34,9 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     if stage is Stage.FAN_OUT and not gate.cause:
         told, named = slices.briefs_in(work), slices.agents_in(work)
         branches = told if names else len(named)  # Whoever has several turns is one agent.
-        spawn = Proposal(kind="spawn", stage=stage, branches=branches, agents=named, depth=work.run.depth + 1)
+        below = any(children.purpose_of(work, stage, name) for name in names)  # Their runs are one level deeper.
+        depth = work.run.depth + below
+        spawn = Proposal(kind="spawn", stage=stage, branches=branches, agents=named, depth=depth)
         trips = guard.judge(spawn, work.view, work.compiled.spec.policy)
         trips = trips or children.refused(work, stage, names, range(told))
         trips += _passed_on(work, stage)
@@ -231,6 +234,15 @@ def _goal_failure(work: Work, stage: Stage) -> Failure | None:
     return Failure(tuple(trips), stage) if trips else None
 
 
+def _calls_refused(work: Work) -> str:
+    """The end of a reason: how many calls were refused because their answers had too many; empty: none was."""
+    allowed = work.compiled.spec.policy.limits.calls_per_turn
+    many = sum(max(0, len(turn.calls) - allowed) for step in work.run.steps.values() for turn in step.history)
+    if not many:
+        return ""
+    return f"; {count(many, 'call was', 'calls were')} refused: an answer may have {allowed} (limits.calls_per_turn)"
+
+
 def complete(work: Work) -> None:
     """The run's good end."""
     run = work.run
@@ -243,6 +255,7 @@ def complete(work: Work) -> None:
     partial = accepted or any(slices.accepted(work, step) for step in run.steps.values())
     finished = "finished as a partial success" if partial else "finished"
     closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed == MAX_TURNS else ""
+    closed += _calls_refused(work)
     stopped = ends.stop_reason(run)
     state, reason = ends.end_of(run), stopped or finished
     work.emit(

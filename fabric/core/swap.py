@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.core import calls, guard, prompt
+from fabric.core import calls, guard, handing_out
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.endpoints import endpoint_of, provider_scope
@@ -240,7 +240,7 @@ def repeats(work: Work, failed: str, name: str) -> bool:
 
 def _proposal(work: Work, step: Step, failure: Failure, name: str) -> Proposal:
     assert failure.issued is not None
-    opened = prompt.opening(work.run, step)
+    opened = handing_out.opening(work.run, work.compiled.spec, step)
     issued = failure.issued
     return calls.model_proposal(work, step, opened, turn=issued.turn, attempt=issued.attempt + 1, instead=name)
 

@@ -28,7 +28,8 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
     """Journals a tool's result; an error is data for the model, and the third of one kind stops it. Gives back what stopped it."""
     issued = pending.issued
     finished = _looked_through(work, issued.target, finished)
-    trips = _came_back(work, issued, finished) if finished.error else []
+    args = call_args(work.ctx.contents, issued.args_ref, issued.call_id)
+    trips = _came_back(work, issued, finished, args) if finished.error else []
     content, returned = _content(finished), None if finished.error else finished.returned
     event = work.emit(
         ev.ToolAnswered(
@@ -38,10 +39,10 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
             call_id=issued.call_id,
             tool=issued.target,
             args_hash=issued.args_hash,
-            masked_hash=masked_fingerprint(content, call_args(work.ctx.contents, issued.args_ref, issued.call_id)),
+            masked_hash=masked_fingerprint(content, args),
             error=bool(finished.error),
             sanitized=finished.sanitized,
-            failure=_signature(issued, finished) if finished.error else "",
+            failure=_signature(issued, finished, args) if finished.error else "",
             hands_to=returned.target if isinstance(returned, Handoff) else "",
             ends=returned.reason if isinstance(returned, Finish) else "",
             handled=bool(finished.error) and _handled(work, issued),
@@ -76,11 +77,11 @@ def _count(finished: ToolFinished) -> int:
     return 0 if finished.error or wrote is None else len({*wrote.set, *wrote.delete})
 
 
-def _signature(issued: ev.CallIssued, finished: ToolFinished) -> str:
-    return failure_signature.of_error(issued.step_id, issued.target, finished.error, finished.code)
+def _signature(issued: ev.CallIssued, finished: ToolFinished, args: JSON) -> str:
+    return failure_signature.of_error(issued.step_id, issued.target, finished.error[:500], finished.code, args)
 
 
-def _came_back(work: Work, issued: ev.CallIssued, finished: ToolFinished) -> list[Trip]:
+def _came_back(work: Work, issued: ev.CallIssued, finished: ToolFinished, args: JSON) -> list[Trip]:
     """What speaks against one more error of a tool."""
     proposal = Proposal(
         kind="failure",
@@ -91,6 +92,7 @@ def _came_back(work: Work, issued: ev.CallIssued, finished: ToolFinished) -> lis
         cause=Cause.TOOL_CONSTRAINT,
         message=finished.error[:500],
         code=finished.code,
+        args=args,
     )
     return guard.judge(proposal, work.view, work.compiled.spec.policy)
 

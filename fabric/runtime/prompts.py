@@ -21,6 +21,7 @@ from fabric.core.spec_conversation import is_conversation
 from fabric.core.spec_mcp import server_of
 from fabric.core.topologies.slices import output_of
 from fabric.core.tracing import span_of
+from fabric.core.words import count
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer, ToolRequest
 from fabric.runtime.memory_port import MemoryCall
 from fabric.runtime.ports import Document
@@ -229,11 +230,12 @@ def _agent(fill: _Fill, message: Message) -> str:
 def _plan(fill: _Fill, message: Message) -> str:
     topology = fill.spec.topology
     roster = "\n".join(f"- {name}: {fill.spec.agent(name).instructions}" for name in dict.fromkeys(topology.workers))
-    limit = fill.spec.policy.limits.plan_branches
+    limit, left = fill.spec.policy.limits.plan_branches, message.part
+    started = "" if left is None else f" {count(left, 'agent')} may still be started."
     turns = " They take turns: brief each of them once." if is_conversation(topology) else ""
     return (
         f"Request:\n{_asked(fill, message)}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
-        f"Divide the request into at most {limit} briefs, each for one of these workers by name.{turns}"
+        f"Divide the request into at most {count(min(limit, left or limit), 'brief')}, each for one of these workers by name.{started}{turns}"
     )
 
 

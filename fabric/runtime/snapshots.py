@@ -124,9 +124,11 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
 
 
 def _compared(run: Run, step: Step) -> tuple[tuple[str, ...], ...]:
-    """What the loop detector may still compare: a step's answers, and the arguments of its calls, of which some may stand in no answer that came whole."""
+    """What the loop detector may still compare: a step's answers, what it said before its calls, and their arguments, of which some may stand in no answer that came whole."""
     window = state_of(run.guards, loop_detector, step.id)
-    return window.answers, tuple(call.args_ref for call in window.calls) if _goes_on(run, step) else ()
+    if not _goes_on(run, step):
+        return (window.answers,)
+    return window.answers, tuple(ref for _, ref in window.said), tuple(call.args_ref for call in window.calls)
 
 
 def unsent_refs(commands: Iterable[Command]) -> Iterator[str]:

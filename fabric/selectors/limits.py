@@ -102,6 +102,8 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "loop_detector.long_threshold": ("Identical calls in the long run", Unit.CALLS),
     "loop_detector.long_window": ("Identical calls in the long run, window", Unit.CALLS),
     "loop_detector.failing_threshold": ("Turns of failures", Unit.TURNS),
+    "loop_detector.said_threshold": ("Equal words before calls", Unit.REPEATS),
+    "loop_detector.said_window": ("Equal words before calls, window", Unit.TURNS),
     "loop_detector.ag2_threshold": ("Calls in a row, preset ag2", Unit.CALLS),
     "deadlock_monitor.similarity": ("Near-identical briefs", Unit.SCORE),
     "deadlock_monitor.brief_chars": ("Brief compared from", Unit.CHARACTERS),

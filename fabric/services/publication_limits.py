@@ -42,6 +42,12 @@ def _detectors(spec: FabricSpec, where: object) -> Iterator[Problem]:
     if 2 * loops.period_repeats > loops.period_window:
         sentence = f"{loops.period_repeats} repetitions do not fit into the last {loops.period_window} turns"
         found.append(("period_repeats", sentence))
+    if loops.said_threshold > loops.said_window:
+        sentence = f"{loops.said_threshold} equal announcements in the last {loops.said_window} turns can never be"
+        found.append(("said_threshold", sentence))
+    if loops.said_window > loop_detector.ANSWERS_KEPT:
+        sentence = f"{loops.said_window} is more than the {loop_detector.ANSWERS_KEPT} turns whose words are remembered"
+        found.append(("said_window", sentence))
     for field in (*_WINDOWS, "consecutive_threshold", "stale_threshold", "failing_threshold", "ag2_threshold"):
         if (given := getattr(loops, field)) > kept:
             yield Problem(

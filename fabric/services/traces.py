@@ -32,6 +32,13 @@ class TraceStep:
     chars: int
     """Characters of the content."""
     error: str
+    said: str = ""
+    """Of what an agent says: the words, or the beginning of them."""
+    target: str = ""
+    """Of a handoff: to whom."""
+    tokens: int = 0
+    cost: float = 0.0
+    """Dollars; 0 where nobody recorded them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +117,15 @@ def _step(one: JSON, where: str) -> TraceStep:
         else _of(one, "masked_hash", str, where),
         chars=chars if type(chars) is int else len(str(one.get("content_excerpt") or "")),
         error=str(one.get("error") or ""),
+        said="" if kind == "tool" else str(one.get("content_excerpt") or ""),
+        target=str(one.get("tool") or "") if kind == "handoff" else "",
+        tokens=_number(one.get("tokens"), int),
+        cost=_number(one.get("cost"), float),
     )
+
+
+def _number(given: JSON, kind: type) -> Any:
+    return kind(given) if isinstance(given, int | float) and not isinstance(given, bool) and given > 0 else kind(0)
 
 
 def _masked(one: dict[str, JSON], recorded: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise, permutations
 
-from fabric.core.spec import FabricSpec
+from fabric.core.spec import AgentSpec, FabricSpec
 from fabric.core.spec_conversation import TRANSFER, is_conversation
+from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_handoff import HandoffTopology
 
 Way = Mapping[str, str]
@@ -41,6 +42,30 @@ def with_transfer(spec: FabricSpec, peers: int) -> tuple[FabricSpec, str]:
     )
     fields = {"agents": agents, "models": models}
     return spec.model_copy(update=fields), f"tool {TRANSFER} for {' and '.join(lacking)}"
+
+
+HUB = "drill-hub"
+"""Who supervises by handing over, in a drill of a stuck supervisor."""
+
+
+def with_hub(spec: FabricSpec) -> tuple[FabricSpec, str]:
+    """The fabric with a hub above its first worker in place of its topology, and that in words; empty: it has one. A planner turns to its workers once an epoch, a hub whenever it likes."""
+    if HUB in spec.topology.workers:
+        return spec, ""
+    worker = (spec.topology.hands() or spec.topology.workers)[0]
+    model = spec.agent(worker).model
+    hub = AgentSpec(
+        name=HUB, instructions="You give the work out.", model=model, max_output_tokens=1_024, tools=(TRANSFER,)
+    )
+    back = {"when": {"kind": "from_speaker", "agent": worker}, "then": {"kind": "agent", "agent": HUB}}
+    topology = GraphTopology.model_validate(
+        {"workers": (HUB, worker), "initial_speaker": HUB, "transitions": [back], "max_turns": 20}
+    )
+    models = tuple(one.model_copy(update={"tool_calls": True}) if one.name == model else one for one in spec.models)
+    fields = {"agents": (*spec.agents, hub), "models": models, "topology": topology}
+    # Not a copy, which would keep the tools that were made of the other topology.
+    kept = {name: getattr(spec, name) for name in FabricSpec.model_fields}
+    return FabricSpec.model_construct(**(kept | fields)), f"{HUB} above {worker} in place of its topology"
 
 
 def why_not(spec: FabricSpec, peers: int) -> str:

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from fabric.core.envelope import Event
-from fabric.core.policy import LoopDetector
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.run import Run
 from simulator.kernel.seen import Seen, on
 

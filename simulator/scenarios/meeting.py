@@ -15,7 +15,7 @@ from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.call_ports import ModelRequest
 from simulator.drills.baseline import Ask
 from simulator.drills.equipping import LOOKUP, reader, reads, with_lookup, with_role, with_tools
-from simulator.drills.handing import with_transfer
+from simulator.drills.handing import with_hub, with_transfer
 from simulator.kernel.agents import Reply
 from simulator.kernel.schema_values import arguments
 from simulator.scenarios.parameters import Calls, Handing, ToolCalls
@@ -25,10 +25,12 @@ WORDS = "what the request is about"
 """What a called tool is asked, where it takes text."""
 
 ROLES: Mapping[str, str] = {
-    **dict.fromkeys(("twin_briefs", "spawning", "malformed_plan", "supervisor_stuck"), "planner"),
+    **dict.fromkeys(("twin_briefs", "spawning", "malformed_plan"), "planner"),
     "low_confidence": "critic",
 }
 """Faults that somebody in a role meets, whatever their parameters say."""
+STUCK = "supervisor_stuck"
+"""The fault that needs somebody who gives work out again and again."""
 ARMED = frozenset({"tool_loop", "paraphrased_loop", "fruitless_search", "unknown_tool", "bad_arguments", "tool_flood"})
 """Faults of agents that have tools."""
 
@@ -72,6 +74,9 @@ def _callable(spec: FabricSpec, kind: Callable[[ToolSpec], bool]) -> str:
 def equipped(spec: FabricSpec, disturbances: Sequence[Disturbance]) -> tuple[FabricSpec, str]:
     """The fabric with what it lacks for the faults to be met, and that in words; empty: nothing."""
     said: list[str] = []
+    if any(one.fault.name == STUCK for one in disturbances):
+        spec, what = with_hub(spec)
+        said += [what] if what else []
     for one in disturbances:
         given, name = one.parameters, one.fault.name
         role = (given.role if isinstance(given, Calls) else None) or ROLES.get(name)

@@ -17,6 +17,7 @@ from fabric.core.spec_conversation import TRANSFER
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean_text, parse_json_object
 from fabric.runtime.call_ports import ModelRequest
+from simulator.drills.handing import HUB
 from simulator.drills.sustained import Places
 from simulator.kernel import streams
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply, fruitless_query
@@ -234,15 +235,14 @@ MORE = "I need more information before I can answer this."
 
 
 def _stuck(struck: Struck) -> Reply:
-    """Everybody waits for somebody else: the planner asks the same worker again, who says the same again, which does not do."""
-    output = struck.request.output
-    if output == "plan":
-        return _plan(struck, _brief(struck.where.worker, "Find out more."))
-    if output == "critique":
-        return _says(struck, {"score": 0.0, "reasons": [MORE]})
-    if output == "judgement":
-        return _says(struck, {"accept": False, "findings": [MORE], "evidence": ["It was read."]})
-    return _says(struck, MORE)
+    """The hub gives the work out in other words each time, and its worker says the same each time; everybody else does their work."""
+    if struck.request.agent == HUB:
+        brief = NEWS.format(number=int(struck.request.command_id.split(".")[1]) + 1)
+        args = {"to": struck.where.briefed[1], "brief": brief}
+        return _says(struck, "", ToolCall(call_id=f"c{struck.turn}", tool=TRANSFER, args=args))
+    if struck.request.agent not in struck.where.briefed:
+        return struck.undisturbed()
+    return _says(struck, MORE if struck.request.output_schema is None else {"text": MORE, "citations": []})
 
 
 # -- handing on ----------------------------------------------------------------------------------------------------------

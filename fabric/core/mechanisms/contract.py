@@ -78,7 +78,7 @@ class Proposal:
     call_id: str = ""
     args_hash: str = ""
     args: Any = None
-    """Of a tool call that a model proposes anew; None: they were judged before."""
+    """Of a tool call that a model proposes anew, and of one that came back with an error; None: they were judged before."""
     args_ref: str = ""
     """The content that the arguments are journaled in, under the call's id."""
     wave: tuple[tuple[str, str], ...] = ()

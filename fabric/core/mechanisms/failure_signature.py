@@ -18,7 +18,17 @@ from fabric.core.frozen import replace
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import FailureSignature as Config
 from fabric.core.signatures import Failures as State
-from fabric.core.signatures import crossed, effective_limit, failed, hint_of, of_tool, reached, signature, spoken
+from fabric.core.signatures import (
+    crossed,
+    effective_limit,
+    failed,
+    hint_of,
+    of_tool,
+    reached,
+    signature,
+    spoken,
+    without_arguments,
+)
 from fabric.core.taxonomy import CLASSIFY, Cause, ErrorClass
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from fabric.core.envelope import Event
     from fabric.core.policy import FlowPolicy
 
+JSON = Any
 NAME = "failure_signature"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"failure", "crossing"})
@@ -40,9 +51,9 @@ def config(policy: FlowPolicy) -> Config:
     return policy.failure_signature
 
 
-def of_error(step_id: str, tool: str, error: str, code: str = "") -> str:
-    """The signature of an error that a tool gives its model. ``code``: the tool's own name for it, which beats what it says."""
-    return of_tool(_branch(step_id), tool, error, code)
+def of_error(step_id: str, tool: str, error: str, code: str, args: JSON) -> str:
+    """The signature of an error that a tool gives its model. ``code``: the tool's own name for it, which beats what it says; ``args``: its call's."""
+    return of_tool(_branch(step_id), tool, error, code, args)
 
 
 def observe(state: State, event: Event) -> State:
@@ -72,11 +83,9 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     node, turn = _node(state, proposal.step_id, proposal.stage), ""
     named = key = _key(node, proposal.cause, proposal.message)
     if proposal.target:
-        key, turn = (
-            of_error(proposal.step_id, proposal.target, proposal.message, proposal.code),
-            _turn(proposal.command_id),
-        )
-        named = _key(f"{_branch(proposal.step_id)}/{proposal.target}", proposal.cause, proposal.message, proposal.code)
+        key = of_error(proposal.step_id, proposal.target, proposal.message, proposal.code, proposal.args)
+        turn, said = _turn(proposal.command_id), without_arguments(proposal.message, proposal.args)
+        named = _key(f"{_branch(proposal.step_id)}/{proposal.target}", proposal.cause, said, proposal.code)
     if not key or not reached(state, key, config.limit, turn, view.spec.policy.humans.failure_rounds):
         return PASS
     limit, observed = effective_limit(config.limit), state.counts.get(key, 0) + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
@@ -18,11 +18,13 @@ from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Limits as Config
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
+from fabric.core.words import count
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
     from fabric.core.policy import FlowPolicy
     from fabric.core.run import Run
+    from fabric.core.spec import FabricSpec
 
 NAME = "hop_limit"
 SCOPE = Scope.RUN
@@ -141,6 +143,25 @@ def caps(config: Config, run: Run) -> tuple[int, int]:
     if lineage is None:
         return alive, spawned
     return _least(alive, lineage.agents_alive), _least(spawned, lineage.agents_spawned)
+
+
+def agents_left(run: Run, spec: FabricSpec) -> int:
+    """How many more agents a run may put to work; one at least, since a plan without briefs is none."""
+    limits, state = spec.policy.limits, cast(State, run.guards.get(NAME, State()))
+    alive, spawned = caps(limits, run)
+    return max(1, min(alive - working(run), spawned - state.spawned - _waiting(run)))
+
+
+def too_many_briefs(run: Run, spec: FabricSpec, briefs: int) -> list[str]:
+    """What speaks against a plan of so many briefs that is about to go out; empty: nothing."""
+    left, most = agents_left(run, spec), spec.policy.limits.plan_branches
+    if briefs <= min(left, most):
+        return []
+    if most <= left:
+        return [f"briefs: {briefs} of them, at most {most} are allowed (limits.plan_branches)"]
+    whose = "this run" if run.family.lineage is None else "this team, by its part of the whole run's agents,"
+    set_in = "limits.sub_agents_alive and limits.sub_agents_spawned"
+    return [f"briefs: {briefs} of them, and {whose} may start {count(left, 'more agent')} ({set_in}); hand out fewer"]
 
 
 def _least(limit: int, given: int | None) -> int:

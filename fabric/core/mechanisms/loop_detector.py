@@ -8,10 +8,11 @@ Stops the call that reaches the threshold of a rule, before it is executed.
 - D: the same call comes for the sixth time in a row, whatever its results.
 - F: five calls in a row were each made before in the step, and came to the same.
 - G: the call of C comes for the sixth time in 30 calls, with one result and nothing new in between.
-- H: a call comes after five turns of nothing but failures.
+- H: a call comes after four turns of nothing but failures.
+- I: the agent says nearly the same before its calls for the third time in five turns, and since then its calls failed, or asked alike and came to the same.
 
-Rule E stops the next request: the agent gave the same answer for the third time. The answer was refused at once or given back by a gate.
-It does not judge the plan stage, whose malformed plans have a row of their own. A preset has one rule in place of these.
+Rule E stops the next request: the agent gave the same answer for the third time, and a gate gave it back. An answer that cannot be used at all
+spends the step's corrections when it comes for the third time (``agent_loop.py``). E does not judge the plan stage, whose malformed plans have a row of their own. A preset has one rule in place of these.
 Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not there yet counts as equal in A and B.
 A window is one branch's in one epoch: its calls are those of the newest activation, its answers those of all. A person's word begins both anew; a call with a person's arguments is one like any other.
 Does not stop: calls that differ in a number or a date, the same call with another result (up to D), and polls: tools declared as polling, and a
@@ -20,7 +21,7 @@ call that a person let go on when they were asked about it (``let_pass.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.call_args import call_args
@@ -28,10 +29,11 @@ from fabric.core.fingerprint import encode, masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.let_pass import NOTHING, OBSERVED, LetPass, heard
+from fabric.core.likeness import Likeness, likeness
+from fabric.core.loop_policy import LoopDetector as Config
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, repeated_answer
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.near_identical import Words, near_identical, words_of
-from fabric.core.policy import LoopDetector as Config
 from fabric.core.showing_calls import call_shown
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
@@ -60,13 +62,15 @@ class State:
 
     calls: tuple[Seen, ...] = ()
     answers: tuple[str, ...] = ()
-    """References of the answers that no call came with."""
+    """References of the answers that were outputs."""
     warned: bool = False
     """Whether a call was blocked in this activation before."""
     agent: str = ""
     """Whose they are, from the second activation on."""
     passing: LetPass = NOTHING
     """The calls that a person let go on."""
+    said: tuple[tuple[str, str], ...] = ()
+    """The answers that calls came with: the id of the last call before each, and its reference."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -92,7 +96,10 @@ def observe(state: State, event: Event) -> State:
     if fact.kind == "call_refused":
         return replace(state, warned=True) if fact.mechanism == NAME and not state.warned else state
     if fact.kind == "model_answered":
-        if fact.verdict == "calls" or not event.content_ref:
+        if fact.verdict == "calls" and event.content_ref:
+            last = state.calls[-1].call_id if state.calls else ""
+            return replace(state, said=(*state.said, (last, event.content_ref))[-ANSWERS_KEPT:])
+        if fact.verdict != "output" or not event.content_ref:
             return state
         return replace(state, answers=(*state.answers, event.content_ref)[-ANSWERS_KEPT:])
     calls = list(state.calls)
@@ -133,6 +140,8 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         state.warned,
         lambda seen: seen.tool in tools or seen.call in passing,
         lambda: _shown(proposal, view),
+        lambda: _said(state, view),
+        lambda seen: _likeness(seen, proposal, view),
     )
     found = judge(config, asked)
     if found is None:
@@ -145,13 +154,13 @@ def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Ve
     if proposal.final or proposal.attempt > 1 or len(state.answers) < config.answer_threshold or view.contents is None:
         return PASS
     if proposal.stage is Stage.PLAN:
-        return PASS  # A malformed plan has a row of its own, and its corrections lead there.
-    found = repeated_answer(config, [_mark(view.contents.read(ref)) for ref in state.answers])
+        return PASS  # A malformed plan has a row of its own, which leads to a person or an end by itself.
+    found = repeated_answer(config, [answer_mark(view.contents.read(ref)) for ref in state.answers])
     return PASS if found is None else _trip(proposal.agent, found, {}, "answers", "")
 
 
-def _mark(content: JSON) -> str:
-    """An answer, masked; empty for one that says too little. What fits its schema is compared as it was read."""
+def answer_mark(content: JSON) -> str:
+    """The fingerprint of an answer's content, masked; empty for one that says too little. What fits its schema is compared as it was read."""
     said = content["output"] if "output" in content else content["text"]
     size = len(said) if isinstance(said, str) else len(encode(said))
     return masked_fingerprint(said) if size >= ANSWER_CHARS_MIN else ""
@@ -169,6 +178,26 @@ def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:
         return near_identical(own[0], words_of(call_args(view.contents, seen.args_ref, seen.call_id)))
 
     return like
+
+
+def _said(state: State, view: View) -> list[tuple[str, Words]]:
+    if view.contents is None or not state.said:
+        return []
+    texts = [(after, str(view.contents.read(ref).get("text", "")).strip()) for after, ref in state.said]
+    if len(texts[-1][1]) < ANSWER_CHARS_MIN:
+        return []
+    return [(after, words_of({"text": text})) for after, text in texts if len(text) >= ANSWER_CHARS_MIN]
+
+
+def _likeness(seen: Sequence[Seen], proposal: Proposal, view: View) -> Likeness:
+    """How alike calls ask, by tool. Those that cannot be read count as alike."""
+    if view.contents is None or not proposal.args_ref:
+        return Likeness.ALIKE
+    try:
+        asked = [{one.tool: call_args(view.contents, one.args_ref, one.call_id)} for one in seen if one.args_ref]
+        return likeness([*asked, {proposal.target: call_args(view.contents, proposal.args_ref, proposal.call_id)}])
+    except LookupError:
+        return Likeness.ALIKE
 
 
 def _shown(proposal: Proposal, view: View) -> str:

@@ -3,7 +3,7 @@
 Stops, before the next request: an agent after whose last turns hash(stage, open plan items, artifact hashes, masked last result) was the same: six turns
 (three of the one that plans) that ask alike, twice as many that ask something else each time, four times as many that go through numbers, dates or ids
 (``core/likeness.py``); what they ask is read once six results were the same. Open plan items and artifacts are the run's: whatever a step brings, fails at or changes is progress of all. The last result is what
-the turn's calls came to, in whatever order they were made; a call that changes something counts with its arguments, since what it wrote is an artifact.
+the turn's calls came to, in whatever order they were made; a round of two or three turns that comes to the same three times is no progress either; a call that changes something counts with its arguments, since what it wrote is an artifact.
 A turn with a polling tool, or with a call that a person let go on (``let_pass.py``), is progress. A person's word, a note and a new activation begin anew.
 Does not stop: silence (the stall watchdog does), the same call again and again (the loop detector does, and sooner), and results that always differ.
 """
@@ -48,6 +48,10 @@ OBSERVES: frozenset[str] = (
 )
 TURNS_KEPT = 100
 """As many as a policy may ask for."""
+PERIODS = (1, 2, 3)
+"""Turns of a round, as detector B has them."""
+ROUNDS = 3
+"""Rounds of several turns that are too many at the least."""
 LIMITS: Mapping[Likeness, tuple[int, str]] = {
     Likeness.ALIKE: (1, "with like arguments"),
     Likeness.APART: (2, "with other arguments each time"),
@@ -173,16 +177,18 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     if len(turns) < few or turns[-1].around != state.around:
         return PASS
     passing = state.passing.get(_place(proposal.step_id), let_pass.NOTHING).calls
-    row = _row(proposal.stage, turns, view.spec, passing)
-    if row < few:
+    row, period = _row(proposal.stage, turns, view.spec, passing)
+    asked = max(few, ROUNDS * period if period > 1 else 0)
+    if row < asked:
         return PASS
-    found = _likeness(view, proposal.step_id, few)
-    limit, said = limits(few)[found], LIMITS[found][1]
+    found = _likeness(view, proposal.step_id, asked, period)
+    limit, said = max(limits(few)[found], asked), LIMITS[found][1]
     if row < limit:
         return PASS
     who = "supervisor" if plans else "agent"
-    called = " and ".join(dict.fromkeys(call.tool for call in turns[-1].calls))
-    message = f"{who} {proposal.agent} called {called} in {limit} turns in a row {said}, and each came to the same result (limit {limit})"
+    called = " and ".join(dict.fromkeys(call.tool for turn in turns[-period:] for call in turn.calls))
+    came = "each came to the same result" if period == 1 else "every round came to the same results"
+    message = f"{who} {proposal.agent} called {called} in {limit} turns in a row {said}, and {came} (limit {limit})"
     details: Details = {"hash": progress_hash(proposal.stage, turns[-1], view.spec)}
     if len({frozenset(_named(turn)) for turn in turns[-limit:]}) == 1:
         details["calls"] = [{"tool": tool, "args_hash": args_hash} for tool, args_hash in _named(turns[-1])]
@@ -200,24 +206,34 @@ def limits(few: int) -> Mapping[Likeness, int]:
     return {found: min(few * times, TURNS_KEPT) for found, (times, _) in LIMITS.items()}
 
 
-def _row(stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]) -> int:
-    """How many of the last turns came to the same as the very last one; 0 where that cannot be compared."""
+def _row(
+    stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]
+) -> tuple[int, int]:
+    """How many of the last turns came to the same, round by round, and how many turns a round has; 0 where that cannot be compared."""
 
     def came_to(turn: Turn) -> str:
         passed = passing and any(call in passing for call in _named(turn))
         return "" if passed else progress_hash(stage, turn, spec)
 
-    last = came_to(turns[-1])
-    return sum(1 for _ in takewhile(lambda turn: came_to(turn) == last, reversed(turns))) if last else 0
+    results = [came_to(turn) for turn in reversed(turns)]
+    known = sum(1 for _ in takewhile(bool, results))
+    return max(((_repeating(results[:known], period), period) for period in PERIODS), key=lambda one: one[0])
 
 
-def _likeness(view: View, step_id: str, few: int) -> Likeness:
-    """Returns how alike the last turns ask. Turns that cannot be read count as alike."""
+def _repeating(results: list[str], period: int) -> int:
+    """How many of the results, newest first, stand in rounds of so many that are all the same."""
+    pairs = zip(results, results[period:], strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return min(same + period, len(results)) if same else min(1, len(results))
+
+
+def _likeness(view: View, step_id: str, few: int, period: int) -> Likeness:
+    """Returns how alike the last turns ask, round by round. Turns that cannot be read count as alike."""
     step, contents = view.run.steps.get(step_id), view.contents
     if step is None or contents is None:
         return Likeness.ALIKE
     try:
-        return likeness([_asked(contents, turn) for turn in step.history[-few:]])
+        return likeness([_asked(contents, turn) for turn in step.history[-few:]], period)
     except LookupError:
         return Likeness.ALIKE
 

@@ -18,6 +18,7 @@ from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.grounding import citations, numbers, quotes
 from fabric.core.judges import FIRST, GROUNDING_CRITIC, judges_of
+from fabric.core.mechanisms import hop_limit
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
 from fabric.core.taxonomy import Cause
@@ -110,7 +111,11 @@ def _schema(config: Config, proposal: Proposal, view: View) -> Found:
         STAGE_OUTPUT[proposal.stage].validate_python(proposal.payload)
     except ValidationError as error:
         return Found(demands.problems_of(error))
-    return Found(tuple(demands.unmet_next(proposal.stage, proposal.payload, view.spec)))
+    found = demands.unmet_next(proposal.stage, proposal.payload, view.spec)
+    planned = view.run.stages.get(Stage.PLAN) if proposal.stage is Stage.PLAN else None
+    if planned is not None and planned.agents and not found:  # A fixed plan is its author's.
+        found = hop_limit.too_many_briefs(view.run, view.spec, len(proposal.payload["briefs"]))
+    return Found(tuple(found))
 
 
 def _allowed(config: Config, proposal: Proposal, view: View) -> Found:

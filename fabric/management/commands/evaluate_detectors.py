@@ -1,4 +1,4 @@
-"""`manage.py evaluate_detectors DIR`: what the loop detectors and the failure signature would have stopped of recorded runs."""
+"""`manage.py evaluate_detectors DIR`: what the loop detectors, the failure signature and the deadlock monitor would have stopped of recorded runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Command(FabricCommand):
 
     help = (
         "Read every *.jsonl of a folder (the form: tests/data/traces/README.md) and say how many good, failed and halted runs each "
-        "detector would have stopped. Ends with one line of JSON; exit code 2 for input that cannot be read."
+        "detector would have stopped, and what was left at each catch. Ends with one line of JSON; exit code 2 for input that cannot be read."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -37,8 +37,21 @@ class Command(FabricCommand):
             for file, figures in found["files"].items():
                 cells = (_cell(figures[kind]) for kind in KINDS)
                 self.stdout.write(f"{file:<22} " + " ".join(f"{cell:>18}" for cell in cells))
+            cells = (_cell(found["hung"][kind]) for kind in KINDS)
+            self.stdout.write(f"{'of runs that hung':<22} " + " ".join(f"{cell:>18}" for cell in cells))
+            for one in found["catches"]:
+                self.stdout.write(_caught(one))
         self.put(found)
         return OK
+
+
+def _caught(one: dict[str, Any]) -> str:
+    """A line about one catch."""
+    kind = {True: "good", False: "failed", None: "unjudged"}[one["success"]]
+    second = "no second trip" if one["second"] is None else f"second trip at step {one['second'] + 1}"
+    left = f"{one['calls_left']} calls, {one['tokens_left']:,} tokens and ${one['usd_left']:.2f} left"
+    where = f"step {one['step'] + 1} of {one['steps']}"
+    return f"{one['trace']:<26} {kind:<8} {', '.join(one['rules']):<20} {where:<18} {left}; {second}"
 
 
 def _cell(figures: dict[str, int]) -> str:

@@ -177,7 +177,7 @@ def test_what_a_child_had_done_when_it_was_told_to_stop_is_kept_for_the_next_rou
 def test_the_agents_of_a_cut_fan_out_are_counted_one_by_one() -> None:
     family = household(10, limits={"sub_agents_spawned": 9}).go()
     assert family.children == []
-    assert family.root.of(ev.ReactionDecided)[0].cause.cause is Cause.SUB_AGENT_CAP
+    assert family.root.of(ev.ReactionDecided)[0].cause.cause is Cause.PLAN_GATE
     assert household(10, limits={"sub_agents_spawned": 10}).go().end.state is RunState.COMPLETED
 
 

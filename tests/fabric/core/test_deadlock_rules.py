@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from fabric.core.deadlock_rules import Move, Rules, judge
+from fabric.core.deadlock_rules import Move, Rules, judge, list_items
 from fabric.core.near_identical import words_of
 from fabric.core.taxonomy import Cause
 
@@ -15,7 +17,9 @@ LONG = "Look into the booking of the customer and say whether it can be moved to
 def moved(way: str, text: str = LONG, wave: int = 0, **fields) -> Move:
     """``a>b``: a passes it to b."""
     speaker, target = way.split(">")
-    return Move(speaker, target, words_of({"text": text}), len(text), wave, **fields)
+    heard = fields.pop("heard", None)
+    given: dict[str, Any] = {"heard": None if heard is None else words_of({"text": heard}), "items": list_items(text)}
+    return Move(speaker, target, words_of({"text": text}), len(text), wave, **given, **fields)
 
 
 def walk(*steps: tuple[str, str]) -> list[Move]:
@@ -85,23 +89,84 @@ def test_the_briefs_of_one_wave_are_alike_by_nature_and_count_where_they_are_the
     assert judge(RULES, [], [*alike, alike[0]], repeats=True) is None
 
 
+PARTS = [
+    "rent",
+    "staff",
+    "sales",
+    "plans",
+    "risks",
+    "permits",
+    "parking",
+    "heating",
+    "lighting",
+    "cleaning",
+    "insurance",
+    "catering",
+    "security",
+    "travel",
+    "training",
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "trips"),
+    [
+        (", ".join(PARTS), ", ".join(PARTS[1:]), False),
+        (", ".join(PARTS), ", ".join(PARTS[:-1]), False),
+        ("\n".join(f"- {part}" for part in PARTS), "\n".join(f"- {part}" for part in PARTS[2:]), False),
+        (", ".join(PARTS[:-1]) + " and " + PARTS[-1], ", ".join(PARTS[:-2]) + " and " + PARTS[-1], False),
+        (", ".join(PARTS), ", ".join(PARTS), True),
+        (", ".join(PARTS[1:]), ", ".join(PARTS), True),
+        (", ".join(PARTS), ", ".join([*PARTS[1:], "garden"]), True),
+        (" ".join(PARTS), " ".join(PARTS[1:]), True),
+    ],
+    ids=["first done", "last done", "lines", "and", "the same", "one more", "another one", "no list"],
+)
+def test_a_brief_that_only_loses_items_of_its_list_is_progress(before, after, trips):
+    text = "Say what the report has on the following parts of the office in the old town by the harbour: {}."
+    found = verdict([moved("a>b", text.format(before)), moved("a>b", text.format(after), 1)])
+    assert found == ((2, Cause.BRIEF_REPEATED) if trips else (0, None))
+
+
+def test_a_text_of_one_part_has_no_items():
+    assert list_items("Look at the booking.") == list_items("") == frozenset()
+    assert list_items('Parts: ["rent", "Staff"].') == {"parts", "rent", "staff"}
+
+
 # -- (b) the supervisor's state ----------------------------------------------------------------------------------------
+
+MORE = "I need more information."
 
 
 def test_a_supervisor_that_turns_to_the_same_worker_after_the_same_message_is_stuck():
-    texts = [
-        f"{word} {LONG}" for word in ("First try this please now and", "Go deeper there, then", "Otherwise, ask them; ")
-    ]
-    moves = [moved("boss>w", text[:30], n, heard=heard) for n, (text, heard) in enumerate(zip(texts, ["", "h1", "h1"], strict=True))]  # fmt: skip
+    texts = ("First try this please now.", "Go deeper there, then.", "Otherwise, ask them.")
+    moves = [moved("boss>w", text, n, heard=heard) for n, (text, heard) in enumerate(zip(texts, [None, MORE, MORE], strict=True))]  # fmt: skip
     assert verdict(moves) == (3, Cause.SUPERVISOR_STUCK)
-    assert verdict([moved("boss>w", "go", n, heard=f"h{n}") for n in range(6)]) == (0, None)
+    assert verdict([moved("boss>w", "go", n, heard=f"of {n}") for n in range(6)]) == (0, None)
     assert verdict([moved("boss>w", "go", 0), moved("boss>w", "go", 1)]) == (0, None)
-    others = [moved("boss>w", "go", 0, heard="h"), moved("boss>v", "go", 1, heard="h")]
+    others = [moved("boss>w", "go", 0, heard=MORE), moved("boss>v", "go", 1, heard=MORE)]
     assert verdict(others) == (0, None)
 
 
+def test_a_workers_near_identical_replies_are_one():
+    said = (
+        "I have looked at all of it, and I still need more information on the office before I can say anything about it"
+    )
+    replies = [None, f"{said}.", f"{said} now."]
+    moves = [moved("boss>w", f"go {n}", n, heard=heard) for n, heard in enumerate(replies)]
+    assert verdict(moves) == (3, Cause.SUPERVISOR_STUCK)
+    other = [moved("boss>w", f"go {n}", n, heard=heard) for n, heard in enumerate([None, said, f"{said} of 2026"])]
+    assert verdict(other) == (0, None)
+
+
+def test_of_an_earlier_epoch_only_what_was_heard_counts():
+    assert verdict([moved("boss>w", LONG, 0, past=True), moved("boss>w", LONG, 1)]) == (0, None)
+    moves = [moved("boss>w", LONG, 0, heard=MORE, past=True), moved("boss>w", LONG, 1, heard=MORE)]
+    assert verdict(moves) == (2, Cause.SUPERVISOR_STUCK)
+
+
 def test_one_wave_of_a_supervisor_is_one_state():
-    assert judge(RULES, [], [moved("boss>w", "go on", heard="h"), moved("boss>w", "go back", heard="h")]) is None
+    assert judge(RULES, [], [moved("boss>w", "go on", heard=MORE), moved("boss>w", "go back", heard=MORE)]) is None
 
 
 # -- (c) cycles of handoffs --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.flow import RunState
-from fabric.core.taxonomy import Tier
+from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime.ports import Document
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
@@ -79,12 +79,21 @@ def test_c_leaves_a_scan_over_dates_with_equal_empty_results_alone():
 THOUGHTS = "I have thought about it for a while, and I will answer in prose."
 
 
-def test_e_ends_an_agent_that_gives_the_same_unusable_answer_for_the_third_time():
-    world = ran(lone(limits={"corrections_per_step": 20}), {"worker": say(THOUGHTS)})
-    assert detectors(world)[0] == "E"
-    assert [request.agent for request in world.requests][:4] == ["worker"] * 4
-    assert world.requests[3].tools == (), "what follows is its last word"
-    assert "gave the same answer 3 times (limit 3)" in world.end.reason
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_the_same_unusable_answer_for_the_third_time_is_the_schema_rows(finish):
+    world = ran(lone(), {"worker": say(THOUGHTS, finish=finish)})
+    assert (world.reactions, world.asked("worker")) == (["surface", "surface"], 3), "nobody is asked for a last word"
+    first = world.of(ev.ReactionDecided)[0]
+    assert (first.failure_type, first.cause.cause) == ("schema_grounding_fail", Cause.CORRECTIONS_SPENT)
+    assert "agent worker gave the same unusable answer 3 times (limit 3): " in world.end.reason
+    assert (first.cause.evidence.unit, first.cause.evidence.observed, first.cause.evidence.limit) == ("answers", 3, 3)
+
+
+def test_short_or_different_unusable_answers_have_all_their_corrections():
+    for said in (say("no"), [say(f"{THOUGHTS} {word}") for word in "abcd"]):
+        world = ran(lone(), {"worker": said})
+        assert world.asked("worker") == 4
+        assert "did not give a usable answer in 4 turns" in world.end.reason
 
 
 def given_back(*texts: str, rounds: int = 10) -> World:
@@ -122,6 +131,47 @@ def test_a_persons_word_begins_es_window_anew():
     for _ in range(5):
         world.decide("approve").go()
     assert (world.asked("aggregator"), "E" in detectors(world)) == (6, False)
+
+
+# -- I -----------------------------------------------------------------------------------------------------------------
+
+SOON = "Let me look this up in the register of lighthouses, it must stand there somewhere."
+QUERIES = ("old keepers of the northern lighthouse", "the names of keepers of old", "families of keepers of old times")
+
+
+def announced(*said: str, queries=QUERIES, look=None, **fields) -> World:
+    worker = [asks(call(q=query), text=text) for text, query in zip(said, queries, strict=False)]
+    return ran(lone(**fields), {"worker": [*worker, summary()], "look": look or gives("nothing")})
+
+
+def test_i_blocks_the_call_of_the_third_equal_announcement_where_nothing_came_of_the_calls():
+    world = announced(SOON, SOON.replace("somewhere", "somehow"), SOON)
+    assert (len(world.executed), blocked(world), detectors(world)) == (2, [3], ["I"])
+    [told] = [fact.cause for fact in world.of(ev.ReactionDecided)]
+    assert told.message == (
+        "agent worker said the same before its calls 3 times within 5 turns, and the calls failed or came to the same (limit 3)"
+    )
+    words = iter(["the line is dead", "the shelf is empty", "the clerk is out"])
+    failing = announced(SOON, SOON, SOON, look=lambda c: gives(error=next(words)))
+    assert detectors(failing) == ["I"]
+
+
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ((SOON, SOON, "Now I will ask the harbour office for what it has on them."), {}),
+        ((SOON, SOON), {}),
+        (("Once more.",) * 3, {}),
+        ((SOON,) * 3, {"look": lambda c: gives([c.command_id])}),
+        ((SOON,) * 3, {"queries": [f"page {n}" for n in range(3)]}),
+        ((SOON,) * 3, {"queries": ["keepers", "towers", "storms"]}),
+        ([f"{SOON} Page {n}." for n in range(3)], {}),
+        ((SOON,) * 3, {"loop_detector": {"detectors": ["A"]}}),
+    ],
+    ids=["other words", "twice", "short", "news", "a scan", "other questions", "a number", "off"],
+)
+def test_i_leaves_alone_who_gets_on(said, more):
+    assert detectors(announced(*said, **more)) == []
 
 
 # -- presets -----------------------------------------------------------------------------------------------------------

@@ -13,9 +13,11 @@ from fabric.core.signatures import (
     failed,
     hint_of,
     normalised,
+    of_tool,
     reached,
     signature,
     spoken,
+    without_arguments,
 )
 from fabric.core.taxonomy import ErrorClass
 
@@ -163,3 +165,44 @@ def test_a_persons_word_lets_no_more_pass_than_rounds_go(limit, rounds, stops_at
         stopped.append(reached(failures, "k", limit, rounds=rounds))
         failures = spoken(failed(failures, "k"))
     assert stopped == [False] * (stops_at - 1) + [True]
+
+
+# -- errors of tools -----------------------------------------------------------------------------------------------------
+
+
+def kinds(*errors: tuple[str, object]) -> int:
+    """How many failures these errors are, each with its call's arguments."""
+    return len({of_tool("fan_out.0", "look", error, args=args) for error, args in errors})
+
+
+def test_an_error_that_repeats_its_arguments_is_one_failure():
+    names = ("Oslo harbour", "North Sea", "the old town")
+    assert kinds(*((f"Nothing is known of '{name.upper()}'.", {"of": [{"name": name}]}) for name in names)) == 1
+    assert kinds(*((f"Nothing is known of {name}.", {"of": "something else"}) for name in names)) == 3
+
+
+def test_a_scan_over_ids_fails_differently_for_each():
+    assert kinds(*((f"flight HAT{n} has no seats", {"flight": f"HAT{n}"}) for n in range(41, 44))) == 3
+    assert kinds(*((f"line {n} is missing", {"line": n}) for n in range(41, 44))) == 1, "S1 masks plain numbers"
+
+
+def test_only_the_first_sentence_of_an_error_counts():
+    said = "The index cannot be reached. Tried host {}, which says: {}."
+    assert kinds(*((said.format(host, why), {}) for host, why in (("a", "gone"), ("b", "busy")))) == 1
+    assert kinds(("Error. The index is gone.", {}), ("Error. The index is busy.", {})) == 2, "two words say too little"
+    assert kinds(("e.g. v. 1.5 is no version", {}), ("e.g. v. 1.5 is no number", {})) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "args", "kept"),
+    [
+        ("no file named in here", {"q": "in"}, "no file named in here"),
+        ("informal files are refused", {"q": "formal"}, "informal files are refused"),
+        ("cannot open (a+b)*", {"q": "(a+b)*"}, "cannot open <argument>"),
+        ("id A-7 and 12 of 3", {"id": "A-7", "n": 12, "on": True}, "id A-7 and 12 of 3"),
+        ("", {"q": "x"}, ""),
+        ("no rows", None, "no rows"),
+    ],
+)
+def test_what_is_left_of_an_error(error, args, kept):
+    assert without_arguments(error, args) == kept

@@ -62,8 +62,12 @@ def test_no_child_starts_more_than_its_part_whatever_its_own_policy_says() -> No
     family = tree(3, asks=True, sub_agents_spawned=8).go()
     whole(family)
     assert sum(map(started, family.runs.values())) == 2, "the leads, and none of theirs"
-    [refused] = refusals(family)
-    assert (refused.evidence.limit, refused.evidence.observed, refused.evidence.unit) == (2, 3, "agents spawned")
+    [refused] = [fact for child in family.children for fact in child.of(ev.ReactionDecided)]
+    assert (refused.failure_type, refused.cause.cause) == ("plan_malformed", Cause.PLAN_GATE)
+    assert (
+        "briefs: 3 of them, and this team, by its part of the whole run's agents, may start 2 more agents "
+        "(limits.sub_agents_alive and limits.sub_agents_spawned); hand out fewer"
+    ) in refused.cause.message
     assert {request.output for _, request in family.requests} == {"plan"}, "nobody works"
 
 
@@ -83,15 +87,15 @@ def test_agents_at_work_are_counted_over_the_tree_too() -> None:
 
 
 def test_a_refusal_in_a_child_names_its_lineage() -> None:
-    family = tree(3, asks=True, sub_agents_spawned=8).go()
-    [(child, told)] = [
+    family = tree(3, sub_agents_alive=4).go()
+    child, told = next(
         (child, fact.cause.evidence) for child in family.children for fact in child.of(ev.ReactionDecided)
-    ]
+    )
     lineage = child.run.family.lineage
     assert lineage is not None
     named = {"run": child.run_id, "parent": "root", "spawned_by": lineage.parent_command, "root": "root"}
     assert {key: told.details[key] for key in named} == named
-    assert (told.scope, told.details["depth"]) == ("family", 3)
+    assert (told.scope, told.details["depth"]) == ("family", 2)
 
 
 def test_what_a_child_did_not_start_its_parent_may() -> None:
@@ -133,3 +137,51 @@ def test_a_planner_that_wants_ever_more_sub_agents_is_stopped_within_ten_request
     assert world.run.terminal or world.run.questions
     assert len(world.requests) <= 10
     assert not any(request.agent == "worker" for request in world.requests)
+
+
+# -- what a planner is told --------------------------------------------------------------------------------------------
+
+
+def told(world: Any) -> str:
+    return next(request.messages[1].text for request in world.requests if request.output == "plan")
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({}, "at most 16 briefs, each for one of these workers by name. 16 agents may still be started."),
+        ({"sub_agents_spawned": 5}, "at most 5 briefs, each for one of these workers by name. 5 agents may still"),
+        ({"plan_branches": 3}, "at most 3 briefs, each for one of these workers by name. 16 agents may still"),
+        ({"sub_agents_alive": 1}, "at most 1 brief, each for one of these workers by name. 1 agent may still"),
+    ],
+)
+def test_a_planner_is_told_how_many_briefs_it_may_hand_out_and_how_many_agents_are_left(limits, said) -> None:
+    assert said in told(ran(spec(limits=limits), {"planner": planned(1)}))
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"plan_branches": 2}, "briefs: 3 of them, at most 2 are allowed (limits.plan_branches)"),
+        (
+            {"sub_agents_alive": 2},
+            "briefs: 3 of them, and this run may start 2 more agents (limits.sub_agents_alive and limits.sub_agents_spawned); hand out fewer",
+        ),
+    ],
+)
+def test_a_plan_with_too_many_briefs_costs_a_correction_and_is_then_a_malformed_plan(limits, said) -> None:
+    world = ran(spec(limits=limits), {"planner": [planned(3), planned(2)]})
+    assert (world.end.state, world.reactions, world.asked("planner")) == (RunState.COMPLETED, [], 2)
+    assert world.of(ev.ModelAnswered)[0].problems == (said,)
+    stubborn = ran(spec(limits=limits), {"planner": planned(3)})
+    [decided] = stubborn.of(ev.ReactionDecided)
+    assert (decided.failure_type, stubborn.asked("planner"), stubborn.asked("worker")) == ("plan_malformed", 3, 0)
+    assert said in stubborn.end.reason
+
+
+def test_a_hierarchy_of_exactly_the_allowed_depth_works() -> None:
+    assert tree(2, recursion=2).go().end.state is RunState.COMPLETED
+    family = tree(2, recursion=1).go()
+    assert (family.children, family.requests) == ([], [])
+    assert family.root.of(ev.ReactionDecided)[0].cause.cause is Cause.RECURSION_LIMIT
+    assert ran(spec(limits={"recursion": 1})).end.state is RunState.COMPLETED

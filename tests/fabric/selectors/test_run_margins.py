@@ -7,9 +7,10 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.breaker.policy import PER_STEP
 from fabric.core.flow import RunState, Stage
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.mechanisms import ORDER
 from fabric.core.people_policy import Humans
-from fabric.core.policy import Budget, Deadlines, FlowPolicy, Limits, LoopDetector, Retry
+from fabric.core.policy import Budget, Deadlines, FlowPolicy, Limits, Retry
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import Evidence

@@ -51,11 +51,17 @@ class Replay:
                 return asks(call(ASK, f"{number}"))
             if one.kind == "tool":
                 self.said.append(number)
-                return asks(call(self.tools[one.tool], f"{number}", **arguments(one)))
+                return asks(call(self.tools[one.tool], f"{number}", **arguments(one)), text=self.announced(number))
             if is_answer(self.trace.steps, number):
                 self.said.append(number)
                 return say(words(one.masked, one.chars))
         return summary()
+
+    def announced(self, number: int) -> str:
+        """What its agent said right before a call."""
+        before = self.trace.steps[number - 1]
+        own = number > 0 and before.kind in ("model", "message") and before.agent == self.trace.steps[number].agent
+        return before.said if own and not is_person(before) else ""
 
     def tool(self, command):
         one = self.trace.steps[int(command.call_id)]
@@ -100,7 +106,9 @@ def by_the_engine(trace: Trace) -> tuple[int, str] | None:
             number = replay.said[answered] if answered < len(replay.said) else number
             answered += 1
         elif isinstance(fact, ev.ReactionDecided):
-            detector = fact.cause.evidence.details.get("detector", fact.cause.mechanism)
+            # The recorded answers are none that the step could end with: the third equal one spends its corrections.
+            other = "E" if fact.cause.evidence.unit == "answers" else fact.cause.mechanism
+            detector = fact.cause.evidence.details.get("detector", other)
             return number, str(detector)
     assert answered == len(replay.said) + 1, "the whole trace was played"
     return None

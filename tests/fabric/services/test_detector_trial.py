@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 
-from fabric.services.detector_trial import NAMES, OURS, evaluate, stopped_by
+from fabric.services.detector_trial import NAMES, OURS, catch, evaluate, hung, stopped_by
 from fabric.services.traces import Trace, TraceStep
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
@@ -101,7 +102,7 @@ NEVER = {
     "the same look after each word": [one for n in range(30) for one in (step("message", "user", masked=f"m{n}"), step())],
     "short words": [step("message", "a", masked="ok", chars=2) for _ in range(20)],
     "words on the way to calls": [one for n in range(9) for one in (step("model", masked="next"), step(args=f"n{n}", masked=f"r{n}"))],
-    "a tool that fails four times": [step(args=f"try {n}", masked=f"m{n}", error="" if n % 5 == 4 else "x" * (n + 1)) for n in range(40)],
+    "a tool that fails three times": [step(args=f"try {n}", masked=f"m{n}", error="" if n % 4 == 3 else "x" * (n + 1)) for n in range(40)],
 }  # fmt: skip
 
 
@@ -115,10 +116,18 @@ CAUGHT = {
     "B": [step(args=q, masked=q) for q in "abab"],
     "C": [step(args=f"find one more old record about these famous lighthouse keepers {last}", masked="none") for last in ("please", "now", "again")],
     "D": [step(masked=str(n)) for n in range(6)],
+    "I": [
+        one
+        for query in ("old keepers of the tower", "names of keepers of the tower", "keepers and families of the tower")
+        for one in (
+            replace(step("model", masked=query), said="Let me look this up in the register of all the towers."),
+            step(args=json.dumps({"q": query}), masked="none"),
+        )
+    ],
     "E": [step("message", masked="same") for _ in range(3)],
     "F": [step(args=q, masked=q) for q in "abcdabcda"],
     "G": [*runs_between_edits(["5 failed"]), *runs_between_edits(["5 failed"] * 5, others=2)],
-    "H": [step(tool=f"get {word}", args=word, masked=word, error=f"no {word} here") for word in ("bread", "milk", "salt", "rice", "tea", "oil")],
+    "H": [step(tool=f"get {word}", args=word, masked=word, error=f"no {word} here") for word in ("bread", "milk", "salt", "rice", "oil")],
     "failure_signature": [step(args=f"try {n}", masked=f"m{n}", error=f"no such file: line {n}") for n in range(3)],
     "fabro": [step(args="abc"[n % 3], masked=str(n)) for n in range(10)],
     "flow": [step(masked=str(n)) for n in range(3)],
@@ -176,7 +185,7 @@ def test_the_goal_on_the_recorded_traces():
     out = StringIO()
     call_command("evaluate_detectors", str(TRACES), stdout=out)
     found = json.loads(out.getvalue().splitlines()[-1])
-    assert set(found) == {"total", "files", "by_detector"}
+    assert set(found) == {"total", "files", "by_detector", "hung", "catches"}
     assert set(found["by_detector"]) == set(NAMES)
     assert len(found["files"]) == 4
     total, documents = found["total"], found["by_detector"]["documents"]
@@ -189,6 +198,50 @@ def test_on_each_file_no_more_good_runs_are_stopped_than_by_the_documents_rules(
     for figures in evaluate(TRACES)["files"].values():
         documents = figures["by_detector"]["documents"]
         assert figures["good"]["stopped"] <= documents["good"]["stopped"]
+
+
+PASSED = "Please look into the booking of the customer and say whether it can be moved."
+
+
+def handed(*ways: str, said: str = PASSED) -> list[TraceStep]:
+    """Handoffs, each ``a>b``."""
+    return [
+        replace(step("handoff", way[0], args="", masked=str(n)), said=said, target=way[2]) for n, way in enumerate(ways)
+    ]
+
+
+def test_the_deadlock_monitor_judges_handoffs_and_no_notices_of_them():
+    assert "deadlock_monitor" in fired(*handed("a>b", "b>a", "a>b"))
+    assert "deadlock_monitor" not in fired(*handed("a>b", "b>a"))
+    notice = handed("a>b", "b>a", "a>b", "b>a", "a>b", said="Transferred to b, adopting the role of b immediately.")
+    assert "deadlock_monitor" not in fired(*notice)
+    assert "deadlock_monitor" not in fired(*handed("a>b", "b>a"), word(1), *handed("a>b"))
+
+
+def run(*steps: TraceStep) -> Trace:
+    return Trace("t", success=False, halted=False, steps=steps)
+
+
+def test_a_catch_says_what_was_left_and_where_the_next_trip_was():
+    steps = [replace(step(args="a"), tokens=10, cost=0.25) for _ in range(5)]
+    assert catch(run(*steps, step("message", "user"))) == {
+        "step": 2,
+        "steps": 6,
+        "rules": ["A", "C"],
+        "calls_left": 3,
+        "tokens_left": 30,
+        "usd_left": 0.75,
+        "second": 3,
+    }
+    assert catch(run(*steps[:3]))["second"] is None
+    assert catch(run(*steps[:2])) is None
+
+
+def test_a_run_hung_whose_last_three_calls_brought_nothing_new():
+    new, again, wrong = step(masked="new"), step(masked="old"), step(masked="x", error="no")
+    assert hung(run(step(masked="old"), again, wrong, again))
+    assert not hung(run(step(masked="old"), again, wrong, again, new))
+    assert not hung(run(step(masked="old"), again, wrong))
 
 
 def test_a_run_that_nobody_judged_is_neither_good_nor_failed(tmp_path):

@@ -10,13 +10,15 @@ from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime.call_ports import ModelRequest
+from simulator.drills.handing import with_hub
 from simulator.drills.observed import observed
 from simulator.drills.sustained import places
 from simulator.kernel.agents import Reply
 from simulator.kernel.world import World
 from simulator.scenarios.catalogue import FAULTS, SEAM_PORTS, fault_named, parameters_of
-from simulator.scenarios.handing import FAULT, is_about
+from simulator.scenarios.handing import FAULT
 from simulator.scenarios.injection import Injection
+from simulator.scenarios.meeting import STUCK
 from simulator.scenarios.scenario import Disturbance
 from simulator.scenarios.selecting import Tally
 from simulator.scenarios.shipped import library, shipped
@@ -88,7 +90,7 @@ CAUSES = {
     "tool_flood": "loop_detected",
     "twin_briefs": "brief_repeated",
     "handoff_cycle": "brief_repeated",
-    "supervisor_stuck": "loop_detected",
+    "supervisor_stuck": "supervisor_stuck",
     "spawning": "plan_gate",
     "malformed_plan": "plan_gate",
     "cost_spike_price": "budget_gate",
@@ -101,6 +103,8 @@ CAUSES = {
 """What the engine calls each fault that does not go away."""
 HARMLESS = ("slow", "nul")
 VALUES: dict[str, dict[str, Any]] = {"outage": {"to_s": 100_000}}
+SPECS = {FAULT: peers(), STUCK: with_hub(drilled())[0]}
+"""Where it takes another topology to meet a fault."""
 
 
 def test_what_the_engine_makes_of_each_fault_is_known():
@@ -110,8 +114,7 @@ def test_what_the_engine_makes_of_each_fault_is_known():
 @pytest.mark.parametrize("tier", Tier)
 @pytest.mark.parametrize("name", CAUSES)
 def test_a_fault_that_does_not_go_away_is_met_by_its_cause(name, tier):
-    spec = peers() if name == FAULT else None
-    found = Drilled(disturbance(name, **VALUES.get(name, {})), tier=tier, spec=spec)
+    found = Drilled(disturbance(name, **VALUES.get(name, {})), tier=tier, spec=SPECS.get(name))
     assert found.injection.struck[name] > 0
     assert found.met(CAUSES[name]), found.chain
 
@@ -268,9 +271,8 @@ SHIPPED = [
 def test_a_shipped_scenario_enters_the_row_that_it_names_first(name):
     scenario = shipped(name)
     for tier in scenario.tiers:
-        found = Drilled(
-            *scenario.disturbances(), tier=tier, spec=peers() if is_about(scenario.disturbances()) else None
-        )
+        spec = SPECS.get(scenario.disturbances()[0].fault.name)
+        found = Drilled(*scenario.disturbances(), tier=tier, spec=spec)
         assert sum(found.injection.struck.values()) > 0
         decided = [row.header for row in found.world.store.rows(found.run.id) if row.kind == "reaction_decided"]
         if scenario.failure is not None:

@@ -100,7 +100,7 @@ VALUES: dict[str, dict[str, Any]] = {"outage": {"to_s": 5}, "crash": {"at_effect
 def test_every_fault_that_needs_somebody_or_something_says_so():
     needs = {*ROLES, *ARMED, FAULT}
     # Who cites nothing answers, and that somebody always does.
-    assert set(NEEDS) - {"ungrounded"} | {"supervisor_stuck"} == needs
+    assert set(NEEDS) - {"ungrounded"} == needs
     assert set(CALLED) == {name for name, fault in FAULTS.items() if fault.port in ("tool", "service")} | {
         "person_edits"
     }

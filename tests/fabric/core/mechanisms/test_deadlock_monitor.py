@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -10,10 +12,12 @@ from fabric.core.context import Contents
 from fabric.core.envelope import Event
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
+from fabric.core.graph.state import Why
 from fabric.core.mechanisms import deadlock_monitor
 from fabric.core.policy import DeadlockMonitor
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import PASS, Trip
+from fabric.runtime.ports import Document
 from tests.fabric.core.fabrics import lone, plan, proposal, spec, view
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import planned, summary
@@ -80,10 +84,31 @@ def test_a_plan_that_goes_out_once_more_in_the_same_epoch_is_the_same_brief_agai
     assert verdict.evidence.details == {"speaker": "planner", "cycle": ["planner", "worker"]}
 
 
-def test_a_new_epoch_begins_anew():
-    journal = Journal().planned(BRIEF).add(ev.Replanned(stage=Stage.FAN_OUT, epoch=1, reason="grounding"))
-    assert journal.state == deadlock_monitor.State()
+def replanned(stage: Stage, epoch: int = 1):
+    return ev.Replanned(stage=stage, epoch=epoch, reason="grounding")
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_a_new_epoch_begins_anew(stage):
+    journal = Journal().planned(BRIEF).add(replanned(stage))
     assert journal.dispatch(BRIEF) is PASS
+    assert journal.planned(BRIEF, epoch=1).dispatch(BRIEF).cause is Cause.BRIEF_REPEATED
+
+
+@pytest.mark.parametrize(
+    ("stage", "trips"), [(Stage.FAN_OUT, True), (Stage.FAN_IN, True), (Stage.VALIDATE, False), (Stage.FINALIZE, False)]
+)
+def test_a_planner_that_plans_anew_twice_because_of_one_reply_is_stuck(stage, trips):
+    journal, texts = Journal(), (TEXT, f"{TEXT} Mind its fee.", "Try another way, please: ask them, or look it up.")
+    for epoch, text in enumerate(texts[:2]):
+        journal.planned({**BRIEF, "instructions": text}, epoch=epoch).answered("I need more information.")
+        journal.add(replanned(stage, epoch + 1))
+    verdict = journal.dispatch({**BRIEF, "instructions": texts[2]})
+    assert verdict.cause is Cause.SUPERVISOR_STUCK if trips else verdict is PASS
+    nothing = (
+        Journal().planned(BRIEF).answered("I need more information.").add(replanned(stage)).planned(BRIEF, epoch=1)
+    )
+    assert nothing.add(replanned(stage, 2)).dispatch(BRIEF) is PASS, "nothing came back the second time"
 
 
 def test_a_supervisor_that_hears_the_same_again_and_turns_to_the_same_worker_is_stuck():
@@ -103,6 +128,69 @@ def test_peers_that_hand_something_round():
     assert verdict.cause is Cause.HANDOFF_CYCLE
     assert verdict.evidence.details["cycle"] == ["a", "b", "a"]
     assert journal.handoff("b>a", "The customer called and wants Monday.") is PASS
+
+
+def test_a_planner_that_plans_anew_because_a_worker_failed_is_not_stuck():
+    journal, failed = Journal(), ev.StepFailed(step_id="fan_out.1.e0.r0", cause=Cause.CORRECTIONS_SPENT, message="no")
+    for epoch in range(2):
+        journal.planned(BRIEF, epoch=epoch).answered("I need more information.").add(failed)
+        journal.add(replanned(Stage.FAN_IN, epoch + 1))
+    assert journal.dispatch(BRIEF) is PASS
+
+
+class Hub(Journal):
+    """A hub that hands over to its worker, which comes back by a rule of the graph."""
+
+    def came_back(self, text: str, way: str = "worker>hub", why: Why = Why.TRANSITION) -> Hub:
+        worker, hub = way.split(">")
+        self.contents.put(f"said-{self.seq}", {"output": {"text": text}}, 1)
+        chosen: dict[str, Any] = {"turn": 1, "from_agent": worker, "speaker": hub, "why": why, "transition": 0}
+        self.add(ev.SpeakerChosen(step_id="fan_out.1.e0.r0", said_ref=f"said-{self.seq}", **chosen), {"context": {}})
+        return self
+
+    def used(self, tool: str) -> Hub:
+        given: dict[str, Any] = {
+            "command_id": "c",
+            "attempt": 1,
+            "step_id": "fan_out.1.e0.r0",
+            "call_id": "c",
+            "args_hash": "",
+        }
+        self.add(ev.ToolAnswered(tool=tool, masked_hash="h", **given))
+        return self
+
+
+def rounds(between=lambda hub: hub, replies=("I need more information.",) * 2, way: str = "worker>hub") -> Hub:
+    hub = Hub()
+    for n, reply in enumerate(replies):
+        hub.handed("hub>worker", f"News {'abc'[n]}.")
+        between(hub)
+        hub.came_back(reply, way)
+    return hub
+
+
+def test_a_hub_whose_worker_comes_back_with_the_same_each_time_is_stuck():
+    verdict = rounds().handoff("hub>worker", "Other news.")
+    assert (verdict.cause, verdict.evidence.details["cycle"]) == (Cause.SUPERVISOR_STUCK, ["hub", "worker", "hub"])
+    assert rounds(lambda hub: hub.used("transfer")).handoff("hub>worker", "Other news.") is not PASS
+
+
+def test_a_hub_that_goes_on_is_none():
+    assert rounds(replies=("Rent is paid.", "Staff is there.")).handoff("hub>worker", "Other news.") is PASS
+    assert rounds(lambda hub: hub.used("look")).handoff("hub>worker", "Other news.") is PASS, "its worker did something"
+    assert rounds(way="other>hub").handoff("hub>worker", "Other news.") is PASS, "somebody else came back"
+    assert rounds().handoff("hub>other", "Other news.") is PASS
+
+
+def test_a_turn_that_a_rule_leads_on_to_is_nobodys_move():
+    journal = Hub()
+    for _ in range(5):
+        journal.came_back(TEXT, "fix>verify").came_back(TEXT, "verify>fix")
+    assert journal.state.waves == ()
+    by_rule = {"kind": "handoff", "agent": "fix", "target": "verify", "payload": {"text": TEXT}, "by_rule": True}
+    again = Journal().handed("fix>verify", TEXT)
+    assert again.check(**by_rule) is PASS
+    assert again.check(**{**by_rule, "by_rule": False}) is not PASS
 
 
 def test_a_plan_of_nobodys_is_no_move():
@@ -163,3 +251,18 @@ def test_under_a_quorum_several_answers_to_one_question_are_the_point():
     fabric, script = doubled(fan_in={"mode": "quorum", "k": 1})
     world = ran(fabric, {**script, "worker": summary()})
     assert (world.end.state, world.reactions) == (RunState.COMPLETED, [])
+
+
+def test_a_supervisor_whose_worker_asks_for_more_each_time_is_stopped_before_it_turns_to_it_again():
+    script = {"planner": planned(), "worker": summary("I need more information.")}
+    world = ran(
+        spec(gates={"citations": "required"}),
+        script,
+        tier=Tier.BATCH,
+        documents=(Document("bridge.md", "It is 40 metres long."),),
+    )
+    assert world.reactions == ["replan", "replan", "abort"]
+    last = world.of(ev.ReactionDecided)[-1]
+    assert (last.failure_type, last.cause.cause) == (FailureType.DEADLOCK, Cause.SUPERVISOR_STUCK)
+    assert (world.asked("planner"), world.asked("worker")) == (3, 2)
+    assert world.end.reason == "planner turned to worker twice after the same message (limit 2)"

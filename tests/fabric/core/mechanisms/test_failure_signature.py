@@ -187,6 +187,18 @@ def test_the_third_error_that_a_tool_gives_its_model_aborts(tier):
     assert world.end.reason == "the same failure came 3 times in this run: no such file: line 3"
 
 
+def test_an_error_that_repeats_what_was_asked_is_the_same_failure_each_time():
+    names = ("harbour", "castle", "market")
+    worker = [*(asks(call(q=name)) for name in names), summary()]
+    said = [gives(error=f"nothing is known of {name}. Try again.") for name in names]
+    world = ran(lone(limits={"corrections_per_step": 20}), {"worker": worker, "look": said})
+    (decided_,) = world.of(ev.ReactionDecided)
+    assert decided_.cause.evidence.details == {
+        "signature": "fan_out.0/look|deterministic|nothing is known of <argument>."
+    }
+    assert world.end.reason == "the same failure came 3 times in this run: nothing is known of market. Try again."
+
+
 def test_two_of_them_and_errors_that_say_something_else_leave_the_run_alone():
     assert looking(error(1), error(2), gives("text")).end.state is RunState.COMPLETED
     others = [gives(error=f"no such {what}") for what in ("file", "row", "page", "key")]
@@ -259,7 +271,7 @@ def test_one_text_under_three_codes_is_three_failures():
 
 def test_two_of_a_code_and_one_without_leave_the_run_alone():
     errors = (gives(error="no", code="7"), gives(error="no"), gives(error="no", code=" "), gives(error="no", code="7"))
-    world = looking(*errors, gives("text"))
+    world = looking(*errors, gives("text"), loop_detector={"detectors": ["A"]})
     assert (world.reactions, world.end.state) == ([], RunState.COMPLETED)
 
 

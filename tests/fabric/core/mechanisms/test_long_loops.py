@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.core.policy import LoopDetector
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.verdict import PASS
 from tests.fabric.core.mechanisms.windows import CONFIG, Failed, Window, look
 
@@ -18,7 +18,7 @@ def test_the_numbers_of_the_long_loops():
         5,
         6,
         30,
-        5,
+        4,
     )
 
 
@@ -97,25 +97,37 @@ def broken(n: int):
     return (f"tool {n}", {"n": n}, Failed(f"no {n}"))
 
 
-def test_h_blocks_the_call_after_five_turns_of_nothing_but_failures():
-    assert Window().run([broken(n) for n in range(6)]) == ("H", 6)
-    assert Window().run([broken(n) for n in range(5)]) is None, "one before"
+def test_h_blocks_the_call_after_four_turns_of_nothing_but_failures():
+    assert Window().run([broken(n) for n in range(5)]) == ("H", 5)
+    assert Window().run([broken(n) for n in range(4)]) is None, "one before"
+
+
+def test_a_revision_of_before_i_keeps_its_five_turns_and_its_bytes():
+    before = LoopDetector(detectors=[*"ABCDEFGH"])
+    assert (before.failing_threshold, "failing_threshold" in before.model_dump(mode="json")) == (5, False)
+    for config in (
+        CONFIG,
+        before,
+        LoopDetector(failing_threshold=5),
+        LoopDetector(detectors=["H"], failing_threshold=4),
+    ):
+        assert LoopDetector.model_validate(config.model_dump(mode="json")) == config
 
 
 def test_whatever_succeeds_begins_h_anew():
     fixed = [call for n in range(12) for call in (broken(n), look(str(n), result=n))]
     assert Window().run(fixed) is None
-    assert Window().run([*(broken(n) for n in range(4)), look(), *(broken(n) for n in range(4, 9))]) is None
+    assert Window().run([*(broken(n) for n in range(3)), look(), *(broken(n) for n in range(3, 7))]) is None
 
 
 def test_the_calls_of_one_answer_fail_together():
     window = Window()
-    for n in range(4):
+    for n in range(3):
         assert set(window.propose(*(broken(10 * n + m) for m in range(4)))) == {PASS}
     assert window.propose(broken(90)) == [PASS]
     (verdict,) = window.propose(broken(91))
-    assert verdict.message == "the agent got nothing but errors in 5 turns in a row (limit 5)"
-    assert (verdict.evidence.limit, verdict.evidence.observed) == (5, 5)
+    assert verdict.message == "the agent got nothing but errors in 4 turns in a row (limit 4)"
+    assert (verdict.evidence.limit, verdict.evidence.observed) == (4, 4)
 
 
 def test_a_revision_of_before_is_judged_by_the_detectors_that_it_names():

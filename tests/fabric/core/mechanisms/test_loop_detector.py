@@ -12,8 +12,8 @@ from fabric.core.context import Contents
 from fabric.core.fingerprint import fingerprint, masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.mechanisms import loop_detector
-from fabric.core.policy import LoopDetector
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS
 from tests.fabric.core.fabrics import proposal, view
@@ -259,17 +259,20 @@ def test_calls_that_differ_in_a_number_or_a_date_are_never_near_identical():
     assert paraphrased(f"{LONG} May", f"{LONG} June", f"{LONG} July") is PASS
 
 
-@pytest.mark.parametrize(("stage", "trips"), [("fan_out", True), ("plan", False)])
-def test_the_third_equal_unusable_answer_is_not_followed_by_a_request(stage, trips):
+@pytest.mark.parametrize(
+    ("stage", "verdict", "trips"),
+    [("fan_out", "output", True), ("plan", "output", False), ("fan_out", "rejected", False)],
+)
+def test_the_third_equal_answer_that_was_given_back_is_not_followed_by_a_request(stage, verdict, trips):
     contents, state = Contents(), loop_detector.State()
     asked = proposal(kind="model", stage=Stage(stage), turn=4)
     for n in range(3):
         assert loop_detector.check(CONFIG, state, asked, replace(view(), contents=contents)) is PASS
         contents.put(f"r{n}", {"text": f"At 12:00:0{n} I have thought about it, and will answer in prose."}, 1)
-        said = ev.ModelAnswered(command_id="m", attempt=1, step_id=STEP, verdict="rejected")
+        said = ev.ModelAnswered(command_id="m", attempt=1, step_id=STEP, verdict=verdict)
         state = loop_detector.observe(state, replace(at(said), content_ref=f"r{n}"))
-    verdict = loop_detector.check(CONFIG, state, asked, replace(view(), contents=contents))
-    assert (verdict is not PASS) is trips
+    found = loop_detector.check(CONFIG, state, asked, replace(view(), contents=contents))
+    assert (found is not PASS) is trips
 
 
 # -- presets -----------------------------------------------------------------------------------------------------------

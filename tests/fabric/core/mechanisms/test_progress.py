@@ -66,6 +66,35 @@ def test_six_turns_that_come_to_the_same_are_too_many():
     assert (decided.cause.evidence.limit, decided.cause.evidence.unit) == (6, "turns")
 
 
+def rounds(*tools: str, word=lambda n: WORDS[n % len(WORDS)]):
+    """A model that goes round several tools, in other words each time, and what each of them says is always the same."""
+    numbers = itertools.count()
+
+    def asked(command):
+        n = next(numbers)
+        return asks(call(tools[n % len(tools)], q=f"{ABOUT} {word(n)} {word(n)}ly"))
+
+    return {"worker": asked, **{tool: gives(f"nothing in {tool}") for tool in tools}}
+
+
+@pytest.mark.parametrize(("tools", "turns"), [(("look", "find"), 6), (("look", "find", "ask"), 9)])
+def test_rounds_of_several_tools_whose_results_each_stay_the_same_are_no_progress(tools, turns):
+    world = ran(lone(tools=tools), rounds(*tools))
+    assert requests_until_trip(world) == turns
+    assert world.of(ev.ReactionDecided)[0].cause.message == (
+        f"agent worker called {' and '.join(tools)} in {turns} turns in a row with like arguments, and every round came to the same results (limit {turns})"
+    )
+
+
+def test_rounds_that_bring_something_or_ask_something_else_go_on():
+    news = {**rounds("look", "find"), "find": changing()}
+    assert Cause.NO_PROGRESS not in {
+        trip.cause.cause for trip in ran(lone(tools=("look", "find")), news).of(ev.ReactionDecided)
+    }
+    scan = ran(lone(tools=("look", "find")), rounds("look", "find", word=lambda n: f"page-{n // 2}"))
+    assert requests_until_trip(scan) > 6
+
+
 def test_results_are_masked():
     seconds = itertools.count(10)
     look = lambda command: gives(f"nothing by 2026-01-01T10:00:{next(seconds)}Z")  # noqa: E731

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fabric.core import events as ev
 from fabric.core.fingerprint import fingerprint, masked_fingerprint
 from fabric.core.frozen import replace
+from fabric.core.loop_policy import LoopDetector
 from fabric.core.mechanisms import loop_detector
-from fabric.core.policy import LoopDetector
 from fabric.core.verdict import PASS
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import STEP, at, issued

@@ -152,12 +152,30 @@ def test_supervisors_that_plan_for_supervisors_are_stopped_within_ten_requests(d
     assert len(family.requests) <= 10
     assert {one.output for _, one in family.requests} == {"plan"}, "nobody was spawned who works"
     trips = [fact.cause for member in family.runs.values() for fact in member.of(ev.ReactionDecided)]
-    assert trips
+    assert {trip.cause for trip in trips} <= {Cause.SUB_AGENT_CAP, Cause.PLAN_GATE, Cause.PARTIAL_FAN_IN}
+    assert family.root.run.state is not RunState.COMPLETED
     refusals = [trip for trip in trips if trip.mechanism == hop_limit.NAME]
-    assert {trip.cause for trip in refusals} == {Cause.SUB_AGENT_CAP}
     assert all(
         trip.evidence.details["root" if trip.evidence.scope == "family" else "run"] == "root" for trip in refusals
     )
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 7])
+def test_no_more_teams_are_planned_than_can_have_two_agents_at_work(depth):
+    family = lived(*endless(depth, 16))
+    assert len(family.requests) == 3, "the same plan, twice corrected"
+    [decided] = family.root.of(ev.ReactionDecided)
+    assert decided.failure_type == "plan_malformed"
+    assert (
+        "briefs: 16 of them leave the team of lead0 a single agent at work (16 agents may work at once, limits.sub_agents_alive); hand out fewer"
+    ) in family.root.run.reason
+
+
+@pytest.mark.parametrize("wide", [8, 16])
+def test_a_whole_tree_that_plans_too_much_leaves_one_ticket(wide):
+    family = lived(*endless(2, wide), tier=Tier.HIGH_STAKES)
+    asked = [(member.run_id, fact.item) for member in family.runs.values() for fact in member.of(ev.EscalationOpened)]
+    assert asked == [("root", "ticket")]
 
 
 @pytest.mark.parametrize(("spawned", "begins"), [(8, True), (7, False)])

@@ -1,0 +1,108 @@
+"""The numbers of the loop detectors (semantics.md 4 "Loop detectors")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    model_serializer,
+    model_validator,
+)
+
+Positive = Annotated[int, Field(ge=1)]
+Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H", "I"]
+_ALL_DETECTORS = frozenset[Detector](get_args(Detector))
+_EVER_DEFAULT = (_ALL_DETECTORS, _ALL_DETECTORS - {"F", "G", "H", "I"}, _ALL_DETECTORS - {"I"})
+"""What stands beside a preset in a stored revision: nobody asked for it."""
+
+
+BEFORE_I = 5
+"""Turns of failures that H let pass before detector I was there."""
+
+
+def _is(number: int) -> Callable[[int], bool]:
+    """Whether a number that came later is the default: it is left out of a spec's JSON then, so that a fabric of before keeps its digest."""
+    return lambda given: given == number
+
+
+class LoopDetector(BaseModel):
+    """Detectors A to I, or the one rule of a document (semantics.md 4). A revision of before F to I names the detectors that it has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    preset: Literal["flow", "fabro", "ag2"] | None = Field(
+        default=None,
+        description="One document's rule instead of the detectors: flow (S0, results ignored), fabro (S1), ag2 (warns once).",
+    )
+    detectors: frozenset[Detector] = Field(default=_ALL_DETECTORS, description="The detectors in force.")
+    identical_threshold: Positive = Field(default=3, description="A, C: the same call would stand this often...")
+    identical_window: Positive = Field(default=5, description="A, C: ...in this many calls. S0: N = 5, threshold = 3.")
+    period_repeats: Positive = Field(default=2, description="B: periods 2 and 3 repeated this often at the end of...")
+    period_window: Positive = Field(default=10, description="B: ...this many turns. S1: last 10 assistant turns.")
+    consecutive_threshold: Positive = Field(
+        default=6, description="D: the same call this often in a row, whatever its results."
+    )
+    answer_threshold: Positive = Field(default=3, description="E: the same answer to one brief this often.")
+    stale_threshold: Annotated[int, Field(ge=2)] = Field(
+        default=5,
+        exclude_if=_is(5),
+        description="F: calls in a row that were each made before in the long window, with the same result. As many as S0's window has.",
+    )
+    long_threshold: Annotated[int, Field(ge=2)] = Field(
+        default=6,
+        exclude_if=_is(6),
+        description="G: the call of C would stand this often, with nothing new in between...",
+    )
+    long_window: Positive = Field(
+        default=30,
+        exclude_if=_is(30),
+        description="G: ...in this many calls. D's number, over S1's window three times.",
+    )
+    failing_threshold: Positive = Field(
+        default=4,
+        description="H: turns in a row of which every call failed, whatever it says. One less than S3's breaker, which opens at 5 consecutive.",
+    )
+    said_threshold: Annotated[int, Field(ge=2)] = Field(
+        default=3, exclude_if=_is(3), description="I: the agent said the same before its calls this often..."
+    )
+    said_window: Positive = Field(
+        default=5,
+        exclude_if=_is(5),
+        description="I: ...in this many turns, while the calls failed or came to the same. A's numbers.",
+    )
+    ag2_threshold: Positive = Field(default=3, description="Preset ag2: the same call this often in a row.")
+
+    @model_validator(mode="after")
+    def _something_is_in_force(self) -> LoopDetector:
+        if self.preset and "detectors" in self.model_fields_set and self.detectors not in _EVER_DEFAULT:
+            raise ValueError("loop_detector: give preset or detectors, not both; a preset is one rule of its own")
+        if not self.detectors:
+            raise ValueError(
+                "loop_detector: detectors is empty, which would switch loop detection off; name at least one"
+            )
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_it_was_published(cls, given: Any) -> Any:
+        """A revision of before I names its detectors, and had five turns."""
+        before = isinstance(given, dict) and "I" not in given.get("detectors", "I")
+        return {"failing_threshold": BEFORE_I} | given if before else given
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        if self.failing_threshold == (4 if "I" in self.detectors else BEFORE_I):
+            written.pop("failing_threshold", None)
+        return written
+
+    @field_serializer("detectors")
+    def _in_order(self, detectors: frozenset[str]) -> list[str]:
+        # A set has no order of its own, and a revision is known by the bytes of its spec.
+        return sorted(detectors)
