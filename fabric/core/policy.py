@@ -17,6 +17,7 @@ from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
 from fabric.core.signatures import LIMIT
 from fabric.core.taxonomy import Tier
+from fabric.core.velocity_policy import CostVelocity
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
@@ -74,18 +75,6 @@ class Budget(_Policy):
         if self.session_usd_micros is not None and self.session_usd_micros < self.run_usd_micros:
             raise ValueError("session_usd_micros is less than run_usd_micros: give one run no more than its session")
         return self
-
-
-class CostVelocity(_Policy):
-    """When money or tokens go out too fast (S0 "Cost Velocity Monitoring")."""
-
-    calls: Positive = Field(default=5, description="Model calls that came back before a rate is judged.")
-    factor: Annotated[float, Field(ge=0.0, le=1_000.0)] = Field(
-        default=3.0, description="Times the even pace, which is a cap over its deadline; 0: rates are not judged."
-    )
-    within_s: Seconds = Field(
-        default=600.0, description="It is too fast only where what is left would last no longer than this, seconds."
-    )
 
 
 class Deadlines(_Policy):

@@ -87,6 +87,7 @@ from fabric.core.events.lifecycle import (
     RunStarted,
     StageEntered,
     StageLeft,
+    UsualRatesPinned,
 )
 from fabric.core.events.parts import (
     Candidate,
@@ -205,6 +206,7 @@ Fact = (
     | ChildLetGo
     | MutationInherited
     | MutationTakenOver
+    | UsualRatesPinned
 )
 """The closed union."""
 
@@ -306,5 +308,6 @@ __all__ = [
     "UnwindingFinished",
     "UnwindingOmitted",
     "UnwindingStarted",
+    "UsualRatesPinned",
     "Weighed",
 ]

@@ -139,6 +139,7 @@ SAID_ELSEWHERE = frozenset(
         *("reconciliation_issued", "run_forked", "run_paused", "run_released_from_quarantine", "run_resumed"),
         *("run_started", "rung_skipped", "stage_entered", "stage_left", "step_opened", "terminate_accepted"),
         *("person_said", "speaker_chosen", "tool_answered", "turn_opened", "turn_overdue", "unwinding_omitted"),
+        "usual_rates_pinned",
     }
 )
 """What a decision does not come to: the work that goes on, what others ask of the run, its clocks, and the decision's own rungs."""
