@@ -81,7 +81,7 @@ def opened_by(fabric_id: str, compiled: Compiled, before: Run, emitted: Iterable
         count = state_of(before.guards, circuit_breaker, step.id).costly + costly[step.id]
         model = str(trip.evidence.details.get("target") or spec.agent(step.agent).model)
         found += [
-            gate
+            replace(gate, why=trip.message)
             for gate in gates_of(
                 spec.policy.breakers, fabric_id, spec, _asking(step, model), {SignalName.COST_RATE: count}
             )

@@ -64,6 +64,11 @@ def rates_of(state: str) -> tuple[UsualRate, ...]:
     )
 
 
+def learned_runs(state: str) -> int:
+    """How many completed runs a row's state holds."""
+    return len(_read(state))
+
+
 def with_run(state: str, minutes: Minutes) -> str:
     """The row's state with one more completed run, without the oldest where there are too many."""
     return json.dumps([*_read(state), minutes][-RUNS_KEPT:], separators=(",", ":"))

@@ -88,6 +88,8 @@ class Gate:
     """What the call's own step has counted."""
     dear_passes: bool = False
     """True: a breaker that opened because money went out too fast does not refuse the call. A cheaper model makes it, it is a tool's, or a person let its run go on."""
+    why: str = ""
+    """Of a streak that is decided about now: the sentence of its trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +245,7 @@ def _tripped(gate: Gate, row: Row, standing: Standing) -> Standing | None:
         signal=found.signal.names[0],
         failures=found.failures,
         threshold=found.signal.threshold,
+        reason=gate.why,
     )
 
 

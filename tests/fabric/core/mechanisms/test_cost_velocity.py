@@ -304,7 +304,7 @@ def test_batch_alerts_goes_on_with_the_cheaper_model_and_says_so():
 def test_batch_without_a_cheaper_model_says_so_and_aborts():
     world = ran(*spender(), tier=Tier.BATCH)
     [skipped] = world.of(ev.RungSkipped)
-    assert (skipped.reaction, skipped.reason) == ("cheaper_model", "no cheaper model is configured")
+    assert (skipped.reaction, skipped.reason) == ("cheaper_model", "small names no cheaper model")
     assert (world.reactions, world.end.state) == (["abort"], RunState.ABORTED)
 
 
