@@ -306,6 +306,8 @@ def test_batch_without_a_cheaper_model_says_so_and_aborts():
     [skipped] = world.of(ev.RungSkipped)
     assert (skipped.reaction, skipped.reason) == ("cheaper_model", "small names no cheaper model")
     assert (world.reactions, world.end.state) == (["abort"], RunState.ABORTED)
+    [alert] = world.of(ev.AlertRaised)
+    assert (alert.reaction, alert.cause) == ("abort", Cause.COST_VELOCITY)
 
 
 def test_batch_aborts_when_the_cheaper_model_is_too_fast_as_well():
