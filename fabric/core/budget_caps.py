@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fabric.core.frozen import value
 
@@ -46,9 +46,10 @@ FIELDS: Mapping[tuple[str, str], str] = MappingProxyType(
 
 
 def fabrics_cap(budget: Budget, scope: str, unit: CapUnit) -> int | None:
-    """What a fabric gives a run, a stage or an agent; None: that has no cap. What it says of an agent by name beats what it says of all."""
+    """What a fabric gives a run, a stage or an agent; None: that has no cap. What it says of one by name beats what it says of all."""
     whose, _, name = scope.partition(":")
-    own = budget.agents.get(name) if whose == AGENT else None
+    of: Mapping[str, Any] = {AGENT: budget.agents, STAGE: budget.stages}.get(whose, {})
+    own = of.get(name)
     named: int | None = None if own is None else getattr(own, unit)
     if named is not None:
         return named

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
 
-from fabric.core.agent_budgets import AgentBudgets
+from fabric.core.agent_budgets import AgentBudgets, StageBudgets
 from fabric.core.breaker.policy import PRESETS, UNNAMED, Breaker
 from fabric.core.flow import Stage
 from fabric.core.people_policy import Humans
@@ -45,7 +45,7 @@ class Budget(_Policy):
         description="Most one run may spend, micro-dollars. S0: hard pre-execution budget gate."
     )
     call_usd_micros: Micros | None = Field(default=None, description="Most one call may be reserved at, micro-dollars.")
-    stage_usd_micros: Micros | None = Field(default=None, description="Most one stage may spend, micro-dollars.")
+    stage_usd_micros: Micros | None = Field(default=None, description="Most any one stage may spend, micro-dollars.")
     agent_usd_micros: Micros | None = Field(
         default=None, description="Most one agent may spend in a run, micro-dollars."
     )
@@ -67,6 +67,11 @@ class Budget(_Policy):
         default={},
         exclude_if=lambda given: not given,
         description="Caps of single agents by name; they beat agent_usd_micros and agent_tokens.",
+    )
+    stages: StageBudgets = Field(
+        default={},
+        exclude_if=lambda given: not given,
+        description="Caps of single stages by name; they beat stage_usd_micros and stage_tokens.",
     )
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ What was spent lately is summed here anew, from the facts alone and to the micro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fabric.core.envelope import Event
@@ -62,7 +62,8 @@ def _limits(seen: Seen, stage: str, agent: str) -> Iterator[tuple[str, float, in
 def _own(seen: Seen, scope: str, run: int) -> int:
     whose, _, name = scope.partition(":")
     budget = seen.compiled.spec.policy.budget
-    own = budget.agents.get(name) if whose == "agent" else None
+    of: Mapping[str, Any] = budget.agents if whose == "agent" else budget.stages
+    own = of.get(name)
     cap = budget.agent_usd_micros if whose == "agent" else budget.stage_usd_micros
     if own is not None and own.usd_micros is not None:
         cap = own.usd_micros
