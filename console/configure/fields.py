@@ -163,6 +163,9 @@ def standing(tree: JSON, path: str) -> JSON:
     if parts[:3] == ["policy", "budget", "agents"] and len(parts) == 5:
         of_all = at(tree, f"policy.budget.agent_{parts[4]}")
         return None if of_all is MISSING else of_all
+    if parts[:3] == ["policy", "budget", "stages"] and len(parts) == 5:
+        of_all = at(tree, f"policy.budget.stage_{parts[4]}")
+        return None if of_all is MISSING else of_all
     shape = shape_of(path)
     return MISSING if shape is None else shape.default
 

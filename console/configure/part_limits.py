@@ -25,6 +25,11 @@ NESTED = (
     ),
     ("policy.retry_layers", "Retry layers", "what a failure goes through before it is the run's"),
     (
+        "policy.budget.stages",
+        "Caps of single stages",
+        "what plan, fan-out, fan-in, validate and finalize may each spend; they beat the caps of all stages",
+    ),
+    (
         "policy.limits.max_visits",
         "Visits of single stages",
         "how often a run may enter a stage; it beats the limit for all",

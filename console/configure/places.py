@@ -166,6 +166,8 @@ LABELS: Mapping[str, str] = {
     "gates.oracle.*.http.timeout_s": "Timeout of one attempt",
     "decision_table.*.*.deviation": "Why it may be laxer",
     "policy.budget.agents.*.usd_micros": "Own cap of money",
+    "policy.budget.stages.*.usd_micros": "Own cap of money",
+    "policy.budget.stages.*.tokens": "Own cap of tokens",
     "policy.budget.agents.*.tokens": "Own cap of tokens",
     "policy.breakers.*.scope": "Stands in front of",
     "policy.breakers.*.only": "Only these",
@@ -185,6 +187,8 @@ LABELS: Mapping[str, str] = {
 """Labels that are not the field's name in words; those of the policy are in ``LIMITS``."""
 UNITS: Mapping[str, str] = {
     "policy.budget.agents.*.usd_micros": str(Unit.USD),
+    "policy.budget.stages.*.usd_micros": str(Unit.USD),
+    "policy.budget.stages.*.tokens": str(Unit.TOKENS),
     "policy.budget.agents.*.tokens": str(Unit.TOKENS),
     "topology.teams.*.run_usd_micros": str(Unit.USD),
     "topology.teams.*.run_tokens": str(Unit.TOKENS),

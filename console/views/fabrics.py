@@ -32,6 +32,7 @@ from fabric.selectors.overview import NEWEST_RUNS, Tile
 from fabric.selectors.revision_diff import revision_changes
 from fabric.selectors.revisions import REVISIONS_MAX, fabric_revisions
 from fabric.selectors.success_cost import success_costs
+from fabric.selectors.usual_rates import usual_rates
 from fabric.services.drafts import NAME_CHARS_MAX
 from fabric.services.fabric_text import exported, written_out
 
@@ -104,7 +105,8 @@ def _stages(actor: Actor, page: RevisionPage) -> dict[str, Any]:
 def _limits(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     groups = limits_of(page.spec)
     shown = [(group, words.limit_lines(group)) for group in groups]
-    return {"groups": shown, "count": sum(len(rows) for _, rows in shown), "own": sum(group.own for group in groups)}
+    counts = {"count": sum(len(rows) for _, rows in shown), "own": sum(group.own for group in groups)}
+    return {"groups": shown, **counts, "usual": usual_rates(actor, page.fabric.name, page.spec)}
 
 
 def _table(actor: Actor, page: RevisionPage) -> dict[str, Any]:

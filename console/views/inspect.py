@@ -287,6 +287,7 @@ def _clocks(seen: Seen) -> list[Section]:
 
 INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "run_started": _run_started,
+    "usual_rates_pinned": control.usual_rates,
     "ownership_taken": _ownership_taken,
     "run_quarantined": _run_quarantined,
     "run_released_from_quarantine": _run_released,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from console.templatetags.figures import usd
 from console.views.inspect_models import candidates
 from console.views.sections import Pair, Section, content, listed, pairs, told
-from fabric.core.budget_caps import cap_words
+from fabric.core.budget_caps import amount_words, cap_words
 from fabric.core.words import words
 
 if TYPE_CHECKING:
@@ -84,6 +84,16 @@ def _dearer(usd_micros: int) -> str:
     if not usd_micros:
         return "the same"
     return f"{usd(abs(usd_micros))} {'more' if usd_micros > 0 else 'less'}"
+
+
+def usual_rates(seen: Seen) -> list[Section]:
+    """What the fabric usually spends in a minute, as the run took it at its start."""
+    rates = [
+        f"{cap_words(one['scope'])}: {amount_words(one['usd_micros'], 'usd_micros')} and {amount_words(one['tokens'], 'tokens')} "
+        f"in its busiest minute, over {one['runs']} runs"
+        for one in seen.fact["rates"]
+    ]
+    return [listed("What is usual, as it was known when the run began", rates, f"{len(rates):,}")]
 
 
 def cap_raised(seen: Seen) -> list[Section]:

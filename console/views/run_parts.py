@@ -32,7 +32,7 @@ from fabric.core.words import words
 from fabric.selectors.breaker_margin import breaker_nearest
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import children_of
-from fabric.selectors.limits import agent_said
+from fabric.selectors.limits import caps_said
 from fabric.selectors.margin import Margin
 from fabric.selectors.run_inputs import run_inputs
 from fabric.selectors.run_margins import MARGINS
@@ -186,7 +186,7 @@ class SettingLine:
         if value is None:
             return "off"
         if isinstance(value, Mapping):
-            return "; ".join(agent_said(name, one) for name, one in value.items()) or "none"
+            return "; ".join(caps_said(name, one) for name, one in value.items()) or "none"
         if isinstance(value, frozenset | tuple):
             return ", ".join(str(one) for one in sorted(value)) or "none"
         if isinstance(value, bool | str):

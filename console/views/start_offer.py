@@ -96,9 +96,10 @@ def _ceilings(spec: FabricSpec) -> tuple[tuple[str, str], ...]:
     for tokens, each in ((budget.stage_tokens, "a stage"), (budget.agent_tokens, "an agent")):
         if tokens is not None:
             found.append(("tokens", f"{thousands(tokens)} {each}"))
-    for name, own in budget.agents.items():
-        if own.tokens is not None:
-            found.append(("tokens", f"{thousands(own.tokens)} agent {name}"))
+    for whose, caps in (("agent", budget.agents), ("stage", budget.stages)):
+        for name, own in caps.items():
+            if own.tokens is not None:
+                found.append(("tokens", f"{thousands(own.tokens)} {whose} {name}"))
     found += [
         ("model turns", f"{limits.turns} a step"),
         ("replans", f"{limits.replans_per_stage} a stage"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol, TypeVar, cast
 
 from fabric.adapters.guards import Guards
-from fabric.core.breaker.passing import Met, Settling, Step, settled
+from fabric.core.breaker.passing import Gate, Met, Settling, Step, settled, tripping
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
@@ -70,7 +70,7 @@ class Breakers:
         guards, run, compiled = self._guards, calling.driver.run, calling.driver.compiled
         mine = calling.claimed
         gates = gates_for(mine.fabric_id, compiled, run, command)
-        shared = shared_for(mine.fabric_id, mine.session_key, compiled, run, command)
+        shared = shared_for(mine.fabric_id, compiled, command)
         if guards is None or not (gates or shared):
             return None
         guards.start()
@@ -97,6 +97,12 @@ class Breakers:
             self._say(key, ended(met, result, None if calling is None else calling.driver.run))
         if counted := self._counting.pop(key, ()):
             self._say(key, spent(counted, result))
+
+    def opens(self, run_id: str, gates: Iterable[Gate]) -> None:
+        """Opens breakers at a trip that no call of the run would tell them."""
+        if self._guards is not None:
+            self._guards.start()
+            self._say((run_id, "", 0), tripping(gates))
 
     def dropped(self, keys: Iterable[Key]) -> None:
         """Calls that were let go of: they say nothing, and what they were permitted is given back."""

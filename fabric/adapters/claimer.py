@@ -16,11 +16,13 @@ from fabric.core.frozen import replace
 from fabric.runtime.loading import from_journal, needs_journal
 from fabric.runtime.ports import Claimed, InboxItem, StoreUnavailable
 from fabric.runtime.snapshots import STATE_DIGEST
-from fabric.runtime.surprises import KIND, scope_of
+from fabric.runtime.surprises import KIND as BILLED_ABOVE
+from fabric.runtime.surprises import scope_of
+from fabric.runtime.usual_rates import KIND as USUAL_RATE
 
 log = logging.getLogger(__name__)
 CLAIMS_MAX = 256
-BILLED_S = 1.0
+KNOWN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class Found:
     """The runs whose rows name this incarnation, these claims among them; None: not asked, or not answered."""
     fault: bool = False
     """True: looking failed for a reason that nobody thought of."""
-    billed: Mapping[str, str] = field(default_factory=dict)
-    """Bills above reservations of the models in the claimed runs' revisions: states of guard rows by scope (``runtime/surprises.py``)."""
+    known: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Guard rows of the claimed runs' fabrics: bills above reservations and usual rates (``runtime/surprises.py``, ``usual_rates.py``), by scope and kind."""
     heard: bool = False
     """Whether the store answered what inputs there are for the runs that are owned already."""
 
@@ -69,7 +71,7 @@ class Claimer:
     def __init__(self, ports: Ports, queues: Sequence[str], on_found: Callable[[Found], None]) -> None:
         self._ports, self._queues, self._on_found = ports, queues, on_found
         self._asked_at: float | None = None
-        self._looked: dict[str, float] = {}
+        self._looked: dict[tuple[str, str], float] = {}
         self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._answer, name="fabric-claimer", daemon=True)
 
@@ -123,25 +125,28 @@ class Claimer:
             log.exception("due runs could not be looked for")
             return Found(question, claims, self._revisions(claims), claimed=claimed, fault=True)
         more, revisions = 0 < limit == len(claims) or any(one.cut for one in claims), self._revisions(claims)
-        billed = self._billed(claims, revisions)
-        return Found(question, claims, revisions, items, more, claimed, owned, billed=billed, heard=heard)
+        known = self._known(claims, revisions)
+        return Found(question, claims, revisions, items, more, claimed, owned, known=known, heard=heard)
 
-    def _billed(self, claims: Sequence[Claimed], revisions: Mapping[str, Revision | None]) -> Mapping[str, str]:
-        """One query for all claims; a revision that was looked at within ``BILLED_S`` is not looked at again."""
+    def _known(
+        self, claims: Sequence[Claimed], revisions: Mapping[str, Revision | None]
+    ) -> Mapping[tuple[str, str], str]:
+        """One query for all claims; a row that was looked at within ``KNOWN_S`` is not looked at again."""
         guards, now = self._ports.guards, time.monotonic()
-        loaded = ((one.fabric_id, revisions[one.revision_id]) for one in claims)
-        scopes = {scope_of(fabric, revision.compiled.revision) for fabric, revision in loaded if revision}
-        self._looked = {scope: at for scope, at in self._looked.items() if now - at < BILLED_S}
-        wanted = sorted(scopes - self._looked.keys())
+        loaded = [(one.fabric_id, revisions[one.revision_id]) for one in claims]
+        keys = {(scope_of(fabric, one.compiled.revision), BILLED_ABOVE) for fabric, one in loaded if one}
+        keys |= {(fabric, USUAL_RATE) for fabric, one in loaded if one}
+        self._looked = {key: at for key, at in self._looked.items() if now - at < KNOWN_S}
+        wanted = sorted(keys - self._looked.keys())
         if guards is None or not wanted:
             return {}
         try:
-            rows = guards.guards([(scope, KIND) for scope in wanted])
+            rows = guards.guards(wanted)
         except StoreUnavailable as error:
-            log.warning("it is not known what models billed of late: %s", error)
+            log.warning("it is not known what models billed, and what fabrics spent, of late: %s", error)
             return {}
         self._looked |= dict.fromkeys(wanted, now)
-        return {row.scope: row.state for row in rows if row.state}
+        return {(row.scope, row.kind): row.state for row in rows if row.state}
 
     def _steady(self) -> bool:
         return not isinstance(self._ports.clock, Measured) or self._ports.clock.steady()

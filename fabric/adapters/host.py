@@ -31,7 +31,6 @@ from fabric.core.commands import AbortCall, Command
 from fabric.core.inputs import CallStreamed, Result
 from fabric.runtime.batches import merged
 from fabric.runtime.call_ports import Ending
-from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import (
     Answered,
     Append,
@@ -42,6 +41,7 @@ from fabric.runtime.happenings import (
     Effect,
     Happening,
     Need,
+    OpenBreakers,
     Perform,
     Quarantine,
     Refused,
@@ -226,8 +226,8 @@ class RunHost(Asking, LettingGo):
         self.counters.faults += found.fault
         if self._stopping or found.question.incarnation != self.lease.name:
             return
-        for scope, state in found.billed.items():
-            self.shared.surprises.learn(scope, state)
+        for (scope, kind), state in found.known.items():
+            self.shared.learn(kind, scope, state)
         for claimed in found.claims:
             self.counters.claimed += 1
             self._orphans.claimed(claimed.run_id)
@@ -237,8 +237,7 @@ class RunHost(Asking, LettingGo):
             if away is not None or revision is None:
                 self._give_back(claimed, None, self.config.hold_s if away is None else 0.0, away)
                 continue
-            book, surprises = self.shared.book, self.shared.surprises
-            driver, term = RunDriver(revision.compiled, held=book, surprises=surprises), found.question.term
+            driver, term = self.shared.driver(revision.compiled), found.question.term
             self.owned[claimed.run_id] = Owned(driver, slim(claimed), revision.offers, term=term)
             self._step(claimed.run_id, Taken(claimed, self.lease.name, self._orphans.is_crowded(claimed.run_id)))
         for item in found.items:
@@ -294,6 +293,8 @@ class RunHost(Asking, LettingGo):
                 self._drop(run_id)
                 if self._on_released is not None:
                     self._on_released(run_id)
+            case OpenBreakers(gates):
+                self.shared.breakers.opens(run_id, gates)
             case Quarantine(damage, claimed):
                 log.error("run %s cannot go on: %s (%s)", run_id, damage.sentence, damage.what)
                 now, what = self.ports.clock.now(), damage.sentence.rstrip(".")

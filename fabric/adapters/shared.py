@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from fabric.adapters.breakers import Breakers
 from fabric.adapters.grant_desk import GrantDesk, Post
@@ -17,6 +17,7 @@ from fabric.adapters.guards import Guards
 from fabric.adapters.retry_tokens import RetryTokens
 from fabric.core.command_ids import is_errand
 from fabric.core.commands import CallModel, CallTool
+from fabric.core.context import Compiled
 from fabric.core.events.parts import BucketLevel
 from fabric.core.grants import Given, Refusal, TokenWant, Want
 from fabric.core.mechanisms import retry_budget
@@ -25,7 +26,10 @@ from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, GuardSto
 from fabric.runtime.happenings import Denied, Granted
 from fabric.runtime.ports import Batch, Claimed, Clock, StoreUnavailable, Written
 from fabric.runtime.shares import cap_of
-from fabric.runtime.surprises import KIND, Merge, Surprises
+from fabric.runtime.surprises import KIND as BILLED_ABOVE
+from fabric.runtime.surprises import Merge, Surprises
+from fabric.runtime.usual_rates import KIND as USUAL_RATE
+from fabric.runtime.usual_rates import UsualRates
 
 Told = Callable[[Granted | Denied], None]
 NOT_WRITTEN = frozenset({Written.INPUT_GONE, Written.FAMILY_FULL, Written.GRANT_GONE})
@@ -63,9 +67,18 @@ class Shared:
         self._post, self._clock, self._desk = post, clock, desk
         self._tokens = None if desk is None else RetryTokens(desk)
         self.book = GrantBook(desk or NoDesk(), now)
-        self.surprises = Surprises(None if guards is None else partial(_merge, guards))
+        self.surprises = Surprises(None if guards is None else partial(_merge, guards, BILLED_ABOVE))
+        self.usual = UsualRates(None if guards is None else partial(_merge, guards, USUAL_RATE))
         self.breakers = Breakers(guards, clock.now)
         self._asks = False
+
+    def driver(self, compiled: Compiled, *how: Any, **program: Any) -> RunDriver:
+        """The driver of a run that this process takes. ``how``, ``program``: see ``RunDriver``."""
+        return RunDriver(compiled, *how, **program, held=self.book, surprises=self.surprises, usual=self.usual)
+
+    def learn(self, kind: str, scope: str, state: str) -> None:
+        """Takes in a guard row that was read with claims."""
+        (self.surprises if kind == BILLED_ABOVE else self.usual).learn(scope, state)
 
     # -- wants ---------------------------------------------------------------------------------------------------------
 
@@ -168,9 +181,9 @@ def desk_of(
     return None if grants is None or buckets is None else GrantDesk(grants, buckets, incarnation, post)
 
 
-def _merge(guards: Guards, scope: str, merged: Merge) -> None:
+def _merge(guards: Guards, kind: str, scope: str, merged: Merge) -> None:
     guards.start()
-    guards.merge(scope, KIND, merged)
+    guards.merge(scope, kind, merged)
 
 
 class NoDesk:

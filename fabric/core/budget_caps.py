@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fabric.core.frozen import value
 
 if TYPE_CHECKING:
+    from fabric.core.agent_budgets import AgentBudget, StageBudget
     from fabric.core.policy import Budget
 
 CapUnit = Literal["usd_micros", "tokens"]
@@ -46,9 +47,10 @@ FIELDS: Mapping[tuple[str, str], str] = MappingProxyType(
 
 
 def fabrics_cap(budget: Budget, scope: str, unit: CapUnit) -> int | None:
-    """What a fabric gives a run, a stage or an agent; None: that has no cap. What it says of an agent by name beats what it says of all."""
+    """What a fabric gives a run, a stage or an agent; None: that has no cap. What it says of one by name beats what it says of all."""
     whose, _, name = scope.partition(":")
-    own = budget.agents.get(name) if whose == AGENT else None
+    named_ones: dict[str, Mapping[Any, AgentBudget | StageBudget]] = {AGENT: budget.agents, STAGE: budget.stages}
+    own = named_ones.get(whose, {}).get(name)
     named: int | None = None if own is None else getattr(own, unit)
     if named is not None:
         return named

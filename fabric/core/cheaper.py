@@ -32,8 +32,9 @@ def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
         return "no model call is at fault"
     if failure.issued is not None and failure.issued.call != "model":
         return "no model call is at fault"
-    if work.compiled.spec.model(calls.model_of(work, step)).cheaper is None:
-        return "no cheaper model is configured"
+    own = calls.model_of(work, step)
+    if work.compiled.spec.model(own).cheaper is None:
+        return f"{own} names no cheaper model"
     if trip.cause not in HELPS:
         return f"{trip.cause} would not go away with a cheaper model"
     return _unfit(work, step, failure, trip.cause)

@@ -19,6 +19,7 @@ from fabric.core.grants import Shares
 from fabric.core.graph.registry import BUILT_IN, Registry
 from fabric.core.retry_layers import Ladders, ladders
 from fabric.core.spec import FabricSpec
+from fabric.core.spending import UsualRate
 
 JSON = Any
 Validate = Callable[[JSON], list[str]]
@@ -160,6 +161,8 @@ class Context:
     """Of an answer: who gives it, and what they hold at this moment; None: nobody knows."""
     sent_at: int | None = None
     """The time when an answer was sent, by the store's clock, in microseconds since the epoch, UTC. None: it is sent now."""
+    usual: tuple[UsualRate, ...] = ()
+    """Of a run that begins: the usual rates of its fabric; empty: too few runs have completed."""
 
     def draw(self, purpose: str, key: str) -> float:
         """A number in [0, 1), the same wherever it is drawn."""

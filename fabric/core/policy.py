@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from fabric.core.agent_budgets import AgentBudgets
+from fabric.core.agent_budgets import AgentBudgets, StageBudgets
 from fabric.core.breaker.policy import PRESETS, UNNAMED, Breaker
 from fabric.core.flow import Stage
 from fabric.core.loop_policy import LoopDetector
@@ -18,6 +18,7 @@ from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
 from fabric.core.signatures import LIMIT
 from fabric.core.taxonomy import Tier
+from fabric.core.velocity_policy import CostVelocity
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
@@ -45,7 +46,7 @@ class Budget(_Policy):
         description="Most one run may spend, micro-dollars. S0: hard pre-execution budget gate."
     )
     call_usd_micros: Micros | None = Field(default=None, description="Most one call may be reserved at, micro-dollars.")
-    stage_usd_micros: Micros | None = Field(default=None, description="Most one stage may spend, micro-dollars.")
+    stage_usd_micros: Micros | None = Field(default=None, description="Most any one stage may spend, micro-dollars.")
     agent_usd_micros: Micros | None = Field(
         default=None, description="Most one agent may spend in a run, micro-dollars."
     )
@@ -68,6 +69,11 @@ class Budget(_Policy):
         exclude_if=lambda given: not given,
         description="Caps of single agents by name; they beat agent_usd_micros and agent_tokens.",
     )
+    stages: StageBudgets = Field(
+        default={},
+        exclude_if=lambda given: not given,
+        description="Caps of single stages by name; they beat stage_usd_micros and stage_tokens.",
+    )
 
     @model_validator(mode="after")
     def _a_session_has_room_for_a_run(self) -> Budget:
@@ -75,18 +81,6 @@ class Budget(_Policy):
         if self.session_usd_micros is not None and self.session_usd_micros < self.run_usd_micros:
             raise ValueError("session_usd_micros is less than run_usd_micros: give one run no more than its session")
         return self
-
-
-class CostVelocity(_Policy):
-    """When money or tokens go out too fast (S0 "Cost Velocity Monitoring")."""
-
-    calls: Positive = Field(default=5, description="Model calls that came back before a rate is judged.")
-    factor: Annotated[float, Field(ge=0.0, le=1_000.0)] = Field(
-        default=3.0, description="Times the even pace, which is a cap over its deadline; 0: rates are not judged."
-    )
-    within_s: Seconds = Field(
-        default=600.0, description="It is too fast only where what is left would last no longer than this, seconds."
-    )
 
 
 class Deadlines(_Policy):

@@ -15,7 +15,8 @@ from fabric.core.budget_caps import RUN, CapUnit, NamedCap, amount_words, cap_ke
 from fabric.core.inputs import DecisionMade
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.policy import Budget
-from fabric.core.taxonomy import FailureType
+from fabric.core.taxonomy import Cause, FailureType
+from fabric.core.verdict import Trip
 from fabric.core.work import Work
 
 JSON = Any
@@ -32,6 +33,31 @@ def takes_cap(work: Work, item: str, failure_type: FailureType | None) -> bool:
     return item == "failure" and failure_type is FailureType.COST_OVERRUN and work.run.family.lineage is None
 
 
+def needed(work: Work, trip: Trip, stage: str, agent: str) -> dict[str, JSON] | None:
+    """The cap that an approval has to raise, since the run has none of it left; None: it may go on as it is, or nobody can raise that cap."""
+    scope, unit = trip.evidence.scope, trip.evidence.unit
+    if trip.cause is not Cause.BUDGET_GATE or work.run.family.lineage is not None:
+        return None
+    config, ledger = work.compiled.spec.policy.budget, state_of(work.run.guards, budget)
+    if (scope, unit) == (RUN, "usd_micros"):
+        cap, session = budget.cap(config, ledger), config.session_usd_micros
+        return None if session is not None and session <= cap else {"scope": scope, "unit": unit, "cap": cap}
+    found = (one for one in offered(work, stage, agent) if (one["scope"], one["unit"]) == (scope, unit))
+    one = next(found, None)
+    return None if one is None else {name: one[name] for name in ("scope", "unit", "cap")}
+
+
+def unnamed(needs: Mapping[str, JSON] | None, given: DecisionMade) -> str:
+    """Why an approval cannot be taken that names no new cap for a spent budget; empty: it names one, or need not. ``needs``: as ``needed`` has it."""
+    if not needs or given.verb != "approve":
+        return ""
+    scope, unit = str(needs["scope"]), str(needs["unit"])
+    money = (scope, unit) == (RUN, "usd_micros")
+    if given.cap_usd_micros is not None if money else any(one.key == cap_key(scope, unit) for one in given.caps):
+        return ""
+    return f"{cap_words(scope)} has spent its budget of {amount_words(int(needs['cap']), unit)}: name a higher cap with the approval"
+
+
 def offered(work: Work, stage: str, agent: str) -> list[dict[str, JSON]]:
     """The caps that an approval may raise beside the run's money, as they stand: each that is set and that what failed falls under."""
     config, ledger = work.compiled.spec.policy.budget, state_of(work.run.guards, budget)
@@ -46,7 +72,7 @@ def offered(work: Work, stage: str, agent: str) -> list[dict[str, JSON]]:
 def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
     """Why the caps that an answer names cannot be given; empty: they can, or none is named."""
     if given.cap_usd_micros is None and not given.caps:
-        return ""
+        return _nothing_named(work, fact, given)
     if given.verb != "approve" or fact.item != "failure" or fact.failure_type is not FailureType.COST_OVERRUN:
         return ELSEWHERE
     if work.run.family.lineage is not None:
@@ -58,7 +84,16 @@ def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
         for one in offered(work, fact.stage, step.agent if step is not None else "")
     }
     before = budget.cap(config, ledger)
-    return money_problem(config, given.cap_usd_micros, before) or caps_problem(given, before, standing)
+    said = money_problem(config, given.cap_usd_micros, before) or caps_problem(given, before, standing)
+    return said or _nothing_named(work, fact, given)
+
+
+def _nothing_named(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
+    """Why an approval of a spent budget does not say how much more there is."""
+    question = work.run.questions[fact.escalation_id]
+    if given.verb != "approve" or fact.failure_type is not FailureType.COST_OVERRUN or question.edited:
+        return ""
+    return unnamed(work.ctx.contents.read(question.shown_ref).get("needs_cap"), given)
 
 
 def caps_problem(given: DecisionMade, run_usd_micros: int, standing: Mapping[str, int]) -> str:

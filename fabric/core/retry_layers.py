@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.decision_table import Ladder, Reaction, Rung, Table, table_digest
+from fabric.core.decision_table import Accompaniment, Ladder, Reaction, Rung, Table, table_digest
 from fabric.core.fallbacks import chain
 from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
@@ -92,7 +93,22 @@ class Ladders:
 
     def at(self, failure: FailureType, tier: Tier, stage: Stage) -> Ladder:
         """The ladder of a failure that happened in that stage."""
-        return self.layered.get((failure, tier, stage)) or self.table[failure, tier]
+        return _alerting(self.layered.get((failure, tier, stage)) or self.table[failure, tier])
+
+
+@lru_cache(maxsize=4_096)
+def _alerting(ladder: Ladder) -> Ladder:
+    """The ladder as it is gone down: people who are alerted at a rung are alerted at each one behind it, since a rung that cannot apply is skipped."""
+    first = next((n for n, rung in enumerate(ladder.rungs) if Accompaniment.ALERT in rung.with_), None)
+    if first is None:
+        return ladder
+    rungs = tuple(
+        rung.model_copy(update={"with_": (*rung.with_, Accompaniment.ALERT)})
+        if n > first and Accompaniment.ALERT not in rung.with_
+        else rung
+        for n, rung in enumerate(ladder.rungs)
+    )
+    return ladder.model_copy(update={"rungs": rungs})
 
 
 def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:

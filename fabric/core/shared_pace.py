@@ -1,4 +1,4 @@
-"""How fast the runs of a fabric, or of a session, spend together: looked at when a model call is about to go out, by whoever has the rows that all workers share.
+"""How fast the runs of a fabric with an hourly ceiling spend together: looked at when a model call is about to go out, by whoever has the rows that all workers share.
 
 A row counts the model calls that came back and their cost, for a minute and to within ten seconds. It begins anew with each decision about it.
 So of all runs that spend too fast together exactly one takes its cell: the run whose call crossed the line. ``pacing`` is a generator of ``Step`` as ``breaker/passing.py`` is.
@@ -14,11 +14,11 @@ from fabric.core.breaker.signals import Tally
 from fabric.core.charging import Charge, charge
 from fabric.core.cost import Price
 from fabric.core.frozen import value
-from fabric.core.grants import FABRIC, SESSION
+from fabric.core.grants import FABRIC
 from fabric.core.inputs import CallFailed, ModelReplied, Result
-from fabric.core.pace import Pace, TooFast, too_fast
-from fabric.core.policy import CostVelocity, FlowPolicy
-from fabric.core.taxonomy import Tier
+from fabric.core.pace import Pace, TooFast, empties_too_soon
+from fabric.core.policy import FlowPolicy
+from fabric.core.velocity_policy import CostVelocity
 
 KIND = "cost_velocity"
 """Whose rows they are: the mechanism's name, by test."""
@@ -34,7 +34,7 @@ class Shared:
     """What runs spend together, and what they may."""
 
     kind: str
-    """``fabric`` or ``session``."""
+    """``fabric``."""
     scope: str
     """The name of its budget, and of its row."""
     cap: int
@@ -62,18 +62,12 @@ class Counting:
 Steps = Generator[Step, Any, "tuple[tuple[Shared, Row], ...] | TooFast"]
 
 
-def shared_by(policy: FlowPolicy, tier: Tier, *, fabric_id: str, session_key: str) -> tuple[Shared, ...]:
-    """What a run spends together with others: where the fabric caps it, and rates are judged. A session is measured by the time that one run has."""
+def shared_by(policy: FlowPolicy, fabric_id: str) -> tuple[Shared, ...]:
+    """What a run spends together with others: its fabric's hour, where that is capped and rates are judged. A session has no time to be measured by."""
     budget, rule = policy.budget, policy.cost_velocity
-    found = []
-    if not rule.factor:
+    if not rule.factor or not budget.fabric_hour_usd_micros:
         return ()
-    if budget.fabric_hour_usd_micros:
-        found.append(Shared(FABRIC, f"{FABRIC}:{fabric_id}", budget.fabric_hour_usd_micros, HOUR_S, rule))
-    if budget.session_usd_micros and session_key:
-        seconds = policy.deadlines_of(tier).run_s
-        found.append(Shared(SESSION, f"{SESSION}:{fabric_id}:{session_key}", budget.session_usd_micros, seconds, rule))
-    return tuple(found)
+    return (Shared(FABRIC, f"{FABRIC}:{fabric_id}", budget.fabric_hour_usd_micros, HOUR_S, rule),)
 
 
 def pacing(shared: tuple[Shared, ...]) -> Steps:
@@ -90,11 +84,11 @@ def pacing(shared: tuple[Shared, ...]) -> Steps:
 def _past(one: Shared) -> Generator[Step, Any, Row | TooFast]:
     row: Row = yield Step("look", one.key)
     for _ in range(LOOKS):
-        if not too_fast(one.rule, _pace(one, row, 0)):
+        if not empties_too_soon(one.rule, _pace(one, row, 0)):
             return row
         left = yield Step("left", one.key)  # Asked only now: nearly every call passes without.
         pace = _pace(one, row, one.cap if left is None else left)
-        if not too_fast(one.rule, pace):
+        if not empties_too_soon(one.rule, pace):
             return row
         if (yield Step("change", one.key, row, ANEW)):
             return TooFast(pace, one.scope, row.generation, row.asked_at)

@@ -21,6 +21,7 @@ def shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str
     takes_cap = raised_cap.takes_cap(work, item, choice.failure_type)
     found = facts(work, failure, choice.trip, choice.failure_type)
     others = raised_cap.offered(work, failure.stage, found["agent"]) if takes_cap else []
+    needs = raised_cap.needed(work, choice.trip, failure.stage, found["agent"]) if takes_cap else None
     edit = edits.offered(work, failure, item)
     return {
         **found,
@@ -30,6 +31,7 @@ def shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str
         **({"releases": let_pass} if let_pass else {}),
         "takes_cap": takes_cap,
         **({"takes_caps": others} if others else {}),
+        **({"needs_cap": needs} if needs else {}),
         "expiry": "rejected by the system",
     }
 

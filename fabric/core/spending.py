@@ -49,6 +49,18 @@ def _within(buckets: Buckets, now: int, window: int, width: int) -> Buckets:
     return tuple([one for one in buckets if one.number >= oldest])
 
 
+@value(kw_only=True)
+class UsualRate:
+    """The busiest minute that is usual of one scope, learned over the fabric's last completed runs."""
+
+    scope: str
+    """``run``, ``stage:<name>`` or ``agent:<name>``."""
+    usd_micros: int
+    tokens: int
+    runs: int
+    """How many completed runs it was learned over."""
+
+
 @value()
 class Spending:
     """What a run, a stage or an agent has spent."""
@@ -59,16 +71,22 @@ class Spending:
     """Model calls that came back since the rate was last decided about."""
     recent: Buckets = ()
     """Of the last minute."""
+    peak_usd_micros: int = 0
+    """Of the busiest minute so far."""
+    peak_tokens: int = 0
 
     def plus(self, at: int, usd_micros: int, tokens: int) -> Spending:
         """After one more model call."""
         recent = added(self.recent, at, usd_micros, tokens, window=MINUTE_US, width=BUCKET_US)
+        minute_usd, minute_tokens = total(recent, at, window=MINUTE_US, width=BUCKET_US)
         return replace(
             self,
             usd_micros=self.usd_micros + usd_micros,
             tokens=self.tokens + tokens,
             calls=self.calls + 1,
             recent=recent,
+            peak_usd_micros=max(self.peak_usd_micros, minute_usd),
+            peak_tokens=max(self.peak_tokens, minute_tokens),
         )
 
     def lump(self, usd_micros: int, tokens: int) -> Spending:

@@ -194,6 +194,7 @@ SINCE: Mapping[str, int] = {
     "model_changed": 11,
     "node_retry_scheduled": 4,
     "cap_raised": 3,
+    "usual_rates_pinned": 12,
     "budget_raised": 4,
 }
 """The first format that reads an event kind in its present version; 1 for those that are not named."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from fabric.core import command_ids
+from fabric.core.breaker.gates import gates_of
 from fabric.core.breaker.passing import (
     Gate,
     Looked,
@@ -14,28 +16,31 @@ from fabric.core.breaker.passing import (
     Row,
     Settling,
     Step,
-    gates_of,
     passing,
     refusing,
     reopened,
     settled,
 )
+from fabric.core.breaker.policy import SignalName
 from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answer, told_us
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
+from fabric.core.events import ReactionDecided
 from fabric.core.failover import TARGETS, Target
 from fabric.core.fallbacks import chain
 from fabric.core.fingerprint import encode
 from fabric.core.frozen import replace
 from fabric.core.guard import judge
 from fabric.core.inputs import CallFailed, Result
-from fabric.core.mechanisms import circuit_breaker, state_of
+from fabric.core.mechanisms import circuit_breaker, cost_velocity, state_of
 from fabric.core.mechanisms.contract import Proposal, View
 from fabric.core.pace import TooFast
 from fabric.core.run import Run
+from fabric.core.run import Step as AgentStep
 from fabric.core.saga import Outcome
 from fabric.core.shared_pace import Counting, Shared, pacing, shared_by
 from fabric.core.taxonomy import Cause
+from fabric.core.work import Emitted
 from fabric.runtime.grant_ports import Count, GuardRow
 
 Command = CallModel | CallTool
@@ -55,7 +60,51 @@ def gates_for(fabric_id: str, compiled: Compiled, run: Run, command: Command) ->
     if not spec.policy.breakers or command_ids.is_errand(command.command_id):
         return ()
     state = state_of(run.guards, circuit_breaker, command.step_id)
-    return gates_of(spec.policy.breakers, fabric_id, spec, command, circuit_breaker.streaks(state))
+    approved = state_of(run.guards, cost_velocity).approved
+    # What was spent too fast opened its breaker at the trip (``opened_by``), and does so once.
+    streaks = {name: n for name, n in circuit_breaker.streaks(state).items() if name is not SignalName.COST_RATE}
+    return gates_of(spec.policy.breakers, fabric_id, spec, command, streaks, dear_passes=approved)
+
+
+def opened_by(fabric_id: str, compiled: Compiled, before: Run, emitted: Iterable[Emitted]) -> tuple[Gate, ...]:
+    """The breakers that a run's rate may have opened: each decision about it counts at once. ``before``: the run before those facts."""
+    spec, found, costly = compiled.spec, [], Counter[str]()
+    for one in emitted:
+        fact = one.event.fact
+        if not isinstance(fact, ReactionDecided) or not spec.policy.breakers:
+            continue
+        trip = next((each for each in (fact.cause, *fact.causes) if each.mechanism == cost_velocity.NAME), None)
+        step = before.steps.get(fact.step_id)
+        if trip is None or step is None or not step.agent:
+            continue
+        costly[step.id] += 1
+        count = state_of(before.guards, circuit_breaker, step.id).costly + costly[step.id]
+        model = str(trip.evidence.details.get("target") or spec.agent(step.agent).model)
+        found += [
+            replace(gate, why=trip.message)
+            for gate in gates_of(
+                spec.policy.breakers, fabric_id, spec, _asking(step, model), {SignalName.COST_RATE: count}
+            )
+            if any(SignalName.COST_RATE in signal.names for signal in gate.breaker.signals)
+        ]
+    return tuple(found)
+
+
+def _asking(step: AgentStep, model: str) -> CallModel:
+    """A model call of a step, as far as breakers look at one."""
+    return CallModel(
+        command_id=step.id,
+        attempt=1,
+        step_id=step.id,
+        agent=step.agent,
+        model=model,
+        messages=(),
+        tools=(),
+        output="",
+        max_output_tokens=0,
+        idempotency_key="",
+        deadline_at=0,
+    )
 
 
 def taken(gates: tuple[Gate, ...], shared: tuple[Shared, ...]) -> Generator[Step, Any, Past | Looked | TooFast]:
@@ -67,11 +116,11 @@ def taken(gates: tuple[Gate, ...], shared: tuple[Shared, ...]) -> Generator[Step
     return met if isinstance(met, Looked) else Past(met, paced)
 
 
-def shared_for(fabric_id: str, session_key: str, compiled: Compiled, run: Run, command: Command) -> tuple[Shared, ...]:
+def shared_for(fabric_id: str, compiled: Compiled, command: Command) -> tuple[Shared, ...]:
     """What a call's run spends together with others."""
     if not isinstance(command, CallModel):
         return ()
-    return shared_by(compiled.spec.policy, run.tier, fabric_id=fabric_id, session_key=session_key)
+    return shared_by(compiled.spec.policy, fabric_id)
 
 
 def counting(past: Past, compiled: Compiled, run: Run, command: Command) -> tuple[Counting, ...]:

@@ -34,7 +34,7 @@ from fabric.core.work import Emitted
 from fabric.runtime import outgoing, projection
 from fabric.runtime.arrivals import Arrivals
 from fabric.runtime.batch_parts import Snapshot
-from fabric.runtime.breaking import overdue
+from fabric.runtime.breaking import opened_by, overdue
 from fabric.runtime.happenings import (
     Answered,
     Append,
@@ -47,6 +47,7 @@ from fabric.runtime.happenings import (
     Effect,
     Granted,
     Happening,
+    OpenBreakers,
     Perform,
     Quarantine,
     Refused,
@@ -61,6 +62,7 @@ from fabric.runtime.shares import entries_of, shares_of
 from fabric.runtime.snapshots import Cadence, live_refs, snapshot_of, unsent_refs
 from fabric.runtime.surprises import Surprises
 from fabric.runtime.undecided import Todo, Undecided
+from fabric.runtime.usual_rates import UsualRates
 from fabric.runtime.waking import expires, is_late, moves, next_wake
 
 
@@ -76,10 +78,12 @@ class RunDriver:
         format: int = FORMAT,
         held: Held | None = None,
         surprises: Surprises | None = None,
+        usual: UsualRates | None = None,
     ) -> None:
         self._compiled, self._cadence = compiled, cadence
         self._held = held or NothingHeld()
         self._surprises = surprises or Surprises()
+        self._usual = usual or UsualRates()
         self._todo = Undecided()
         self.contents = Contents()
         self.run = Run("")
@@ -123,12 +127,8 @@ class RunDriver:
         now, self.claimed = max(now, claimed.at), slim(claimed)
         if isinstance(loaded, Damage):
             return self._damaged(loaded, claimed)
-        self.run, self._head, self.contents, self._snapped = (
-            loaded.run,
-            loaded.head,
-            loaded.contents,
-            loaded.snapshot_seq,
-        )
+        self.run, self._head = loaded.run, loaded.head
+        self.contents, self._snapped = loaded.contents, loaded.snapshot_seq
         self._durable = self.run.seq
         now = max(now, self.run.at)
         self._lately = self._surprises.of(claimed.fabric_id, self._compiled.revision)
@@ -273,6 +273,7 @@ class RunDriver:
             claimed.workspace_id,
             self._arrivals.person(given),
             self._arrivals.sent_at(given),
+            () if self.run.seq else self._usual.of(claimed.fabric_id),
         )
         return engine.decide(self.run, given, ctx)
 
@@ -315,12 +316,14 @@ class RunDriver:
         """The batch, and when to be woken. The last batch of a run that rests, has ended, or drains, releases it. ``before``: the run before this."""
         rows = tuple(self._row(one) for one in emitted)
         self._lately.note(before, self.run, now)
+        self._usual.note(self._owned().fabric_id, before, self.run, now)
         self._waiting.extend((self.run.seq, command) for command in commands)
         at = self._next_wake()
         rests = resting(self.run)
         drained = self._draining and not self.run.terminal and not self._calls_out()
         release = (rests or drained) and not self._released and not self._todo
-        effects: list[Effect] = []
+        gates = opened_by(self._owned().fabric_id, self.compiled, before, emitted)
+        effects: list[Effect] = [OpenBreakers(gates)] if gates else []
         if rows or consumed or release:
             due = now if drained else at  # Whoever comes next goes on from here at once.
             effects.append(Append(self._batch(before, rows, consumed, emitted, due, release)))
@@ -356,8 +359,7 @@ class RunDriver:
         at: int | None,
         release: bool,
     ) -> Batch:
-        claimed, leaving = self._owned(), self._outbox
-        self._outbox = []
+        claimed, leaving, self._outbox = self._owned(), self._outbox, []
         children = outgoing.new_runs(claimed, leaving) if leaving else ()
         reserved, settled = entries_of(before, emitted)
         return Batch(

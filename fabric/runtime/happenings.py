@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fabric.core.breaker.passing import Gate
 from fabric.core.commands import Command
 from fabric.core.frozen import value
 from fabric.core.grants import Given, Need, Refusal, TokenWant, Want
@@ -124,6 +125,13 @@ class Release:
 
 
 @value()
+class OpenBreakers:
+    """A run spent too fast: open those of these breakers whose threshold that reaches. Nothing is to be answered."""
+
+    gates: tuple[Gate, ...]
+
+
+@value()
 class Quarantine:
     """The run cannot be read on: nothing more will come of this driver, and nothing may be done on the word of its journal. Drop it, and
     hand the run over to quarantine with what was found.
@@ -134,7 +142,7 @@ class Quarantine:
     """What was claimed, where nothing has been written since: ``quarantine.verdict`` writes behind it."""
 
 
-Effect = Append | Perform | WakeAt | Release | Quarantine | Need
+Effect = Append | Perform | WakeAt | Release | OpenBreakers | Quarantine | Need
 """``Need``: step with ``Granted`` or ``Denied`` for each of its wants; meanwhile whatever else comes is taken in as ever."""
 
 __all__ = [
@@ -150,6 +158,7 @@ __all__ = [
     "Granted",
     "Happening",
     "Need",
+    "OpenBreakers",
     "Perform",
     "Quarantine",
     "Refused",

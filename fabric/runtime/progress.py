@@ -13,6 +13,7 @@ from typing import Final
 _STEPS = (
     "input_requested",
     "run_started",
+    "usual_rates_pinned",
     "stage_entered",
     "stage_left",
     "replanned",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import BigIntegerField, CharField, Q, SmallIntegerField, Value
 
-from fabric.core.breaker.passing import row_scope
+from fabric.core.breaker.gates import row_scope
 from fabric.core.breaker.policy import Breaker, BreakerScope
 from fabric.core.breaker.table import BreakerState, Standing, decoded
 from fabric.core.spec import FabricSpec

@@ -16,7 +16,7 @@ from django.db.models import Q
 from pydantic import ValidationError
 
 from fabric.core.actor import Actor
-from fabric.core.breaker.passing import row_scope
+from fabric.core.breaker.gates import row_scope
 from fabric.core.breaker.policy import KIND, Breaker, BreakerScope, Signal
 from fabric.core.breaker.signals import RETRY_AT, cools_at
 from fabric.core.breaker.table import FORCED, BreakerState, Standing, decoded

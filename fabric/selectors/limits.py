@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from fabric.core.agent_budgets import AgentBudget
+from fabric.core.agent_budgets import AgentBudget, StageBudget
 from fabric.core.breaker.policy import Breaker, Signal
 from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
 from fabric.core.retry_policy import Edge, NodeLayers
@@ -58,7 +58,7 @@ class Unit(StrEnum):
 LIMITS: Mapping[str, tuple[str, Unit]] = {
     "budget.run_usd_micros": ("Run cap", Unit.USD),
     "budget.call_usd_micros": ("Call cap", Unit.USD),
-    "budget.stage_usd_micros": ("Stage cap", Unit.USD),
+    "budget.stage_usd_micros": ("Cap of each stage", Unit.USD),
     "budget.agent_usd_micros": ("Agent cap", Unit.USD),
     "budget.fabric_hour_usd_micros": ("Fabric cap, an hour", Unit.USD),
     "budget.session_usd_micros": ("Session cap", Unit.USD),
@@ -66,9 +66,15 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "budget.stage_tokens": ("Stage tokens", Unit.TOKENS),
     "budget.agent_tokens": ("Agent tokens", Unit.TOKENS),
     "budget.agents": ("Caps of single agents", Unit.SENTENCES),
-    "cost_velocity.calls": ("Calls before a rate counts", Unit.CALLS),
-    "cost_velocity.factor": ("Even pace, at most", Unit.TIMES),
-    "cost_velocity.within_s": ("What is left lasts", Unit.SECONDS),
+    "budget.stages": ("Caps of single stages", Unit.SENTENCES),
+    "cost_velocity.usd_micros_per_minute": ("A run in a minute", Unit.USD),
+    "cost_velocity.agent_usd_micros_per_minute": ("An agent in a minute", Unit.USD),
+    "cost_velocity.stage_usd_micros_per_minute": ("A stage in a minute", Unit.USD),
+    "cost_velocity.tokens_per_minute": ("Tokens of a run in a minute", Unit.TOKENS),
+    "cost_velocity.times_usual": ("The usual rate, at most", Unit.TIMES),
+    "cost_velocity.calls": ("Calls before what is usual counts", Unit.CALLS),
+    "cost_velocity.factor": ("Even pace of the fabric's hour, at most", Unit.TIMES),
+    "cost_velocity.within_s": ("The rest of the hour's money lasts", Unit.SECONDS),
     "deadlines.call_s": ("Call timeout", Unit.SECONDS),
     "deadlines.stage_s": ("Stage deadline", Unit.SECONDS),
     "deadlines.run_s": ("Run deadline", Unit.SECONDS),
@@ -246,14 +252,14 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
 
 
 def _in_words(limit: Limit) -> Limit:
-    """Caps of single agents in a few words each; any other limit as it is."""
-    if limit.path != "budget.agents":
+    """Caps of single agents and stages in a few words each; any other limit as it is."""
+    if limit.path not in ("budget.agents", "budget.stages"):
         return limit
-    return replace(limit, value=tuple(agent_said(name, own) for name, own in limit.value.items()), default=())
+    return replace(limit, value=tuple(caps_said(name, own) for name, own in limit.value.items()), default=())
 
 
-def agent_said(name: str, own: AgentBudget) -> str:
-    """What one agent may spend, in a few words."""
+def caps_said(name: str, own: AgentBudget | StageBudget) -> str:
+    """What one agent or stage may spend, in a few words."""
     money = [] if own.usd_micros is None else [dollars(own.usd_micros)]
     return f"{name}: {', '.join(money + ([] if own.tokens is None else [f'{own.tokens:,} tokens']))}"
 

@@ -21,7 +21,7 @@ from fabric.selectors.run_margins import MARGINS
 STOPS: Mapping[str, str] = {
     "policy": "actions that nobody allowed: scope, persona, guardrails on arguments",
     "budget": "calls whose worst case no longer fits under a cap",
-    "cost_velocity": "spending that would use up the cap within minutes",
+    "cost_velocity": "spending above what the fabric allows or usually spends in a minute, and plans that cannot be finished within a cap",
     "deadline": "attempts after, or too shortly before, a deadline",
     "hop_limit": "endless handoffs, nesting, turns, visits and sub-agents",
     "run_caps": "journals, payloads and calls without end",

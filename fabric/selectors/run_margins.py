@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from fabric.core.mechanisms import (
-    budget,
+    cost_velocity,
     loop_detector,
     retry_budget,
     run_caps,
@@ -23,7 +23,7 @@ from fabric.core.mechanisms import hop_limit as hops
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
-from fabric.core.words import duration, words
+from fabric.core.words import words
 from fabric.selectors import budget_margins, watch_margins
 from fabric.selectors.margin import US, Margin
 from fabric.selectors.story_trips import DEADLOCKS, DETECTORS, SHARED_BUDGETS, SPEND_RATE, Fired
@@ -122,21 +122,26 @@ ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
 
 
 def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
-    """Returns how near the spend rate (micro-dollars a minute) is to the one that is too fast. None: rates are not judged.
+    """Returns how near the spend rate (micro-dollars a minute) is to the one that is too fast. None: there is nothing to compare it with.
 
-    Too fast is so many times the cap over the run's deadline, and enough to spend what is left within ten minutes (semantics.md 4 "cost velocity").
+    That is what the fabric allows in a minute, else ten times what it usually spends in its busiest one (semantics.md 4 "cost velocity").
     """
-    rule, ledger = policy.cost_velocity, state_of(run.guards, budget)
-    if not rule.factor:
+    state = state_of(run.guards, cost_velocity)
+    found = cost_velocity.paces(cost_velocity.config(policy), state, run.at) if policy.cost_velocity.factor else ()
+    pace = next((one for one in found if (one.scope, one.unit) == ("run", "usd_micros")), None)
+    if pace is None or state.approved:
         return None
-    cap = budget.cap(policy.budget, ledger)
-    left = max(0, cap - ledger.spent_usd_micros)
+    compared = (
+        "what its fabric allows"
+        if pace.against == "configured"
+        else f"{policy.cost_velocity.times_usual:g} times what is usual"
+    )
     return Margin(
         name=SPEND_RATE,
         observed=rate,
-        limit=max(rule.factor * cap * 60 / policy.deadlines_of(run.tier).run_s, left * 60 / rule.within_s),
+        limit=pace.limit,
         unit="usd_micros_a_minute",
-        at_limit=f"what is left would be spent within {duration(rule.within_s)}",
+        at_limit=f"the minute cost {compared}; the next model call is refused",
         row="cost_velocity",
     )
 

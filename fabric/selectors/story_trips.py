@@ -114,7 +114,9 @@ def _too_fast(record: TripRecord) -> str:
         return "too fast"
     in_tokens = seen.unit == "tokens"
     spent, most = (f"{int(n):,} tokens" if in_tokens else dollars(int(n)) for n in (seen.observed, seen.limit))
-    lasts = seen.details.get("seconds_left")
+    if seen.window == "plan":
+        return f"{spent} needed to finish the plan, {most} left"
+    lasts = seen.details.get("seconds_left") if seen.details.get("against", "ceiling") == "ceiling" else None
     rest = f"; what was left would have lasted {duration(lasts)}" if isinstance(lasts, int | float) and lasts else ""
     return f"{spent} in {seen.window or 'all'}, {most} allowed{rest}"
 

@@ -10,11 +10,11 @@ from fabric.adapters.evaluators import compile_schema
 from fabric.adapters.tools.registry import validator_of
 from fabric.core import forms, requested_input
 from fabric.core.actor import Actor
-from fabric.core.budget_caps import cap_key
+from fabric.core.budget_caps import RUN, cap_key
 from fabric.core.fingerprint import encode
 from fabric.core.inputs import DecisionMade
 from fabric.core.questions import SYSTEM
-from fabric.core.raised_cap import caps_problem, money_problem
+from fabric.core.raised_cap import caps_problem, money_problem, unnamed
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean, clean_text
 from fabric.selectors.escalations import EscalationView
@@ -198,7 +198,7 @@ def _tool_problem(item: EscalationView, decision: DecisionMade) -> str:
 def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
     """Refuses new caps that cannot be taken; the run looks at them again, by what it may spend then."""
     if decision.cap_usd_micros is None and not decision.caps:
-        return
+        return _cap_named(item, decision)
     field = "caps" if decision.cap_usd_micros is None else "cap_usd_micros"
     if decision.verb != "approve" or not item.content.get("takes_cap"):
         message = f"a new cap goes with the approval of a run that costs too much; item {item.id} takes none"
@@ -209,6 +209,15 @@ def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
         raise Refused(wrong, code="invalid", field="cap_usd_micros")
     if wrong := caps_problem(decision, before, standing):
         raise Refused(wrong, code="invalid", field="caps")
+    return _cap_named(item, decision)
+
+
+def _cap_named(item: EscalationView, decision: DecisionMade) -> None:
+    """Refuses an approval of a spent budget that names no higher cap."""
+    needs = item.content.get("needs_cap")
+    if missing := unnamed(needs, decision):
+        money = (needs["scope"], needs["unit"]) == (RUN, "usd_micros")
+        raise Refused(missing, code="invalid", field="cap_usd_micros" if money else "caps")
 
 
 def _model_problem(item: EscalationView, verb: str, model: str) -> str:

@@ -26,6 +26,7 @@ from fabric.services import (
     publication_effects,
     publication_fallbacks,
     publication_graphs,
+    publication_limits,
     publication_mcp,
     publication_memories,
     publication_never,
@@ -313,12 +314,19 @@ RULES: tuple[Rule, ...] = (
 """Every rule, in the order in which problems are told."""
 
 
+def _own_price(model: ModelSpec) -> Price | None:
+    """The price that the fabric states for a model."""
+    return None if model.price is None else model.price.price()
+
+
 def publication_warnings(spec: FabricSpec, installation: Installation | None = None) -> list[Problem]:
     """What an author probably did not mean, but may: what is described and never used."""
     agents = {*spec.topology.roles().values(), *spec.judging.values()}
     used_models = {agent.model for agent in spec.agents if agent.name in agents}
     fallbacks = {model.name: model.fallbacks for model in spec.models}
-    used_models |= {fallback for name in used_models for fallback in chain(fallbacks, name)}
+    cheaper = {model.name: (model.cheaper,) if model.cheaper else () for model in spec.models}
+    ways = {name: (*fallbacks[name], *cheaper[name]) for name in fallbacks}
+    used_models |= {other for name in used_models for other in chain(ways, name)}
     used_tools = {tool for agent in spec.agents if agent.name in agents for tool in agent.tools}
     used_tools |= {back for tool in spec.tools for back in (tool.compensation, tool.reconcile) if back}
     used_tools |= {check.tool for check in spec.gates.oracle or () if check.tool}
@@ -331,6 +339,7 @@ def publication_warnings(spec: FabricSpec, installation: Installation | None = N
         for n, item in enumerate(items):
             if item.name not in used:
                 found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
+    found += publication_limits.money(spec, agents, _own_price if installation is None else installation.price)
     found += publication_teams.everywhere(spec, publication_never.briefed, publication_outputs.warnings)
     found += publication_graphs.warnings(spec, BUILT_IN if installation is None else installation.registry)
     found += [Problem(path, sentence) for path, sentence in spec_persona.doubtful(spec)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
+from fabric.core.budget_caps import amount_words
+from fabric.core.cost import Price
+from fabric.core.flow import Stage
 from fabric.core.mechanisms import loop_detector, stall_watchdog
-from fabric.core.spec import FabricSpec
+from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
 from fabric.services.fabric_yaml import Problem
 
 
@@ -105,7 +108,8 @@ def _tokens(spec: FabricSpec, where: object) -> Iterator[Problem]:
     """An agent that may answer with more tokens than it may ever have is never asked: its worst case does not fit."""
     budget = spec.policy.budget
     own = {name: given.tokens for name, given in budget.agents.items() if given.tokens is not None}
-    caps = [("stage_tokens", budget.stage_tokens, spec.agents)]
+    caps = [("stage_tokens", None if len(budget.stages) == len(Stage) else budget.stage_tokens, spec.agents)]
+    caps += [(f"stages.{name}.tokens", one.tokens, agents_of(spec, name)) for name, one in budget.stages.items()]
     caps.append(("agent_tokens", budget.agent_tokens, tuple(one for one in spec.agents if one.name not in own)))
     caps += [(f"agents.{name}.tokens", cap, (spec.agent(name),)) for name, cap in own.items()]
     for field, cap, whose in caps:
@@ -116,6 +120,53 @@ def _tokens(spec: FabricSpec, where: object) -> Iterator[Problem]:
                 "raise this, or lower that"
             )
             yield Problem(f"policy.budget.{field}", sentence)
+
+
+def money(spec: FabricSpec, used: Collection[str], price_of: Callable[[ModelSpec], Price | None]) -> Iterator[Problem]:
+    """A cap below what one call of an agent may take: the agent is never asked. Of each cap the agent with the dearest call is named."""
+    for field, cap, whose in _caps(spec, used):
+        worst = [
+            (price.worst_cost(0, agent.max_output_tokens), agent)
+            for agent in whose
+            if (price := price_of(spec.model(agent.model))) is not None
+        ]
+        dearest, agent = max(worst, key=lambda one: one[0], default=(0, None))
+        if agent is not None and cap is not None and dearest > cap:
+            sentence = (
+                f"{amount_words(cap, 'usd_micros')} is less than one call of agent {agent.name} may take: "
+                f"{agent.max_output_tokens:,} tokens of its answer alone are {amount_words(dearest, 'usd_micros')}, so that it is never asked; "
+                "raise this, or lower max_output_tokens"
+            )
+            yield Problem(f"policy.budget.{field}", sentence)
+
+
+def agents_of(spec: FabricSpec, stage: Stage) -> tuple[AgentSpec, ...]:
+    """The agents that a stage asks first; those of its teams, and who takes over, are left out."""
+    named = spec.topology
+    by_stage: dict[Stage, tuple[str | None, ...]] = {
+        Stage.PLAN: (named.planner,),
+        Stage.FAN_OUT: named.hands(),
+        Stage.FAN_IN: (named.aggregator,),
+        Stage.VALIDATE: (named.critic,),
+        Stage.FINALIZE: (named.finalizer,),
+    }
+    return tuple(spec.agent(name) for name in by_stage[stage] if name is not None)
+
+
+def _caps(spec: FabricSpec, used: Collection[str]) -> Iterator[tuple[str, int | None, Collection[AgentSpec]]]:
+    """The caps of money that a call falls under: field, cap, and the agents whose calls do."""
+    budget = spec.policy.budget
+    agents = [agent for agent in spec.agents if agent.name in used]
+    own = {name: given.usd_micros for name, given in budget.agents.items() if given.usd_micros is not None}
+    yield "run_usd_micros", budget.run_usd_micros, agents
+    yield "call_usd_micros", budget.call_usd_micros, agents
+    yield "agent_usd_micros", budget.agent_usd_micros, [agent for agent in agents if agent.name not in own]
+    for name, cap in own.items():
+        yield f"agents.{name}.usd_micros", cap, [agent for agent in agents if agent.name == name]
+    for stage in Stage:
+        named = budget.stages.get(stage)
+        if named is not None and named.usd_micros is not None:
+            yield f"stages.{stage}.usd_micros", named.usd_micros, agents_of(spec, stage)
 
 
 LIMITS: tuple[Callable[[FabricSpec, object], Iterator[Problem]], ...] = (

@@ -117,6 +117,17 @@ def cost_spike(turn: Turn) -> Step:
     return _billed(healthy(turn))
 
 
+def spender(many: int, usage: tuple[int, int]) -> Saying:
+    """So many different calls that are billed for so many tokens in and out; then it does its work."""
+
+    def say(turn: Turn) -> Step:
+        if turn.tools and turn.number < many:
+            return calls(turn, [f"part {turn.number + 1}"], usage=usage)
+        return healthy(turn)
+
+    return say
+
+
 def _billed(step: Step) -> Step:
     completion = json.loads(step.body)
     completion["usage"] = dict(zip(("prompt_tokens", "completion_tokens"), SPIKE, strict=True))

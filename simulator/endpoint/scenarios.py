@@ -74,6 +74,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "bad_arguments": Scenario("Calls a tool with JSON that breaks off.", mis.bad_arguments),
     "flood": Scenario("Makes 200 calls in one answer, then does its work.", mis.flood),
     "cost_spike": Scenario("Says that each answer took 50,000 tokens, and makes another call each time.", mis.cost_spike),
+    "spender": Scenario("Makes seven calls, each billed for 20,000 tokens in and 4,000 out, then does its work.", mis.spender(7, (20_000, 4_000))),
+    "spender_slow": Scenario("Makes nine calls, each billed for 5,000 tokens in and 1,000 out, then does its work (--delay 10: ten seconds apart).", mis.spender(9, (5_000, 1_000))),
     "spawning": Scenario("Gives the work to one more agent each time, or plans for 200 of them.", mis.spawning),
     "ping_pong": Scenario("Hands the work over each time it gets it, A B A B.", mis.ping_pong(2)),
     "ping_pong_of_3": Scenario("Hands the work over in a ring of three, A B C A B C, where the tool says to whom.", mis.ping_pong(3)),

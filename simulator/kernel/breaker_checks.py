@@ -78,6 +78,21 @@ def _state(written: str) -> str:
     return said
 
 
+def _spared(driver: RunDriver, command: CallModel | CallTool, row: GuardRow) -> bool:
+    """Whether a breaker that opened over money does not concern the call: a cheaper model makes it, it is a tool's, or a person let its run go on."""
+    if json.loads(row.state).get("signal") != "cost_rate":
+        return False
+    if any(key.startswith("cost_velocity") and state.approved for key, state in driver.run.guards.items()):
+        return True
+    if isinstance(command, CallTool):
+        return True
+    spec = driver.compiled.spec
+    names = [spec.agent(command.agent).model]
+    while (name := spec.model(names[-1]).cheaper) is not None:
+        names.append(name)
+    return command.model in names[1:]
+
+
 class Probes:
     """Knows the calls that are out as probes, as their processes send them and hear of them, and the waits that endpoints asked for.
 
@@ -126,7 +141,7 @@ class Probes:
         for gate, row in zip(gates, store.guards([(gate.key.scope, gate.key.kind) for gate in gates]), strict=True):
             state = _state(row.state)
             self._past.setdefault(holder, []).append(_Out(store, gate, row, state != "closed"))
-            if state == "closed":
+            if state == "closed" or _spared(driver, command, row):
                 continue
             if said := self._unpermitted(store, gate, row, state, holder):
                 return f"{command.command_id}#{command.attempt} {said}"

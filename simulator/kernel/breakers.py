@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar, cast
 
-from fabric.core.breaker.passing import Met, Settling, Step, settled
+from fabric.core.breaker.passing import Gate, Met, Settling, Step, settled, tripping
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
@@ -43,13 +43,15 @@ class VirtualBreakers:
         self._met: dict[Key, tuple[Met, ...]] = {}
         self._counting: dict[Key, tuple[Counting, ...]] = {}
 
-    def passes(
-        self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, now: int, session_key: str = ""
-    ) -> CallFailed | None:
+    def opens(self, run_id: str, gates: Iterable[Gate]) -> None:
+        """Opens breakers at a trip that no call of the run would tell them."""
+        self._through(tripping(gates), (run_id, "", 0), 0.0)
+
+    def passes(self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, now: int) -> CallFailed | None:
         """Takes a call past its breakers: the failure of one that was refused, None when it may go out."""
         key = (driver.run.id, command.command_id, command.attempt)
         gates = gates_for(fabric_id, driver.compiled, driver.run, command)
-        steps = taken(gates, shared_for(fabric_id, session_key, driver.compiled, driver.run, command))
+        steps = taken(gates, shared_for(fabric_id, driver.compiled, command))
         past = self._through(steps, key, (command.deadline_at - now) / US)
         if not isinstance(past, Past):
             return refused(past, driver.compiled, driver.run, command)

@@ -28,6 +28,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     judgements,
     layer_checks,
     loop_checks,
+    pace_checks,
     people_checks,
     persona_checks,
     progress_checks,

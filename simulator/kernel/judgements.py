@@ -7,6 +7,7 @@ from typing import Any
 from fabric.core.decision_table import DIRECT, GRAVITY, Reaction
 from fabric.core.envelope import Event
 from fabric.core.events import GateResult
+from fabric.core.flow import Stage
 from fabric.core.inputs import DecisionMade
 from fabric.core.run import Run, rung_key
 from fabric.core.spec import FabricSpec
@@ -93,6 +94,21 @@ def said_by_a_decision(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if (fact.before, fact.model) != (before, models[before].cheaper):
         return f"{fact.model} after {fact.before}; the fabric says {models[before].cheaper} after {before}"
     return ""
+
+
+@on("reaction_decided")
+def alerts_hang_on_no_rung(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Where a cell alerts people, every decision from that rung on does."""
+    if fact.failure_type is None:
+        return ""
+    stage = Stage(fact.step_id.partition(".")[0] or seen.run.stage)
+    compiled = seen.compiled
+    cell = (
+        compiled.ladders.layered.get((fact.failure_type, fact.tier, stage))
+        or compiled.table[fact.failure_type, fact.tier]
+    )
+    told = any("alert" in rung.with_ for rung in cell.rungs[: fact.rung + 1])
+    return "a cell alerts, and nobody is told" if told and "alert" not in fact.accompanies else ""
 
 
 @on("reaction_decided")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fabric.core.budget_caps import NamedCap
+from fabric.core.budget_caps import RUN, NamedCap
 from fabric.core.fingerprint import digest
 from fabric.core.flow import TERMINAL
 from fabric.core.inputs import (
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 ACCIDENTS = ("sudden_death", "deaf", "retired", "soft_stop")
 UNDO_S = 10.0
+MONEY = (RUN, "usd_micros")
+"""The cap of a run's money, as a question names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,13 +294,23 @@ class Outside:
         if verb != "approve" or not shown.get("takes_cap"):
             return None
         if setup.verb is not None:
-            return int(shown["cap_usd_micros"]) * setup.raises if setup.raises else None
+            needs = shown.get("needs_cap") or {}
+            least = int(shown["cap_usd_micros"]) + 1 if (needs.get("scope"), needs.get("unit")) == MONEY else None
+            return int(shown["cap_usd_micros"]) * setup.raises if setup.raises else least
         return None if self._clicks % 2 else int(shown["cap_usd_micros"]) * (1 + self._clicks // 2 % 3)
 
     def _new_caps(self, change: EscalationChange, verb: str) -> tuple[NamedCap, ...]:
         """Other caps that finance raises now and then: one of those that are offered or all, too little as well."""
-        drawn = verb == "approve" and self.world.setup.verb is None
-        takes = json.loads(change.content).get("takes_caps", ()) if drawn else ()
+        shown = json.loads(change.content)
+        needs = shown.get("needs_cap")
+        if (
+            verb == "approve"
+            and self.world.setup.verb is not None
+            and needs
+            and (needs["scope"], needs["unit"]) != MONEY
+        ):
+            return (NamedCap(needs["scope"], needs["unit"], int(needs["cap"]) + 1),)
+        takes = shown.get("takes_caps", ()) if verb == "approve" and self.world.setup.verb is None else ()
         times = self._clicks % 5
         found = tuple(NamedCap(one["scope"], one["unit"], times * int(one["cap"])) for one in takes)
         return found[: 1 + self._clicks % 2] if times else ()

@@ -16,7 +16,6 @@ from fabric.core.flow import FORMAT
 from fabric.core.frozen import replace
 from fabric.core.inputs import CallStreamed, Result
 from fabric.runtime.batches import merged
-from fabric.runtime.driver import RunDriver
 from fabric.runtime.fates import fate_of
 from fabric.runtime.happenings import (
     Answered,
@@ -29,6 +28,7 @@ from fabric.runtime.happenings import (
     Effect,
     Happening,
     Need,
+    OpenBreakers,
     Perform,
     Quarantine,
     Refused,
@@ -187,7 +187,7 @@ class Process(Acting):
         world, compiled, damage = self.world, self.world.setup.fabric.compiled, ""
         away = verdict(claimed, world.clock.now(), compiled=compiled, **self._program)
         if away is not None:
-            self._put_away(Owned(RunDriver(compiled), claimed), away)
+            self._put_away(Owned(self.shared.driver(compiled), claimed), away)
             return
         if world.strikes("damage"):
             claimed, damage = damage_checks.damaged(world.rng, claimed)
@@ -197,8 +197,7 @@ class Process(Acting):
         if compiled.spec.gates.reads_sources:
             claimed = replace(claimed, documents=world.store.documents(claimed.run_id))
         world.sometimes["from_snapshot"] += claimed.snapshot is not None
-        cadence, book = damage_checks.cadence(world.setup.seed), self.shared.book
-        driver = RunDriver(compiled, cadence, **self._program, held=book, surprises=self.shared.surprises)
+        driver = self.shared.driver(compiled, damage_checks.cadence(world.setup.seed), **self._program)
         owned = self.owned[claimed.run_id] = Owned(driver, slim(claimed), damage=damage)
         self.step(owned, Taken(claimed, self.name, self._orphans.found.is_crowded(claimed.run_id)))
 
@@ -251,6 +250,8 @@ class Process(Acting):
                     self.world.schedule.at(due, self.act, self._due, (owned, at))
             case Release():
                 self._drop(owned)
+            case OpenBreakers(gates):
+                self.breakers.opens(owned.claimed.run_id, gates)
             case Quarantine(damage, claimed):
                 self._damaged(owned, damage, claimed)
 
@@ -298,8 +299,7 @@ class Process(Acting):
             return
         self.shared.performs(owned, command)
         flight = owned.flights[key] = Flight(command)
-        mine, now = owned.claimed, self.world.clock.now()
-        refused = self.breakers.passes(mine.fabric_id, owned.driver, command, now, mine.session_key)
+        refused = self.breakers.passes(owned.claimed.fabric_id, owned.driver, command, self.world.clock.now())
         if refused is not None:
             self.world.sometimes[f"breaker_refused_{refused.cause}"] += 1
             self.later(0.0, self._answer, owned, flight, refused)

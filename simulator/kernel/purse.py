@@ -55,6 +55,24 @@ class Purse:
                 self.over[key] += max(0, came_to - was)
 
 
+@dataclass(slots=True)
+class Rate:
+    """What the model calls of a run cost, since its rate was decided about last."""
+
+    usual: dict[str, int] = field(default_factory=dict)
+    """Micro-dollars of the usual busiest minute, by scope."""
+    costs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """When each call came back and its micro-dollars, by scope."""
+    out: dict[str, str] = field(default_factory=dict)
+    """The agent of each model call that is out."""
+    let_go_on: bool = False
+    """A person approved a cost overrun: nobody says any more what is too fast."""
+
+    def spent(self, scope: str, now: int, window_us: int) -> int:
+        """Micro-dollars of the last ``window_us``."""
+        return sum(usd for at, usd in self.costs.get(scope, ()) if at > now - window_us)
+
+
 def keys_of(scope: str) -> Keys:
     """The caps of a scope, in the order of ``UNITS``."""
     return cap_key(scope, UNITS[0]), cap_key(scope, UNITS[1])

@@ -21,7 +21,7 @@ from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import InboxInput
 from fabric.core.run import Run
 from simulator.kernel.changes import Changes
-from simulator.kernel.purse import Purse
+from simulator.kernel.purse import Purse, Rate
 
 
 @dataclass(slots=True)
@@ -170,6 +170,8 @@ class Seen:
     """Micro-dollars that a person raised the run's cap to; 0: nobody did."""
     purse: Purse = field(default_factory=Purse)
     """What it, its stages and its agents spend."""
+    rate: Rate = field(default_factory=Rate)
+    """How fast it spends."""
     paced: set[tuple[Any, Any]] = field(default_factory=set)
     """Counts of what runs spend together that refused one of its calls: the budget and the generation of its row."""
     put_away: bool = False

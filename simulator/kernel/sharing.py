@@ -9,6 +9,7 @@ from fabric.adapters.grant_desk import GrantDesk, Holder
 from fabric.adapters.shared import Shared
 from fabric.runtime.ports import StoreUnavailable
 from simulator.kernel.clock import US
+from simulator.kernel.swarm_rates import usual
 
 if TYPE_CHECKING:
     from simulator.kernel.process import Process
@@ -67,9 +68,11 @@ class VirtualDesk(GrantDesk):
 def shared_of(process: Process) -> Shared:
     """A process's part in what is shared."""
     world = process.world
-    return Shared(
+    shared = Shared(
         VirtualDesk(process),
         post=lambda do: process.later(TURN_S, do),
         clock=world.clock,
         now=lambda: world.clock.now() / US,
     )
+    shared.usual.learn(world.setup.fabric.revision_id, usual(world.setup.seed))
+    return shared

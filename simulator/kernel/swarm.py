@@ -27,6 +27,7 @@ from simulator.kernel.swarm_breakers import named
 from simulator.kernel.swarm_gates import judged
 from simulator.kernel.swarm_layers import layered
 from simulator.kernel.swarm_outputs import asking, overwriting, planning, typed
+from simulator.kernel.swarm_rates import rated
 from simulator.kernel.swarm_shapes import shaped
 
 JSON = Any
@@ -351,6 +352,7 @@ def _policy(rng: Random, workers: int) -> JSON:
     policy["humans"] = {"due_s": rng.choice((None, None, 60.0, 600.0)), "failure_rounds": rng.choice((1, 2))}
     mode = rng.choice(("all", "all", "quorum", "best_effort"))
     _token_caps(budget, Random(f"tokens {workers} {budget} {limits}"))  # noqa: S311 - the same
+    rated(policy, Random(f"rates {workers} {budget} {limits}"))  # noqa: S311 - the same
     limits["run_events"] = rng.choice((60, 150, *(20_000,) * 6))
     limits["run_payload_bytes"] = rng.choice((3_000, *(50_000_000,) * 7))
     limits["pending_calls"] = rng.choice((3, *(1_024,) * 7))

@@ -302,9 +302,9 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
         Row(after(1, lambda n: answer("")), answered(2, 0)),
         Row(lambda n: html(), stopped(4, 0, "web page")),
     ),
+    "spends within its cap": tuple(Row(lambda n: answer("", [call("look", {"q": f"{n}"}, f"c{n}")], usage=(20_000, 50_000)) if n < 8 else answer(SUMMARY), answered(8, 7), tier=tier, fabric={"cap": 1_000_000}) for tier in ("interactive", "batch")),
     "well-behaved": (Row(lambda n: looks(n, "x") if n == 1 else answer(SUMMARY), answered(2, 1)),),
 }  # fmt: skip
-"""By the scenario's name."""
 ELSEWHERE = {
     "handoff ping-pong": "test_misbehaviour_handoff.py, with fabrics of peers; the rules in core/test_deadlock_rules.py"
 }
@@ -315,7 +315,7 @@ SCENARIOS = (
     *("HTML, empty answer", "well-behaved"),
 )  # fmt: skip
 """The comparison's scenarios, in its order."""
-OURS = ("503 until the node runs again",)  # Of what no other framework was asked for.
+OURS = ("503 until the node runs again", "spends within its cap")  # Of nobody else.
 
 
 def test_every_scenario_has_its_rows_or_says_why_not():

@@ -50,7 +50,7 @@ REFUSE = ("status_", "limit_", "retry_after_", "quota", "error_", "tool_loop")
 OTHERS = frozenset(
     """echo rate_limit rate_limit_silent unavailable flaky wrong_key unknown_model not_found no_schema context_length drop hang_up cut_stream html
     nothing cut_json empty off_schema bad_json credential ungrounded unsure no_such_worker needs_more unknown_tool bad_arguments flood
-    cost_spike spawning ping_pong ping_pong_of_3 think_open reasoning_only finish_length finish_content_filter missing_finish no_choices changing_form
+    cost_spike spender spender_slow spawning ping_pong ping_pong_of_3 think_open reasoning_only finish_length finish_content_filter missing_finish no_choices changing_form
     two_documents deep_json_10000 bare_text other_form login_page response_failed refused_answer blocked_prompt no_parts cut_after
     drop_after no_done broken_event strict_fields strict_gemma no_tools max_tokens""".split()  # noqa: SIM905
 )

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalName
+from fabric.core.breaker.policy import PER_STEP, Breaker, SignalName
 from fabric.core.breaker.signals import (
     NEUTRAL,
     RETRY_AT,
@@ -25,11 +25,7 @@ from fabric.core.breaker.signals import (
     tripped,
 )
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
-from fabric.core.commands import CallModel, CallTool
-from fabric.core.endpoints import endpoint_name
-from fabric.core.fallbacks import chain
 from fabric.core.frozen import replace, value
-from fabric.core.spec import FabricSpec
 
 LOOKS = 4
 """How often a row that somebody else changes at the same time is looked at before the call is refused."""
@@ -90,6 +86,10 @@ class Gate:
     """Whether the end of the call says something about what it stands in front of."""
     streaks: Mapping[SignalName, int]
     """What the call's own step has counted."""
+    dear_passes: bool = False
+    """True: a breaker that opened because money went out too fast does not refuse the call. A cheaper model makes it, it is a tool's, or a person let its run go on."""
+    why: str = ""
+    """Of a streak that is decided about now: the sentence of its trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,65 +137,6 @@ Settling = Generator[Step, Any, None]
 Steps = Generator[Step, Any, "tuple[Met, ...] | Looked"]
 
 
-def name_of(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
-    """What a breaker of a scope stands in front of where this call goes out, by name; None: nothing, it is no call of that kind."""
-    match scope:
-        case BreakerScope.PROVIDER:
-            return endpoint_name(spec.model(command.model)) if isinstance(command, CallModel) else None
-        case BreakerScope.TOOL:
-            return command.tool if isinstance(command, CallTool) else None
-        case BreakerScope.AGENT:
-            return command.agent or None  # What the oracle asks, nobody asks.
-        case BreakerScope.STAGE:
-            return command.step_id.partition(".")[0]
-        case BreakerScope.FABRIC:
-            return spec.name
-
-
-def row_scope(scope: BreakerScope, fabric_id: str, name: str) -> str:
-    """Whose breaker it is: what stands in its row. A provider's endpoint is the same one for all fabrics."""
-    match scope:
-        case BreakerScope.PROVIDER:
-            return f"{scope}:{name}"
-        case BreakerScope.FABRIC:
-            return f"{scope}:{fabric_id}"
-        case BreakerScope.AGENT | BreakerScope.TOOL | BreakerScope.STAGE:
-            return f"{scope}:{fabric_id}:{name}"
-
-
-def gates_of(
-    breakers: Iterable[Breaker],
-    fabric_id: str,
-    spec: FabricSpec,
-    command: CallModel | CallTool,
-    streaks: Mapping[SignalName, int],
-) -> tuple[Gate, ...]:
-    """The breakers in front of a call, in the policy's order, each row once. What a tool's endpoint says counts for the tool alone; a model's for all of its own.
-
-    A call that a stand-in takes is the fallback that ``on_open: model`` speaks of: of such breakers it passes those that do not go by the model.
-    """
-    found: dict[Key, Gate] = {}
-    stands_in = isinstance(command, CallModel) and _stands_in(spec, command)
-    for breaker in breakers:
-        name = name_of(breaker.scope, spec, command)
-        if name is None or not breaker.before(name):
-            continue
-        if stands_in and breaker.on_open == "model" and breaker.scope is not BreakerScope.PROVIDER:
-            continue
-        key = Key(row_scope(breaker.scope, fabric_id, name), breaker.kind)
-        counts = isinstance(command, CallModel) or breaker.scope is BreakerScope.TOOL
-        found.setdefault(key, Gate(breaker, key, counts, streaks))
-    return tuple(found.values())
-
-
-def _stands_in(spec: FabricSpec, command: CallModel) -> bool:
-    """Whether the model is one of those that may stand in for its agent's own."""
-    own = spec.agent(command.agent).model
-    if command.model == own:
-        return False
-    return command.model in chain({model.name: model.fallbacks for model in spec.models}, own)
-
-
 def passing(gates: Iterable[Gate]) -> Steps:
     """Takes a call past its breakers: all of them, as they stood; or the first that refuses it. What was permitted before is given back then."""
     met: list[Met] = []
@@ -221,6 +162,8 @@ def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
                 return Met(gate, row)
             yield Step("change", gate.key, row, encoded(opened))
             continue
+        if _spares(gate, standing):
+            return Met(gate, row)
         may = passage(breaker, standing, row.changed_at, row.asked_at, row.counts.get(RETRY_AT, 0))
         if may == "refuse":
             return _looked(gate, row, standing)
@@ -258,6 +201,8 @@ def _refuses(gate: Gate, row: Row) -> bool:
     standing = decoded(row.state)
     if standing.state is BreakerState.CLOSED:
         return _tripped(gate, row, standing) is not None
+    if _spares(gate, standing):
+        return False
     if standing.state is BreakerState.HALF_OPEN and len(_live(row)) >= gate.breaker.half_open_max:
         return True
     return passage(gate.breaker, standing, row.changed_at, row.asked_at, row.counts.get(RETRY_AT, 0)) == "refuse"
@@ -272,6 +217,11 @@ def _with_end(one: Met, row: Row, end: str) -> Row:
         if not tally.until:
             counts[tally.key] = tally.n if tally.reset else counts.get(tally.key, 0) + tally.n
     return replace(row, counts=counts)
+
+
+def _spares(gate: Gate, standing: Standing) -> bool:
+    """Whether the breaker opened for a reason that this call does away with."""
+    return gate.dear_passes and standing.signal == SignalName.COST_RATE
 
 
 def _live(row: Row) -> list[int]:
@@ -295,6 +245,7 @@ def _tripped(gate: Gate, row: Row, standing: Standing) -> Standing | None:
         signal=found.signal.names[0],
         failures=found.failures,
         threshold=found.signal.threshold,
+        reason=gate.why,
     )
 
 
@@ -369,6 +320,16 @@ def _opened_by(one: Met, end: SignalName | Neutral | None) -> Settling:
     opened = _tripped(one.gate, row, standing) if standing.state is BreakerState.CLOSED else None
     if opened is not None:
         yield Step("change", one.gate.key, row, encoded(opened))
+
+
+def tripping(gates: Iterable[Gate]) -> Settling:
+    """Opens the breakers whose streaks have reached a threshold, at the trip itself: its run may make no further call."""
+    for gate in gates:
+        row = yield Step("look", gate.key)
+        standing = decoded(row.state)
+        opened = _tripped(gate, row, standing) if standing.state is BreakerState.CLOSED else None
+        if opened is not None:
+            yield Step("change", gate.key, row, encoded(opened))
 
 
 def _probe_ended(one: Met, happened: Happened, wait_us: int) -> Settling:

@@ -162,5 +162,5 @@ def after(
     if happened is Happened.FORCED_OPEN:
         return replace(opened, signal=FORCED, by=by, reason=reason)
     if happened is Happened.TRIPPED:
-        return replace(opened, signal=signal, failures=failures, threshold=threshold)
+        return replace(opened, signal=signal, failures=failures, threshold=threshold, by="", reason=reason)
     return opened  # A probe that failed: for what opened it before.

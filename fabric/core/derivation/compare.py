@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fabric.core import events as ev
-from fabric.core.decision_table import Reaction
+from fabric.core.decision_table import Accompaniment, Reaction, Rung
 from fabric.core.derivation.asked import Asked, Rules
 from fabric.core.derivation.counts import counted
 from fabric.core.derivation.ledger import Ledger, last_word, noted, passed_over
@@ -125,7 +125,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
         "scope": (fact.scope, won.scope),
         "spent": (fact.spent, won.spent),
         "bound": (fact.bound, won.rung.times),
-        "with it": (", ".join(fact.accompanies), ", ".join(won.rung.with_)),
+        "with it": (", ".join(fact.accompanies), ", ".join(_goes_with(fact, won.rung))),
         "passed over": (_numbers(sorted(told)), _numbers(() if cut_short else won.skipped)),
         "came back": (_came_back(fact), repeats(ledger, rules, fact)),
     }
@@ -137,6 +137,12 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
     others = tuple(otherwise(ledger, rules, fact))
     verdict: Verdict = "different" if differ else "equal"
     return Derived(event.seq, event.at, fact, verdict, tuple(differ), skipped, others, tuple(counts))
+
+
+def _goes_with(fact: ev.ReactionDecided, rung: Rung) -> tuple[str, ...]:
+    """What goes with a rung. Journals of before format 12 alert with the rung alone that names it."""
+    older = Accompaniment.ALERT not in fact.accompanies
+    return tuple(one for one in rung.with_ if not (older and one is Accompaniment.ALERT))
 
 
 def _came_back(fact: ev.ReactionDecided) -> bool:

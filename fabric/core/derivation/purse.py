@@ -68,13 +68,14 @@ class Purse:
 
     def _caps(self, budget: Budget, stage: str, agent: str) -> Iterator[tuple[str, str, int]]:
         own, whose = budget.agents.get(agent, NOTHING_OWN), f"agent:{agent}"
+        of_stage = {str(name): one for name, one in budget.stages.items()}.get(stage.partition(":")[2], NOTHING_OWN)
         told: tuple[tuple[str, str, int | None], ...] = (
             ("run", USD, budget.run_usd_micros),
             ("call", USD, budget.call_usd_micros),
-            (stage, USD, budget.stage_usd_micros),
+            (stage, USD, _first(of_stage.usd_micros, budget.stage_usd_micros)),
             (whose, USD, _first(own.usd_micros, budget.agent_usd_micros)),
             ("run", TOKENS, budget.run_tokens),
-            (stage, TOKENS, budget.stage_tokens),
+            (stage, TOKENS, _first(of_stage.tokens, budget.stage_tokens)),
             (whose, TOKENS, _first(own.tokens, budget.agent_tokens)),
         )
         for scope, unit, set_ in told:
@@ -85,7 +86,7 @@ class Purse:
 
 
 def _first(own: int | None, of_all: int | None) -> int | None:
-    """A cap of an agent's own, 0 too, before the one that all agents have."""
+    """A cap of an agent's or stage's own, 0 too, before the one that all have."""
     return of_all if own is None else own
 
 

@@ -87,6 +87,7 @@ from fabric.core.events.lifecycle import (
     RunStarted,
     StageEntered,
     StageLeft,
+    UsualRatesPinned,
 )
 from fabric.core.events.parts import (
     Candidate,
@@ -207,6 +208,7 @@ Fact = (
     | ChildLetGo
     | MutationInherited
     | MutationTakenOver
+    | UsualRatesPinned
 )
 """The closed union."""
 
@@ -310,5 +312,6 @@ __all__ = [
     "UnwindingFinished",
     "UnwindingOmitted",
     "UnwindingStarted",
+    "UsualRatesPinned",
     "Weighed",
 ]

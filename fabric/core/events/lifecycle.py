@@ -7,6 +7,7 @@ from typing import ClassVar
 from fabric.core.events.parts import GateResult
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import value
+from fabric.core.spending import UsualRate
 from fabric.core.taxonomy import Tier
 
 
@@ -23,6 +24,15 @@ class RunStarted:
     """Level of nesting; the root run is 1."""
     requested_by: str = ""
     kind: ClassVar[str] = "run_started"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class UsualRatesPinned:
+    """What this run's spending is compared with, as its fabric's completed runs had taught by its start."""
+
+    rates: tuple[UsualRate, ...]
+    kind: ClassVar[str] = "usual_rates_pinned"
     version: ClassVar[int] = 1
 
 

@@ -112,6 +112,7 @@ def _ending_state(fact: ev.RunEnding) -> RunState:
 
 TABLE: Mapping[str, Evolve] = {
     "run_started": _run_started,
+    "usual_rates_pinned": unchanged,
     "stage_entered": _stage_entered,
     "stage_left": _stage_left,
     "replanned": _replanned,

@@ -59,4 +59,8 @@ def begun(
         ),
         given.request,
     )
+    if work.ctx.usual and not isinstance(
+        given, ChildRequested
+    ):  # A child does a part, and its parent's rate is none of its own.
+        work.emit(ev.UsualRatesPinned(rates=work.ctx.usual))
     return True

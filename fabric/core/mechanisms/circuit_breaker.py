@@ -96,7 +96,7 @@ def just_seen(state: State) -> frozenset[SignalName]:
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
     """Refuses the call that a breaker did not let pass."""
-    return PASS if proposal.looked is None else refusal(proposal.looked, proposal.agent)
+    return PASS if proposal.looked is None else refusal(proposal.looked, proposal.agent, view.spec.name)
 
 
 def wait_us(looked: Looked) -> int | None:
@@ -108,7 +108,7 @@ def wait_us(looked: Looked) -> int | None:
     return max(0, looked.until - looked.asked_at)
 
 
-def refusal(looked: Looked, agent: str) -> Trip:
+def refusal(looked: Looked, agent: str, fabric: str) -> Trip:
     """The trip of a call that met an open breaker: the row of the signal that opened it, with where it stood."""
     standing, left = looked.standing, wait_us(looked)
     what = f"opened by {standing.by}: {standing.reason}" if standing.signal == FORCED else _counted(looked)
@@ -129,7 +129,8 @@ def refusal(looked: Looked, agent: str) -> Trip:
         details["fallback"] = looked.breaker.on_open
     scope = f"{looked.breaker.scope}:{_name(looked)}"
     evidence = Evidence(standing.threshold, standing.failures, "failures", scope, _window(looked), details)
-    message = f"the circuit breaker of {scope.replace(':', ' ', 1)} is {SAID[standing.state]} {until} ({what})"
+    whose = f"fabric {fabric}" if looked.breaker.scope is BreakerScope.FABRIC else scope.replace(":", " ", 1)
+    message = f"the circuit breaker of {whose} is {SAID[standing.state]} {until} ({what})"
     return Trip(NAME, cause_of(standing.signal), evidence, message)
 
 
@@ -160,6 +161,8 @@ def cause_of(signal: str) -> Cause:
 
 def _counted(looked: Looked) -> str:
     standing = looked.standing
+    if standing.signal == SignalName.COST_RATE and standing.reason:
+        return standing.reason
     return f"{standing.failures} x {standing.signal}" if standing.failures else standing.signal or "no signal"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fabric.core.budget_caps import RUN, amount_words
 from fabric.core.flow import ANSWERED
 from fabric.core.words import count, cut, joined, words
 from fabric.selectors.display.row import Display, Fact
@@ -15,6 +16,14 @@ JSON = Any
 def _run_started(fact: Fact) -> str:
     by = f" for {fact['requested_by']}" if fact["requested_by"] else ""
     return f"{fact['fabric']} started{by}, {words(fact['tier'])}"
+
+
+def _usual_rates(fact: Fact) -> str:
+    found = next((one for one in fact["rates"] if one["scope"] == RUN), None)
+    if found is None:
+        return f"what is usual of {count(len(fact['rates']), 'part', 'parts')} of a run is known"
+    amount = amount_words(found["usd_micros"], "usd_micros")
+    return f"the busiest minute of a run usually costs {amount}, over the last {count(found['runs'], 'run', 'runs')} that completed"
 
 
 def _ownership_taken(fact: Fact) -> str:
@@ -78,6 +87,7 @@ def _run_ended(fact: Fact) -> str:
 
 ROWS: Mapping[str, Display] = {
     "run_started": Display("Run started", "info", "play", 2, _run_started),
+    "usual_rates_pinned": Display("Usual rates", "info", "message", 1, _usual_rates),
     "ownership_taken": Display("Worker changed", "warn", "swap", 1, _ownership_taken),
     "run_quarantined": Display("Quarantined", "danger", "lock", 3, _run_quarantined),
     "run_released_from_quarantine": Display("Quarantine ended", "info", "play", 3, _run_released),

@@ -14,7 +14,8 @@ from console.views.fabrics import MIX, TABS, outcome_mix
 from fabric.core.decision_table import DEFAULT_TABLE, CountScope, Reaction
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.models import Run
+from fabric.models import Fabric, Guard, Run
+from fabric.runtime.usual_rates import KIND, with_run
 from fabric.selectors.limits import Unit, limits_of
 from fabric.selectors.overview import Tile
 from fabric.services.fabric_yaml import fabric_read
@@ -168,6 +169,21 @@ def test_each_breaker_is_a_line_with_the_names_as_the_fabric_says_them(browser, 
     shown = text(browser.get("/fabrics/small?tab=limits"))
     first = "tool read_document: 5 timeout/server error in a row, 60 s, 3 trips"
     assert f"<b>{first}<br>provider: 3 rate limit in a row, 60 s</b>" in shown
+
+
+def test_what_is_usual_is_said_once_enough_runs_have_completed(browser, small):
+    assert "0 of the 5 runs that it takes have completed" in text(browser.get("/fabrics/small?tab=limits"))
+    state = ""
+    for cost in (10_000, 20_000, 30_000, 40_000):
+        state = with_run(state, {"run": (cost, 5)})
+    Guard.objects.create(scope=Fabric.objects.get(name="small").id, kind=KIND, state=state, generation=1, changed_at=1)
+    assert "4 of the 5 runs" in text(browser.get("/fabrics/small?tab=limits"))
+    Guard.objects.update(state=with_run(state, {"run": (35_000, 5), "agent:reader": (1, 1)}))
+    page = text(browser.get("/fabrics/small?tab=limits"))
+    row = page.partition("the run</th>")[2].partition("</tr>")[0]
+    assert "<b>$0.03</b>" in row
+    assert "$0.30, 10 times that" in row
+    assert "agent reader" not in page
 
 
 def test_limits(browser, small):

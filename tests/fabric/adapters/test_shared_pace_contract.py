@@ -10,7 +10,7 @@ from fabric.core.mechanisms import cost_velocity
 from fabric.core.pace import TooFast
 from fabric.core.policy import FlowPolicy
 from fabric.core.shared_pace import KIND, Counting, pacing, shared_by, spent
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.taxonomy import Cause
 from fabric.runtime.breaking import counted
 from tests.fabric.adapters.grant_worlds import HOUR
 from tests.fabric.adapters.journal_worlds import WORKSPACE
@@ -18,7 +18,7 @@ from tests.fabric.adapters.journal_worlds import WORKSPACE
 CAP = 120_000
 """An hour's: its even pace is 2,000 a minute, three times that 6,000; what is left after 11,000 lasts just under ten minutes at that rate."""
 POLICY = FlowPolicy.model_validate({"budget": {"run_usd_micros": CAP, "fabric_hour_usd_micros": CAP}})
-(ONE,) = shared_by(POLICY, Tier.BATCH, fabric_id="one", session_key="")
+(ONE,) = shared_by(POLICY, "one")
 
 
 class Process:
@@ -175,23 +175,14 @@ def test_what_the_end_of_a_call_adds(shared, result, amount):
     assert found == ({} if amount is None else {"calls": 1, "usd_micros": amount})
 
 
-def test_a_session_and_a_fabric_are_told_apart_and_measured_by_their_own_time():
+def test_a_fabric_is_measured_by_its_hour_and_a_session_by_nothing():
     budget = {"run_usd_micros": 1, "fabric_hour_usd_micros": 10, "session_usd_micros": 5}
     given = FlowPolicy.model_validate({"budget": budget})
-    both = shared_by(given, Tier.HIGH_STAKES, fabric_id="one", session_key="s")
-    assert [(one.kind, one.scope, one.cap, one.seconds) for one in both] == [
-        ("fabric", "fabric:one", 10, HOUR),
-        ("session", "session:one:s", 5, given.deadlines_of(Tier.HIGH_STAKES).run_s),
-    ]
-    assert [one.kind for one in shared_by(given, Tier.BATCH, fabric_id="one", session_key="")] == ["fabric"]
+    (one,) = shared_by(given, "one")
+    assert (one.kind, one.scope, one.cap, one.seconds) == ("fabric", "fabric:one", 10, HOUR)
     calm = given.model_copy(update={"cost_velocity": replace_factor(given, 0.0)})
-    assert shared_by(calm, Tier.BATCH, fabric_id="one", session_key="s") == ()
-    assert (
-        shared_by(
-            FlowPolicy.model_validate({"budget": {"run_usd_micros": 1}}), Tier.BATCH, fabric_id="one", session_key="s"
-        )
-        == ()
-    )
+    assert shared_by(calm, "one") == ()
+    assert shared_by(FlowPolicy.model_validate({"budget": {"run_usd_micros": 1, "session_usd_micros": 5}}), "one") == ()
 
 
 def replace_factor(policy, factor):

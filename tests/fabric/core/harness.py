@@ -39,6 +39,7 @@ from fabric.runtime.happenings import (
     Effect,
     Happening,
     Need,
+    OpenBreakers,
     Perform,
     Release,
     Streamed,
@@ -48,6 +49,7 @@ from fabric.runtime.happenings import (
 from fabric.runtime.ports import Batch, Claimed, Document, InboxItem, StoredRow
 from fabric.runtime.snapshots import Cadence
 from fabric.runtime.surprises import Surprises
+from fabric.runtime.usual_rates import UsualRates
 from simulator.kernel.breakers import VirtualBreakers
 from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES
@@ -83,6 +85,8 @@ class World(Told):
     people: Mapping[str, str | None] | None = None
     """What those who answer hold; None: whoever does holds every role."""
     requester: str = "alice"
+    usual: UsualRates = field(default_factory=UsualRates)
+    """What its process knows of its fabric's usual rates."""
     claim: Mapping[str, Any] = field(default_factory=dict)
     """What else its row says when it is claimed."""
 
@@ -209,7 +213,7 @@ class World(Told):
         self.fence += 1
         kept = ((r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows)
         stored = tuple(StoredRow(*one) for one in kept)
-        self.driver = RunDriver(self.compiled, self.cadence, held=self.desk, surprises=self.surprises)
+        self.driver = RunDriver(self.compiled, self.cadence, held=self.desk, surprises=self.surprises, usual=self.usual)
         inbox, self.inbox = tuple(self.inbox), []
         claimed = Claimed(
             run_id="run-1",
@@ -273,6 +277,8 @@ class World(Told):
                 self.wake = effect.at
             elif isinstance(effect, Need):
                 self._needs(effect)
+            elif isinstance(effect, OpenBreakers) and self.breakers is not None:
+                self.breakers.opens("run-1", effect.gates)
             elif isinstance(effect, Release):
                 self.driver, self.wake = None, None
                 return

@@ -1,4 +1,4 @@
-"""A fabric whose one worker spends fast: eight turns of a call each, then its answer, under a cap that lasts a day."""
+"""A fabric whose one worker spends more in a minute than it may: eight turns of a call each, then its answer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ JSON = Any
 DAY = {tier: {"call_s": 120, "stage_s": 3_600, "run_s": 86_400} for tier in ("interactive", "batch", "high_stakes")}
 CHEAP = {**PRICES, "thrifty": Price(100_000, 200_000), "nearly": Price(990_000, 1_900_000)}
 CAP = 60_000
-"""After seven calls of 900 micro-dollars in a quarter of a minute what is left would be gone within ten minutes."""
+MINUTE = 6_000
+"""Seven calls of 900 micro-dollars in a quarter of a minute are more."""
 
 
 def spender(
     *, cheaper: str = "", turns: int = 8, cap: int = CAP, table: JSON = None, budget: JSON = None, **policy: JSON
 ) -> tuple[FabricSpec, dict[str, JSON]]:
     """The fabric, and what its worker answers. ``cheaper``: the model that stands behind its own."""
+    policy.setdefault("cost_velocity", {"usd_micros_per_minute": MINUTE})
     given = tree(roles=(), budget={"run_usd_micros": cap, **(budget or {})}, deadlines=DAY, table=table, **policy)
     if cheaper:
         given["models"][0]["cheaper"] = cheaper

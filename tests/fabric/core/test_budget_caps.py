@@ -51,7 +51,7 @@ def test_every_cap_names_a_field_of_the_policy():
 
 def test_every_cap_that_a_fabric_sets_for_a_run_has_a_name():
     shared = {"call_usd_micros", "fabric_hour_usd_micros", "session_usd_micros"}
-    assert set(CAPS) == set(Budget.model_fields) - shared - {"run_usd_micros", "agents"}
+    assert set(CAPS) == set(Budget.model_fields) - shared - {"run_usd_micros", "agents", "stages"}
     given = Budget(run_usd_micros=1, **{name: n + 2 for n, name in enumerate(CAPS)})
     assert [fabrics_cap(given, scope, unit) for scope, unit, _ in CAPS.values()] == [2, 3, 4, 5, 6]
 
@@ -227,3 +227,22 @@ def test_another_agent_and_another_stage_have_budgets_of_their_own():
     )
     assert [budget.used(ledger, scope, "tokens") for scope in ("stage:plan", "stage:fan_out")] == [5, 107]
     assert [budget.used(ledger, scope, "tokens") for scope in ("agent:planner", "agent:worker")] == [5, 107]
+
+
+@pytest.mark.parametrize(("unit", "cap"), [("usd_micros", 100), ("tokens", 10)])
+def test_a_stage_has_a_cap_of_its_own_that_beats_that_of_all(unit, cap):
+    """Of the stages that it does not name, the cap of all holds."""
+    budget = Budget(run_usd_micros=10**6, **{f"stage_{unit}": 7_777}, stages={"fan_out": {unit: cap}})
+    assert [fabrics_cap(budget, f"stage:{name}", unit) for name in ("fan_out", "plan")] == [cap, 7_777]
+    world = ran(lone(budget=budget.model_dump(mode="json")), tier=Tier.HIGH_STAKES)
+    refused = world.of(ev.ReactionDecided)[0].cause.evidence
+    assert (refused.scope, refused.unit, refused.limit) == ("stage:fan_out", unit, cap)
+    world.decide(caps=(NamedCap("stage:fan_out", unit, 10**6),)).go()
+    assert world.end.state is RunState.COMPLETED
+
+
+def test_a_stage_that_is_named_and_capped_by_nothing_is_refused():
+    with pytest.raises(ValueError, match="caps nothing"):
+        Budget(run_usd_micros=1, stages={"plan": {}})
+    with pytest.raises(ValueError, match="stages"):
+        Budget(run_usd_micros=1, stages={"somewhere": {"tokens": 1}})

@@ -14,7 +14,9 @@ from fabric.core.derivation.retries import carried_out
 from fabric.core.derivation.rungs import RUNGS
 from fabric.core.derivation.walk import repeats
 from fabric.core.envelope import KINDS
+from fabric.core.flow import Stage
 from fabric.core.mechanisms import ORDER, deadline
+from fabric.core.retry_layers import ladders
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, spec
@@ -155,7 +157,7 @@ def told_of_the_others(cause, tier):
     row = CLASSIFY[cause].goes_to
     for one in said:
         if isinstance(row, FailureType):
-            assert one.rungs == DEFAULT_TABLE[row, one.tier].rungs, cause
+            assert one.rungs == ladders(DEFAULT_TABLE).at(row, one.tier, Stage.PLAN).rungs, cause
             assert one.rungs[one.rung].reaction is one.reaction, cause
         else:
             assert one.reaction is DIRECT[row, one.tier], cause

@@ -33,7 +33,7 @@ def skips(world):
     [
         ("handover", "no stronger agent or supervisor above the stalled pair is configured"),
         ("fallback_model", "no fallback model is configured"),
-        ("cheaper_model", "no cheaper model is configured"),
+        ("cheaper_model", "small names no cheaper model"),
         ("wait_for_breaker", "no circuit breaker refused the call"),
         ("inject", "there is nothing to inject into"),
         ("replan", "the plan is fixed, so there is nothing to replan"),
@@ -75,7 +75,7 @@ def test_an_alert_tells_people_and_asks_nobody():
 
 def test_batch_skips_the_cheaper_model_and_aborts():
     world = ran(lone(), {"worker": fails(Cause.QUOTA)}, tier=Tier.BATCH)
-    assert skips(world) == [("cheaper_model", "no cheaper model is configured")]
+    assert skips(world) == [("cheaper_model", "small names no cheaper model")]
     assert world.end.state is RunState.ABORTED
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.flow import RunState
-from fabric.core.mechanisms import budget
+from fabric.core.mechanisms import budget, state_of
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
@@ -184,3 +184,23 @@ def test_every_run_comes_to_a_truthful_end_in_every_tier(tier, script):
     # A person who approves a loop lets it go on: what ends it then is the limit on turns, in each of two rounds.
     let_go_on = script == "loop" and tier is Tier.HIGH_STAKES
     assert len(world.requests) <= (3 + 2 * 25 if let_go_on else 16)
+
+
+@pytest.mark.parametrize("tier", Tier)
+@pytest.mark.parametrize(
+    ("calls", "tokens", "apart_s", "spent"),
+    [(7, (20_000, 50_000), 0.1, 840_000), (9, (10_000, 10_000), 10.0, 270_000)],
+    ids=["84 cents of a dollar at once", "27 cents of a dollar in a minute and a half"],
+)
+def test_a_healthy_run_that_spends_within_its_cap_is_left_alone(tier, calls, tokens, apart_s, spent):
+    """The controls ``spender`` and ``spender_slow``: a dollar for a run, and each tier's own deadlines."""
+    dear = [
+        say("", call(q=f"part {n}"), input_tokens=tokens[0], output_tokens=tokens[1]).after(apart_s)
+        for n in range(calls)
+    ]
+    deadlines = {tier: {"call_s": 120, "stage_s": 120, "run_s": 300}} if tier is Tier.INTERACTIVE else {}
+    fabric = lone(budget={"run_usd_micros": 1_000_000}, deadlines=deadlines)
+    world = ran(fabric, {"worker": [*dear, summary()], "look": counting()}, tier=tier)
+    assert (world.end.state, world.reactions, world.of(ev.EscalationOpened)) == (RunState.COMPLETED, [], [])
+    least = state_of(world.run.guards, budget).spent_usd_micros
+    assert spent <= least < spent + 10_000

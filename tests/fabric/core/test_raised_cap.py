@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
+from fabric.core.budget_caps import NamedCap
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import fails
+from tests.fabric.core.spenders import spender
 
 
 def poor(**more) -> World:
@@ -37,9 +39,34 @@ def test_the_run_goes_on_under_the_new_cap_and_no_further():
     assert again.of(ev.ReactionDecided)[-1].cause.evidence.limit == 101
 
 
-def test_without_a_cap_the_old_one_stays():
+def test_a_spent_budget_is_not_approved_without_a_new_cap():
     world = poor().decide().go()
-    assert (world.of(ev.CapRaised), world.reactions) == ([], ["escalate", "escalate"])
+    assert ignored(world) == ["the run has spent its budget of $0.0001: name a higher cap with the approval"]
+    assert (world.of(ev.EscalationDecided), world.reactions) == ([], ["escalate"])
+    assert world.decide(cap_usd_micros=1_000_000).go().end.state is RunState.COMPLETED
+
+
+def test_a_spent_cap_of_a_stage_is_the_one_that_has_to_be_named():
+    world = ran(lone(budget={"run_usd_micros": 10**6, "stage_usd_micros": 100}), tier=Tier.HIGH_STAKES)
+    world.decide(cap_usd_micros=2 * 10**6).go()
+    assert ignored(world) == ["stage fan_out has spent its budget of $0.0001: name a higher cap with the approval"]
+    world.decide(caps=[NamedCap("stage:fan_out", "usd_micros", 10**6)]).go()
+    assert world.end.state is RunState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    "budget", [{"run_usd_micros": 100, "session_usd_micros": 100}, {"run_usd_micros": 10**6, "call_usd_micros": 1}]
+)
+def test_where_nobody_can_raise_it_here_an_approval_names_none(budget):
+    """The session has no more, or it is the cap of one call."""
+    world = ran(lone(budget=budget), tier=Tier.HIGH_STAKES).decide().go()
+    assert (ignored(world), world.reactions) == ([], ["escalate", "escalate"])
+
+
+def test_a_rate_may_be_approved_as_it_is():
+    fabric, script = spender()
+    world = ran(fabric, script, tier=Tier.HIGH_STAKES).decide().go()
+    assert (ignored(world), world.reactions, world.end.state) == ([], ["escalate"], RunState.COMPLETED)
 
 
 @pytest.mark.parametrize(

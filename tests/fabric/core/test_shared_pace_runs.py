@@ -41,7 +41,7 @@ def world(tier: Tier, **how: Any) -> Paced:
     """A run under an hour's money of its fabric that is small beside its own."""
     clock = Clock()
     store = MemoryGuards(clock)
-    fabric, script = spender(cap=BIG, budget={"fabric_hour_usd_micros": HOUR_CAP}, **how)
+    fabric, script = spender(cap=BIG, budget={"fabric_hour_usd_micros": HOUR_CAP}, cost_velocity={}, **how)
     till = Till(caps={"fabric:fabric-1": BIG})
     made = Paced(
         fabric, script, tier=tier, prices=CHEAP, breakers=VirtualBreakers(store), till=till, claim={"session_key": ""}
@@ -53,7 +53,7 @@ def world(tier: Tier, **how: Any) -> Paced:
 
 def others_spent(made: Paced, *costs: int) -> None:
     """Runs of other workers that came back just now."""
-    (one,) = shared_by(made.spec.policy, made.tier, fabric_id="fabric-1", session_key="")
+    (one,) = shared_by(made.spec.policy, "fabric-1")
     (row,) = made.guards.guards([(one.scope, one.key.kind)])
     for cost in costs:
         reply = ModelReplied(command_id="c", attempt=1, text="", cost_usd_micros=cost)

@@ -33,16 +33,18 @@ def test_the_margin_stands_as_it_was_when_it_tripped():
     assert (margin.name, margin.observed, margin.limit, margin.unit) == (
         "spend rate",
         6_300,
-        125,
+        6_000,
         "usd_micros_a_minute",
     )
     assert margin.fired.ended
-    assert margin.fired.told.startswith("$0.0063 in 60 s, $0.000125 allowed; what was left would have lasted")
+    assert margin.fired.told.startswith("$0.0063 in 60 s, $0.006 allowed")
 
 
 def test_the_events_say_it_in_words():
     words = told(ran(*spender(cheaper="thrifty"), tier=Tier.BATCH, prices=CHEAP))
-    assert words["alert_raised"].startswith("cost velocity, and the answer is cheaper model: run spends too fast")
+    assert words["alert_raised"].startswith(
+        "cost velocity, and the answer is cheaper model: the run spent $0.0063 in a minute"
+    )
     assert words["model_changed"] == "thrifty answers for worker in place of small (cheaper model)"
     fabric, script = spender(cheaper="thrifty")
     thought = say(

@@ -41,7 +41,7 @@ def test_values_are_those_in_force():
             assert limit.value == policy.due_s(tier)
         elif path in ("retry_layers.edges", "retry_layers.stages"):
             assert limit.value == (), "they are told in words, and nothing is said of them"
-        elif path == "budget.agents":
+        elif path in ("budget.agents", "budget.stages"):
             assert limit.value == limit.default == (), "they are told in words, and nothing is said of them"
         elif path == "breakers":
             assert limit.value == limit.default == tuple(map(breaker_said, policy.breakers))

@@ -6,12 +6,14 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.breaker.policy import PER_STEP
+from fabric.core.envelope import Event
 from fabric.core.flow import RunState, Stage
 from fabric.core.loop_policy import LoopDetector
 from fabric.core.mechanisms import ORDER
 from fabric.core.people_policy import Humans
-from fabric.core.policy import Budget, Deadlines, FlowPolicy, Limits, Retry
+from fabric.core.policy import Budget, FlowPolicy, Limits, Retry
 from fabric.core.spec import FabricSpec
+from fabric.core.spending import UsualRate
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import Evidence
 from fabric.selectors.run_margins import MARGINS, margins_of, spend_rate
@@ -315,24 +317,21 @@ def test_settings_say_what_the_fabric_changed():
     assert all(one.source for name in MARGINS for one in settings_of(name, policy, story.run))
 
 
-@pytest.mark.parametrize(
-    ("cap", "run_s", "spent", "limit"),
-    [
-        (6_000_000, 3_600, 0, 600_000),  # What is left, in ten minutes.
-        (6_000_000, 3_600, 5_000_000, 300_000),  # Three times the cap over the deadline.
-        (6_000_000, 600, 0, 1_800_000),
-    ],
-)
-def test_the_spend_rate_is_measured_against_what_is_too_fast(cap, run_s, spent, limit):
-    tiers = {Tier.INTERACTIVE: Deadlines(call_s=10, stage_s=60, run_s=run_s)}
-    policy = FlowPolicy(budget=Budget(run_usd_micros=cap), deadlines=tiers)
+def test_the_spend_rate_is_measured_against_what_is_configured_or_usual():
+    def measured(rule):
+        policy = FlowPolicy.model_validate({"budget": {"run_usd_micros": 6_000_000}, "cost_velocity": rule})
+        return spend_rate(story.run, policy, 1_000)
+
     story = RunStory("r")
-    for event in Teller().start().enter(Stage.PLAN, "planner").ask("plan.0.e0.r0", 1, "planner").answer(
-        "plan.0.e0.r0", 1, cost=spent
-    ).events:  # fmt: skip
+    for event in Teller().start().enter(Stage.PLAN, "planner").events:
         story.add(event)
-    margin = spend_rate(story.run, policy, 1_000)
-    assert (margin.observed, margin.limit, margin.unit) == (1_000, pytest.approx(limit), "usd_micros_a_minute")
+    assert measured({}) is None
+    configured = measured({"usd_micros_per_minute": 5_000})
+    assert (configured.observed, configured.limit, configured.unit) == (1_000, 5_000, "usd_micros_a_minute")
+    rates = (UsualRate(scope="run", usd_micros=90_000, tokens=1, runs=5),)
+    story.add(Event(story.run.seq + 1, story.at, ev.UsualRatesPinned(rates=rates)))
+    assert measured({}).limit == 900_000
+    assert "10 times what is usual" in measured({}).at_limit
 
 
 def asking(teller: Teller, turns: int, masked: str = "m") -> Teller:

@@ -1,5 +1,6 @@
 """What a fabric must have before it is published: each rule broken once, each said with its path and its remedy."""
 
+import json
 from typing import Any
 
 import pytest
@@ -295,6 +296,46 @@ def test_more_replans_may_be_agreed_upon():
         "plan_malformed", "batch", {"reaction": "replan", "times": 3}, {"reaction": "abort"}, deviation="It pays."
     )
     assert told(small(decision_table=many, policy=policy(limits={"replans_per_stage": 3}))) == []
+
+
+def test_a_model_that_another_names_as_cheaper_is_used():
+    spec = small(
+        models=[model(cheaper="less"), model(name="less", fallbacks=["last"]), model(name="last"), model(name="idle")]
+    )
+    assert [one.sentence for one in publication_warnings(spec)] == ["model 'idle' is used nowhere"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "field", "whose"),
+    [
+        ({"run_usd_micros": 2_047}, "run_usd_micros", "planner"),
+        ({"run_usd_micros": 10**6, "call_usd_micros": 2_047}, "call_usd_micros", "planner"),
+        ({"run_usd_micros": 10**6, "agent_usd_micros": 2_047}, "agent_usd_micros", "planner"),
+        ({"run_usd_micros": 10**6, "agents": {"reader": {"usd_micros": 2_047}}}, "agents.reader.usd_micros", "reader"),
+        (
+            {"run_usd_micros": 10**6, "stages": {"fan_out": {"usd_micros": 2_047}}},
+            "stages.fan_out.usd_micros",
+            "reader",
+        ),
+    ],
+)
+def test_a_cap_that_is_less_than_one_call_is_warned_of(budget, field, whose):
+    def warned(budget):
+        priced = model(price={"input_usd_per_mtok": 1, "output_usd_per_mtok": 2})
+        return [
+            (one.path, one.sentence)
+            for one in publication_warnings(small(models=[priced], policy=policy(budget=budget)))
+        ]
+
+    ((path, said),) = warned(budget)
+    assert path == f"policy.budget.{field}"
+    tokens = small().agent(whose).max_output_tokens
+    assert said == (
+        f"$0.002047 is less than one call of agent {whose} may take: {tokens:,} tokens of its answer alone are $0.002048, "
+        "so that it is never asked; raise this, or lower max_output_tokens"
+    )
+    enough = json.loads(json.dumps(budget).replace("2047", "2048"))
+    assert warned(enough) == []
 
 
 def test_a_model_that_only_stands_in_for_another_is_used():

@@ -56,6 +56,14 @@ def test_the_run_goes_on_with_more_money(decide, actor, item):
     assert (raised["cap_usd_micros"], raised["before_usd_micros"], raised["actor"]) == (1_000_000, 100, "owner")
 
 
+def test_an_approval_that_names_no_cap_is_refused(decide, item):
+    with pytest.raises(
+        Refused, match="the run has spent its budget of .0.0001: name a higher cap with the approval"
+    ) as refused:
+        decide(item)
+    assert (refused.value.code, refused.value.field) == ("invalid", "cap_usd_micros")
+
+
 @pytest.mark.parametrize(
     ("cap", "said"),
     [

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fabric.adapters.tools.outbound import Gate
-from fabric.core.breaker.passing import name_of, row_scope
+from fabric.core.breaker.gates import name_of, row_scope
 from fabric.core.breaker.policy import BreakerScope
 from fabric.core.endpoints import endpoint_name
 from fabric.core.frozen import replace

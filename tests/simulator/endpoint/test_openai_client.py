@@ -99,6 +99,8 @@ MEANS: dict[str, tuple[Means, Means]] = {
     "bad_arguments": CALLS,
     "flood": both(Means(finish="tool_calls", calls=FLOOD)),
     "cost_spike": CALLS,
+    "spender": CALLS,
+    "spender_slow": CALLS,
     "spawning": CALLS,
     "ping_pong": CALLS,
     "ping_pong_of_3": CALLS,

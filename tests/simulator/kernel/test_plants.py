@@ -29,6 +29,8 @@ FOUND_BY = {
     "caps_of_its_own": {"caps_hold_over_the_tree"},
     "dearest_call_forgotten": {"dear_models_are_reserved_so"},
     "refused_answer_at_reservation": {"refused_answers_are_booked"},
+    "spends_at_any_rate": {"nothing_goes_out_too_fast"},
+    "rate_counts_everything": {"a_rate_that_tripped_was_too_fast"},
     "withdrawn_stays": {"withdrawn_is_not_taken"},
     "orphan_not_reclaimed": {"liveness"},
     "progress_counts_takeover": {"claims_counted"},

@@ -99,7 +99,7 @@ def caps_of_stages_and_agents_are_not_asked(patch):
 
 @bug("together_too_fast")
 def any_pace_of_runs_together_is_too_fast(patch):
-    patch.setattr(shared_pace, "too_fast", lambda rule, pace: pace.calls > 0)
+    patch.setattr(shared_pace, "empties_too_soon", lambda rule, pace: pace.calls > 0)
 
 
 @bug("cap_was_named", "other_caps_were_named")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabric.core.breaker.passing import gates_of
+from fabric.core.breaker.gates import gates_of
 from fabric.core.breaker.policy import BreakerScope, endpoint, rate_limit, semantic
 from fabric.core.frozen import replace
 from tests.fabric.core.breaker.test_passing import MODEL, TOOL

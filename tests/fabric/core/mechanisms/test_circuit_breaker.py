@@ -86,7 +86,7 @@ def test_a_rate_that_tripped_is_counted_and_what_a_breaker_says_of_it_is_not():
 def test_what_a_breaker_refused_begins_both_anew_and_another_failure_does_not():
     state = seen(ran(), ran(), said("rejected"))
     assert observe(state, at(failed())) is state
-    refused = replace(failed(), trip=record(refusal(looked(), "worker")))
+    refused = replace(failed(), trip=record(refusal(looked(), "worker", "sample")))
     assert set(streaks(observe(state, at(refused))).values()) == {0}
 
 
@@ -113,9 +113,10 @@ def test_a_refused_call_is_a_trip_and_any_other_passes():
 )
 def test_a_refusal_names_what_the_breaker_stands_in_front_of(scope, row, named):
     """An endpoint's by its row, so that another model at that endpoint is known to be behind it too."""
-    trip = refusal(looked(breaker=endpoint(scope), scope=row), "worker")
+    trip = refusal(looked(breaker=endpoint(scope), scope=row), "worker", "sample")
     assert trip.evidence.scope == named
-    assert trip.message.startswith(f"the circuit breaker of {named.replace(':', ' ', 1)} is open")
+    called = named.replace("fabric:f1", "fabric sample").replace(":", " ", 1)
+    assert trip.message.startswith(f"the circuit breaker of {called} is open")
 
 
 @pytest.mark.parametrize(
@@ -155,5 +156,5 @@ def test_there_is_a_word_for_every_state():
 
 def test_who_opened_it_by_hand_is_named():
     forced = after(semantic(), Standing(), Happened.FORCED_OPEN, by="dana", reason="the provider is down")
-    message = refusal(looked(forced), "worker").message
+    message = refusal(looked(forced), "worker", "sample").message
     assert "until somebody resets it (opened by dana: the provider is down)" in message

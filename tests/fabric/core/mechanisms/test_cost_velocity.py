@@ -1,4 +1,4 @@
-"""Cost velocity: too fast after five calls, by pace and by what is left; bounded state; what each tier does about it (semantics.md 3 and 4)."""
+"""Cost velocity: a rate against what is configured or usual, a plan against its cap; bounded state; what each tier does about it (semantics.md 3 and 4)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
+from fabric.core.budget_caps import RUN
+from fabric.core.failure import record
+from fabric.core.flow import RunState, Stage
 from fabric.core.frozen import replace
 from fabric.core.grants import Refusal, Shares, Want
 from fabric.core.mechanisms import cost_velocity
 from fabric.core.mechanisms.cost_velocity import State
-from fabric.core.policy import FlowPolicy
-from fabric.core.run import Run
 from fabric.core.spending import (
     BUCKET_US,
     HOUR_BUCKET_US,
@@ -27,121 +27,150 @@ from fabric.core.spending import (
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import PASS
 from fabric.runtime.snapshots import restored, snapshot_of
-from tests.fabric.core.fabrics import lone, proposal, spec, view
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.mechanisms.facts import answered, at, failed, issued
-from tests.fabric.core.scripts import asks, call, summary
+from tests.fabric.core.mechanisms.facts import at, failed, issued
+from tests.fabric.core.mechanisms.rates import CAP, USUAL, answered_by, decides, judged, knows, opened, policy, spent
 from tests.fabric.core.spenders import CHEAP, spender
 
-RUN_S = 3_600
-CAP = 120_000
-"""Its even pace is 2,000 a minute, three times that 6,000."""
-
-
-def policy(**budget) -> FlowPolicy:
-    given = {"budget": {"run_usd_micros": CAP, **budget}, "deadlines": {}}
-    return FlowPolicy.model_validate(given)
-
-
-def spent(*costs: tuple[float, int], state: State | None = None, tokens: int = 0, agent: str = "worker") -> State:
-    """The state after calls that came back at those seconds for those micro-dollars."""
-    state = state or cost_velocity.observe(State(), at(_started()))
-    for seconds, cost in costs:
-        state = cost_velocity.observe(state, at(issued(agent=agent), int(seconds * US)))
-        state = cost_velocity.observe(state, at(answered(cost=cost, tokens=(tokens, 0)), int(seconds * US)))
-    return state
-
-
-def _started() -> ev.RunStarted:
-    return ev.RunStarted(fabric="f", revision="r", tier=Tier.BATCH, deadline_at=RUN_S * US, seed=1)
-
-
-def judged(state: State, seconds: float, given: FlowPolicy | None = None, *, shares=None, **fields):
-    config = cost_velocity.config(given or policy())
-    asked = proposal(kind="model", agent="worker", target="small", **fields)
-    seen = replace(view(Run("run", tier=Tier.BATCH), int(seconds * US)), shares=shares)
-    return cost_velocity.check(config, state, asked, seen)
-
-
-# -- the rate ----------------------------------------------------------------------------------------------------------
+# -- what is normal ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("calls", "trips"), [(4, False), (5, True), (6, True)])
-def test_five_calls_have_to_be_there(calls, trips):
-    verdict = judged(spent(*[(n, 20_000) for n in range(calls)]), 10)
-    assert (verdict is not PASS) is trips
+def test_five_calls_have_to_be_there_before_it_is_compared_with_what_is_usual(calls, trips):
+    assert (judged(spent(*[(n, 50_000) for n in range(calls)]), 10) is not PASS) is trips
 
 
-@pytest.mark.parametrize(("minute", "trips"), [(11_999, False), (12_000, False), (12_001, True)])
-def test_the_pace_may_be_three_times_the_even_one_and_no_more(minute, trips):
-    # 60 s of a 600 s run are a tenth of its cap: with a cap of 40,000 three times the pace is 12,000.
-    state = cost_velocity.observe(State(), at(ev.RunStarted(**{**_fields(), "deadline_at": 600 * US})))
-    verdict = judged(spent((0, 0), (0, 0), (0, 0), (0, 0), (1, minute), state=state), 10, policy(run_usd_micros=40_000))
-    assert (verdict is not PASS) is trips
+@pytest.mark.parametrize(("minute", "trips"), [(199_999, False), (200_000, False), (200_001, True)])
+def test_a_minute_may_take_ten_times_the_usual_and_no_more(minute, trips):
+    state = spent(*[(0, 0)] * 4, (1, minute), state=knows(RUN, usd_micros=20_000))
+    assert (judged(state, 10) is not PASS) is trips
 
 
-def _fields():
-    return {"fabric": "f", "revision": "r", "tier": Tier.BATCH, "deadline_at": 0, "seed": 1}
+@pytest.mark.parametrize(("minute", "trips"), [(100_000, False), (100_001, True)])
+def test_a_minute_that_takes_less_than_a_tenth_of_the_cap_is_never_too_fast(minute, trips):
+    state = spent(*[(0, 0)] * 4, (1, minute), state=knows(RUN, usd_micros=1))
+    assert (judged(state, 10) is not PASS) is trips
 
 
-@pytest.mark.parametrize(("minute", "trips"), [(9_999, False), (10_000, True), (10_001, True)])
-def test_what_is_left_must_last_longer_than_ten_minutes(minute, trips):
-    # 110,000 less 10,000 is ten times 10,000.
-    state = spent((0, 0), (0, 0), (0, 0), (0, 0), (1, minute))
-    assert (judged(state, 10, policy(run_usd_micros=110_000)) is not PASS) is trips
+def test_nothing_is_compared_before_anything_is_known():
+    """The control of the board: 84 cents of a dollar within a second, and 27 within 90 seconds."""
+    assert judged(spent(*[(n / 10, 120_000) for n in range(7)], state=State()), 1) is PASS
+    assert judged(spent(*[(n * 10, 30_000) for n in range(9)], state=State()), 90) is PASS
 
 
-def test_the_evidence_says_limit_observed_unit_scope_window_and_the_projection():
-    verdict = judged(spent(*[(n, 20_000) for n in range(5)]), 10)
-    seen = verdict.evidence
+@pytest.mark.parametrize(("minute", "trips"), [(50_000, False), (50_001, True)])
+def test_a_configured_rate_is_what_the_fabric_says_from_the_first_call_on(minute, trips):
+    for state in (spent((1, minute), state=State()), spent((1, minute), state=knows(RUN, usd_micros=10**6))):
+        assert (judged(state, 10, policy({"usd_micros_per_minute": 50_000})) is not PASS) is trips
+
+
+def test_a_configured_rate_beats_what_is_usual():
+    state = spent(*[(n, 50_000) for n in range(5)])
+    assert judged(state, 10, policy({"usd_micros_per_minute": 250_000})) is PASS
+    assert judged(state, 10, policy({"usd_micros_per_minute": 249_999})) is not PASS
+
+
+@pytest.mark.parametrize(
+    ("rule", "scope"),
+    [
+        ({"agent_usd_micros_per_minute": 100}, "agent:worker"),
+        ({"stage_usd_micros_per_minute": 100}, "stage:fan_out"),
+        ({"usd_micros_per_minute": 100}, "run"),
+    ],
+)
+def test_agents_and_stages_are_judged_without_caps_of_their_own(rule, scope):
+    assert judged(spent((1, 101), state=State()), 10, policy(rule)).evidence.scope == scope
+    state = spent(*[(n, 50_000) for n in range(5)], state=knows(scope))
+    assert judged(state, 10).evidence.scope == scope
+    other = judged(state, 10, agent="other", stage=Stage.FAN_IN)
+    assert (other is PASS) is (scope != "run")
+
+
+def test_tokens_are_compared_with_what_is_configured_and_beside_a_cap_with_what_is_usual():
+    state = spent(*[(n, 0) for n in range(5)], tokens=20_001)
+    assert judged(state, 10) is PASS
+    assert judged(state, 10, policy(run_tokens=1_000_000)).evidence.unit == "tokens"
+    assert judged(state, 10, policy({"tokens_per_minute": 100_004})).evidence.observed == 100_005
+    assert judged(state, 10, policy({"tokens_per_minute": 100_005})) is PASS
+
+
+def test_the_sentence_says_what_was_compared():
+    usual = judged(spent(*[(n, 50_000) for n in range(5)]), 10)
+    assert usual.message == "the run spent $0.25 in a minute, 25 times the $0.01 of its usual busiest minute"
+    given = policy({"agent_usd_micros_per_minute": 20_000})
+    allowed = judged(spent((1, 40_000), state=State()), 10, given)
+    assert allowed.message == "agent worker spent $0.04 in a minute, and the fabric allows $0.02 a minute"
+
+
+def test_the_evidence_says_limit_observed_unit_scope_window_and_what_it_was_compared_with():
+    seen = judged(spent(*[(n, 50_000) for n in range(5)]), 10).evidence
     assert (seen.limit, seen.observed, seen.unit, seen.scope, seen.window) == (
-        6_000,
-        100_000,
-        "usd_micros",
-        "run",
-        "60 s",
+        *(100_000, 250_000, "usd_micros"),
+        *("run", "60 s"),
     )
-    assert seen.details == {"left": 20_000, "cap": CAP, "calls": 5, "seconds_left": 12.0, "target": "small"}
-    assert verdict.cause is Cause.COST_VELOCITY
-    assert "the $0.020000 left would last 12 s" in verdict.message
+    assert seen.details == {
+        "against": "usual",
+        "usual": USUAL,
+        "left": 750_000,
+        "cap": CAP,
+        "calls": 5,
+        "seconds_left": 180.0,
+        "target": "small",
+    }
 
 
 def test_a_minute_later_the_burst_is_over():
-    state = spent(*[(n, 20_000) for n in range(5)])
+    state = spent(*[(n, 50_000) for n in range(5)])
     assert judged(state, 59) is not PASS
     assert judged(state, 70) is PASS
 
 
-def test_tokens_are_judged_by_the_token_cap():
-    given = policy(run_tokens=120_000)
-    verdict = judged(spent(*[(n, 0) for n in range(5)], tokens=20_000), 10, given)
-    assert (verdict.evidence.unit, verdict.evidence.observed) == ("tokens", 100_000)
-    assert judged(spent(*[(n, 0) for n in range(5)], tokens=20_000), 10) is PASS
-
-
-def test_an_agent_and_a_stage_are_judged_by_their_own_caps():
-    state = spent(*[(n, 1_000) for n in range(5)])
-    assert judged(state, 10) is PASS
-    assert judged(state, 10, policy(agent_usd_micros=20_000)).evidence.scope == "agent:worker"
-    assert judged(state, 10, policy(stage_usd_micros=20_000)).evidence.scope == "stage:fan_out"
-    assert judged(state, 10, policy(agent_usd_micros=20_000), stage="fan_in") is not PASS
-    assert judged(spent(*[(n, 1_000) for n in range(5)], agent="other"), 10, policy(agent_usd_micros=20_000)) is PASS
-
-
-def test_off_and_other_numbers():
-    state = spent(*[(n, 20_000) for n in range(5)])
-    for rule, trips in (
+@pytest.mark.parametrize(
+    ("rule", "trips"),
+    [
         ({"factor": 0}, False),
-        ({"factor": 60}, False),
+        ({"times_usual": 0}, False),
+        ({"times_usual": 30}, False),
         ({"calls": 6}, False),
-        ({"within_s": 11}, False),
-    ):
-        given = FlowPolicy.model_validate({"budget": {"run_usd_micros": CAP}, "cost_velocity": rule})
-        assert (judged(state, 10, given) is not PASS) is trips
+        ({}, True),
+    ],
+)
+def test_off_and_other_numbers(rule, trips):
+    assert (judged(spent(*[(n, 50_000) for n in range(5)]), 10, policy(rule)) is not PASS) is trips
 
 
 def test_a_cheaper_model_is_not_held_to_the_rate_that_led_to_it():
-    assert judged(spent(*[(n, 20_000) for n in range(5)]), 10, cheaper=True) is PASS
+    assert judged(spent(*[(n, 50_000) for n in range(5)]), 10, cheaper=True) is PASS
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def test_once_a_person_approved_no_rate_is_judged_any_more():
+    state = spent(*[(n, 50_000) for n in range(5)])
+    trip = record(judged(state, 10))
+    asked = decides(trip, reaction="escalate")
+    for verb, trips in (("approve", False), ("respond", True)):
+        after = state
+        for fact in (asked, opened(), answered_by(verb)):
+            after = cost_velocity.observe(after, at(fact, 10 * US))
+        after = spent(*[(11, 50_000)] * 5, state=after)
+        assert (judged(after, 12) is not PASS) is trips
+
+
+def test_an_approval_of_something_else_changes_nothing():
+    state = spent(*[(n, 50_000) for n in range(5)])
+    for fact in (opened(), answered_by("approve")):
+        state = cost_velocity.observe(state, at(fact, 10 * US))
+    assert judged(state, 10) is not PASS
+
+
+def test_a_raised_cap_begins_a_new_count():
+    raised = ev.CapRaised(cap_usd_micros=2_000_000, before_usd_micros=CAP, actor="bob", escalation_id="e")
+    other = ev.BudgetRaised(scope="run", unit="tokens", cap=2, before=1, actor="bob", escalation_id="e")
+    for fact in (raised, other):
+        state = cost_velocity.observe(spent(*[(n, 50_000) for n in range(5)]), at(fact, 10 * US))
+        assert judged(state, 11) is PASS
 
 
 def test_attempts_that_failed_count_at_what_was_charged_and_tools_count_nothing():
@@ -211,24 +240,19 @@ def test_the_state_of_a_long_run_stays_small():
 
 
 def test_a_decision_about_it_begins_a_new_count_and_forgets_no_money():
-    state = spent(*[(n, 20_000) for n in range(5)])
+    state = spent(*[(n, 50_000) for n in range(5)])
     trip = ev.TripRecord(mechanism="cost_velocity", cause=Cause.COST_VELOCITY, message="")
-    other = replace(trip, mechanism="budget")
-    decided = ev.ReactionDecided(
-        failure_type=FailureType.COST_OVERRUN,
-        tier=Tier.BATCH,
-        table="t",
-        rung=0,
-        reaction="cheaper_model",
-        scope="",
-        spent=0,
-        bound=1,
-        cause=other,
-    )
+    decided = decides(replace(trip, mechanism="budget"))
     assert cost_velocity.observe(state, at(decided)) is state
     after = cost_velocity.observe(state, at(replace(decided, causes=(trip,))))
-    assert (after.run.usd_micros, after.run.calls, after.run.recent) == (100_000, 0, ())
+    assert (after.run.usd_micros, after.run.calls, after.run.recent) == (250_000, 0, ())
     assert (after.by_agent["worker"].calls, after.hour) == (0, state.hour)
+
+
+def test_the_busiest_minute_is_kept():
+    state = spent((0, 10), (1, 20), (200, 25), tokens=3)
+    assert (state.run.peak_usd_micros, state.run.peak_tokens) == (30, 6)
+    assert (state.by_agent["worker"].peak_usd_micros, state.by_stage["fan_out"].anew().peak_usd_micros) == (30, 30)
 
 
 def test_a_childs_money_is_gone_and_is_no_rate():
@@ -280,8 +304,10 @@ def test_batch_alerts_goes_on_with_the_cheaper_model_and_says_so():
 def test_batch_without_a_cheaper_model_says_so_and_aborts():
     world = ran(*spender(), tier=Tier.BATCH)
     [skipped] = world.of(ev.RungSkipped)
-    assert (skipped.reaction, skipped.reason) == ("cheaper_model", "no cheaper model is configured")
+    assert (skipped.reaction, skipped.reason) == ("cheaper_model", "small names no cheaper model")
     assert (world.reactions, world.end.state) == (["abort"], RunState.ABORTED)
+    [alert] = world.of(ev.AlertRaised)
+    assert (alert.reaction, alert.cause) == ("abort", Cause.COST_VELOCITY)
 
 
 def test_batch_aborts_when_the_cheaper_model_is_too_fast_as_well():
@@ -308,29 +334,12 @@ def test_what_is_counted_is_the_same_after_a_takeover_and_from_a_snapshot():
     assert restored(taken)[0].guards["cost_velocity"] == before
     after = world.crash().run.guards["cost_velocity"]
     # One was out: it is charged at its worst case, which is no pace.
-    assert (after.run.calls, after.run.recent, after.time_us) == (before.run.calls, before.run.recent, before.time_us)
+    assert (after.run.calls, after.run.recent) == (before.run.calls, before.run.recent)
     assert after.run.usd_micros > before.run.usd_micros + 2_000
 
 
-def test_a_run_that_spends_evenly_is_left_alone():
-    world = ran(spec(), {"worker": [asks(call(q="x")), summary()]}, tier=Tier.BATCH)
-    assert world.reactions == []
-    assert lone().policy.cost_velocity.factor == 3
-
-
-def test_an_agents_and_a_stages_tokens_are_judged_by_their_own_caps():
-    state = spent(*[(n, 0) for n in range(5)], tokens=1_000)
-    assert judged(state, 10) is PASS
-    for capped in (policy(agent_tokens=20_000), policy(stage_tokens=20_000)):
-        assert judged(state, 10, capped).evidence.unit == "tokens"
-    assert judged(state, 10, policy(agent_tokens=20_000)).evidence.scope == "agent:worker"
-    assert judged(state, 10, policy(stage_tokens=20_000)).evidence.scope == "stage:fan_out"
-
-
-@pytest.mark.parametrize(("cap", "trips"), [(54_999, True), (55_000, True), (55_001, False)])
-def test_a_raised_cap_is_what_the_rate_is_held_against(cap, trips):
-    """5,000 a minute; what is left of the cap lasts ten minutes at 50,000, the last second of them included."""
-    state = spent(*[(n, 0) for n in range(5)], tokens=1_000)
-    fact = ev.BudgetRaised(scope="agent:worker", unit="tokens", cap=cap, before=20_000, actor="bob", escalation_id="e")
-    raised = cost_velocity.observe(state, at(fact, 5 * US))
-    assert (judged(raised, 10, policy(agent_tokens=20_000)) is not PASS) is trips
+def test_a_run_whose_fabric_says_nothing_and_knows_nothing_is_left_alone():
+    for tier in Tier:
+        fabric, script = spender(cost_velocity={})
+        world = ran(fabric, script, tier=tier)
+        assert (world.reactions, world.end.state) == ([], RunState.COMPLETED)

@@ -147,6 +147,7 @@ SAID_ELSEWHERE = frozenset(
             "turn_overdue",
             "unwinding_omitted",
         ),
+        "usual_rates_pinned",
     }
 )
 """What a decision does not come to: the work that goes on, what others ask of the run, its clocks, and the decision's own rungs."""
