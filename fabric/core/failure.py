@@ -61,5 +61,7 @@ def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed) -> Failure:
     details: Details
     details = {"target": issued.target, "attempt": issued.attempt, "status": fact.status or 0}
     evidence = Evidence(observed=issued.attempt, unit="attempts", scope=f"call:{issued.command_id}", details=details)
-    trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, fact.message)
+    again = issued.attempt > 1 and CLASSIFY[fact.cause].retried
+    message = f"{fact.message} (attempt {issued.attempt})" if again else fact.message
+    trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, message)
     return Failure((trip,), stage, issued.step_id, issued, fact.retry_after_s, fact.breaker_wait_s, shut)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import calls, judging, ladder
+from fabric.core import calls, judging, ladder, waits
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.judges import is_judge
@@ -25,7 +25,7 @@ def schedule(work: Work, failure: Failure, choice: Choice) -> None:
     calls.let_go_all(work, "its node runs once more", step.id)
     policy = work.compiled.spec.policy
     given = retry_budget.given(work.ctx.shares, ladder.next_id(work, step), 1)
-    delay = ladder.node_delay_s(work, failure, choice.spent)
+    delay = waits.node_delay_s(work, failure, choice.spent)
     work.emit(
         ev.NodeRetryScheduled(
             step_id=step.id,

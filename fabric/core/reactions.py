@@ -22,6 +22,7 @@ from fabric.core import (
     stops,
     swap,
     unwinding,
+    waits,
 )
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
@@ -138,14 +139,14 @@ def _retry(work: Work, failure: Failure, choice: Choice) -> None:
     if issued is None:
         rerun(work, ladder.rerunnable(work, failure), choice.trip.message)
         return
-    delay = ladder.delay_s(work, failure, choice.spent)
+    delay = waits.delay_s(work, failure, choice.spent)
     source: Source = "retry_after" if delay == failure.retry_after_s else "backoff"
     _schedule(work, issued, delay, source, retry_budget.UNITS)
 
 
 def _wait_for_breaker(work: Work, failure: Failure, choice: Choice) -> None:
     assert failure.issued is not None
-    _schedule(work, failure.issued, ladder.wait_s(work, failure), "breaker", 0)
+    _schedule(work, failure.issued, waits.wait_s(work, failure), "breaker", 0)
 
 
 Source = Literal["backoff", "retry_after", "breaker", "failover"]

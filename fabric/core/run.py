@@ -144,6 +144,10 @@ class Pending:
     epoch: int
     failed: bool = False
     """True: its last attempt failed and the next is scheduled or parked."""
+    at: int = 0
+    """When its last attempt was issued, microseconds since the epoch."""
+    spent_us: int = 0
+    """Microseconds of the call's time (``call_time.py``) that its failed attempts took."""
 
 
 @value()

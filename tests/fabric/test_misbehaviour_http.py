@@ -46,6 +46,7 @@ agents:
   deadlines:
     interactive: {{call_s: 1.5, stage_s: 15, run_s: 30}}
     batch: {{call_s: 5, stage_s: 20, run_s: 40}}
+    high_stakes: {{call_s: 5, stage_s: 20, run_s: 40}}
   retry: {retry}
 {policy}reviewers: [owner]
 safe_fallback: This cannot be answered here.
@@ -195,10 +196,11 @@ def parked(seen: Seen) -> None:
 
 def silent(*words: str) -> Callable[[Seen], None]:
     def holds(seen: Seen) -> None:
-        assert (seen.row.state, len(seen.requests)) == ("failed", 3)
+        assert (seen.row.state, len(seen.requests)) == ("failed", 2)
         assert {fact["cause"] for fact in seen.kinds("attempt_failed")} == {"timeout"}
         assert all(word in seen.row.reason for word in words), seen.row.reason
-        assert seen.at[3] - seen.at[1] <= 2 * 1.5 + 2.0, "each attempt within its call deadline"
+        first, second = (fact["deadline_at"] for fact in seen.kinds("call_issued"))
+        assert (second - first) / 1e6 <= 1.5 / 2, "both attempts within the call's time"
 
     return holds
 
@@ -279,7 +281,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "503 until the node runs again": (
         Row(lambda n: refusal(503, "overloaded", headers=SOON) if n <= 4 else answer(SUMMARY), ran_again, tier="batch", fabric={"policy": LAYERS, "retry": "{}"}),
     ),
-    "hang, trickle": (Row(lambda n: hang(), silent("1.5 s")), Row(lambda n: trickle(), silent("1.5 s", "bytes"))),
+    "hang, trickle": (Row(lambda n: hang(), silent("did not finish", "(attempt 2)")), Row(lambda n: trickle(), silent("(attempt 2)", "bytes"))),
     "broken tool JSON": (Row(lambda n: NO_JSON, unusable("the arguments are not a JSON object")), Row(after(1, lambda n: NO_JSON), answered(2, 0))),
     "unknown tool": (
         Row(lambda n: UNKNOWN, unusable("there is no tool 'delete_all'; offered are: look")),
@@ -300,7 +302,8 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
         Row(lambda n: answer("<html><h1>502</h1></html>"), unusable("no JSON object")),
         Row(lambda n: answer(""), unusable("the answer is empty")),
         Row(after(1, lambda n: answer("")), answered(2, 0)),
-        Row(lambda n: html(), stopped(4, 0, "web page")),
+        Row(lambda n: html(), stopped(2, 0, "web page")),
+        Row(after(1, lambda n: html()), answered(2, 0)),
     ),
     "well-behaved": (Row(lambda n: looks(n, "x") if n == 1 else answer(SUMMARY), answered(2, 1)),),
 }  # fmt: skip

@@ -159,10 +159,10 @@ def test_an_attempt_that_was_not_billed_costs_nothing():
 
 
 def test_a_retry_that_could_not_finish_is_not_started():
-    # The call's 30 s leave no room for two more attempts in a stage of 62 s: the third is refused, with the numbers.
-    fabric = lone(deadlines={"interactive": {"call_s": 30, "stage_s": 62, "run_s": 300}})
+    # The call's 30 s leave no room for one more attempt in a stage of 32 s: it is refused, with the numbers.
+    fabric = lone(deadlines={"interactive": {"call_s": 30, "stage_s": 32, "run_s": 300}}, stall_watchdog={"after_s": 0})
     world = ran(fabric, {"worker": HANGS})
-    assert len(world.requests) == 2
+    assert len(world.requests) == 1
     assert "deadline_near" in world.of(ev.RungSkipped)[0].reason
     assert world.end.state is RunState.FAILED
 
@@ -191,3 +191,18 @@ def test_each_retry_waits_for_its_own_instant():
     again = {e.fact.command_id: e.at for e in world.events if e.fact.kind == "call_issued" and e.fact.attempt == 2}
     assert again == {fact.command_id: fact.not_before for fact in world.of(ev.RetryScheduled)}
     assert sorted(again.values()) == [T0 + 4 * US, T0 + 21 * US]
+
+
+@pytest.mark.parametrize(("tier", "call_s"), [(Tier.INTERACTIVE, 30), (Tier.BATCH, 120), (Tier.HIGH_STAKES, 60)])
+def test_an_endpoint_that_hangs_costs_one_calls_time(tier, call_s):
+    """All attempts of a call share a time: 1.4 times what one may take."""
+    world = ran(lone(), {"worker": HANGS}, tier=tier)
+    first, second = world.of(ev.CallIssued)
+    failures = [event for event in world.events if event.fact.kind == "attempt_failed"]
+    assert len(failures) == 2
+    assert failures[-1].at - T0 <= (1.4 * call_s + 1) * US
+    assert first.deadline_at - T0 == call_s * US
+    skipped = next(fact for fact in world.of(ev.RungSkipped) if fact.reaction == "retry")
+    took = f"{1.4 * call_s:.1f} s, and one call has {1.4 * call_s:g} s"
+    assert skipped.reason == f"its attempts took {took} for all of them"
+    assert "(attempt 2)" in world.of(ev.ReactionDecided)[-1].cause.message

@@ -1,0 +1,59 @@
+"""How long a call waits for its next attempt, and when that is too long: back-off, the wait that an endpoint names, the cooldown of a circuit breaker."""
+
+from __future__ import annotations
+
+from fabric.core import call_time, calls, retry_presets
+from fabric.core.draw import unit
+from fabric.core.failure import Failure
+from fabric.core.policy import FlowPolicy
+from fabric.core.work import Work
+
+
+def delay_s(work: Work, failure: Failure, spent: int) -> float:
+    """Seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap, n = 0 first, or Retry-After where that is longer."""
+    assert failure.issued is not None
+    drawn = unit(work.ctx.seed, "backoff", f"{failure.issued.command_id}#{failure.issued.attempt}")
+    return max(backoff_s(work.compiled.spec.policy, spent, drawn), failure.retry_after_s or 0.0)
+
+
+def out_of_time(work: Work, failure: Failure) -> str:
+    """Whether the failed attempts have taken the time of their call, as a sentence; empty: no."""
+    issued = failure.issued
+    assert issued is not None
+    timeout = calls.timeout_s(work, issued.target if issued.call == "tool" else "")
+    return call_time.spent(work.run.pending.get(issued.command_id), timeout)
+
+
+def backoff_s(policy: FlowPolicy, spent: int, drawn: float) -> float:
+    """Seconds of the wait before a call's next attempt. ``spent``: retries before it; ``drawn``: in [0, 1)."""
+    if policy.retry_layers.layered:
+        return retry_presets.delay_s(retry_presets.MODEL_CALLS, spent + 1, drawn) or 0.0
+    return min(policy.retry.cap_s, drawn * policy.retry.base_s * policy.retry.factor**spent)
+
+
+def too_long(work: Work, failure: Failure) -> str:
+    """Whether whoever failed wants to be left alone for longer than a retry may wait, as a sentence; empty: no."""
+    policy = work.compiled.spec.policy
+    cap = retry_presets.CAP_S if policy.retry_layers.layered else policy.retry.cap_s
+    if failure.retry_after_s is None or failure.retry_after_s <= cap:
+        return ""
+    return f"Retry-After of {failure.retry_after_s:g} s is over the cap of {cap:g} s"
+
+
+def node_delay_s(work: Work, failure: Failure, spent: int) -> float:
+    """Seconds until a node runs again: its preset's wait with jitter, or Retry-After where that is longer."""
+    preset = work.compiled.spec.policy.retry_layers.retries_of(failure.stage)
+    drawn = unit(work.ctx.seed, "node", failure.step_id)
+    return max(retry_presets.delay_s(preset, spent + 1, drawn) or 0.0, failure.retry_after_s or 0.0)
+
+
+HERD = 0.1
+"""Share of the wait that is drawn on top, so that those who wait for one breaker do not all come back in one instant."""
+
+
+def wait_s(work: Work, failure: Failure) -> float:
+    """Seconds until a call that a breaker refused is tried again: what is left of the cooldown, and up to a tenth more."""
+    assert failure.issued is not None
+    assert failure.breaker_wait_s is not None
+    drawn = unit(work.ctx.seed, "breaker", f"{failure.issued.command_id}#{failure.issued.attempt}")
+    return failure.breaker_wait_s * (1 + HERD * drawn)
