@@ -184,7 +184,9 @@ DEFAULT_TABLE: Mapping[tuple[FailureType, Tier], Ladder] = {
     (_F.COST_OVERRUN, _T.INTERACTIVE): _ladder(_rung(_R.ABORT)),
     (_F.COST_OVERRUN, _T.BATCH): _ladder(_rung(_R.CHEAPER_MODEL, 1, _A.ALERT), _rung(_R.ABORT)),
     (_F.COST_OVERRUN, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE, None, role="finance")),
-    (_F.PROVIDER, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 2), _rung(_R.FALLBACK_MODEL, 1), _rung(_R.SURFACE)),
+    (_F.PROVIDER, _T.INTERACTIVE): _ladder(
+        _rung(_R.RETRY, 2), _rung(_R.FALLBACK_MODEL, 1), _rung(_R.WAIT_FOR_BREAKER, 3), _rung(_R.SURFACE)
+    ),
     (_F.PROVIDER, _T.BATCH): _ladder(_rung(_R.RETRY, 5), _rung(_R.WAIT_FOR_BREAKER, 2), _rung(_R.ESCALATE)),
     (_F.PROVIDER, _T.HIGH_STAKES): _ladder(_rung(_R.RETRY, 2), _rung(_R.ESCALATE)),
     (_F.SCHEMA_GROUNDING, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 1), _rung(_R.SURFACE)),

@@ -78,7 +78,8 @@ def _choose_one(work: Work, failure: Failure, trip: Trip) -> Choice:
         spent = work.run.spent_rungs.get(rung_key(goes_to, index, scope), 0)
         if index == last:
             return Choice(trip, goes_to, index, rung, scope, spent, tuple(skipped))
-        if rung.times is not None and spent >= rung.times:
+        endless = rung.reaction is Reaction.WAIT_FOR_BREAKER and waits.named(work, failure, trip)
+        if rung.times is not None and spent >= rung.times and not endless:
             continue
         reason = _why_not(work, failure, trip, rung, spent)
         if not reason:
@@ -278,18 +279,19 @@ def replans_spent(work: Work, stage: Stage) -> str:
 
 
 def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
-    if failure.issued is None or (trip.mechanism != circuit_breaker.NAME and failure.breaker_wait_s is None):
+    known = failure.breaker_wait_s is not None or waits.named(work, failure, trip)
+    if failure.issued is None or (trip.mechanism != circuit_breaker.NAME and not known):
         return "no circuit breaker refused the call"
     if work.run.ending is not None:
         return "the run is ending"
-    if failure.breaker_wait_s is None:
+    if not known:
         return "only a person lets calls pass its circuit breaker again"
     policy = work.compiled.spec.policy
     proposal = Proposal(
         kind="await",
         stage=failure.stage,
         step_id=failure.step_id,
-        delay_s=waits.wait_s(work, failure),
+        delay_s=waits.wait_s(work, failure, spent),
         timeout_s=policy.deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy)

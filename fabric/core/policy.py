@@ -317,8 +317,8 @@ Breakers = Annotated[
     tuple[Annotated[Breaker, BeforeValidator(_preset_filled)], ...],
     Field(
         max_length=16,
-        description="Circuit breakers in front of calls; a preset (semantic, endpoint, rate_limit) or signals of their own. Unless said: rate_limit in "
-        "front of each provider; []: none. S3: circuit breaker.",
+        description="Circuit breakers in front of calls; a preset (semantic, endpoint, rate_limit, outage) or signals of their own. Unless said: outage in "
+        "front of each provider; []: none, which is a deviation. S3: circuit breaker.",
     ),
 ]
 

@@ -146,10 +146,11 @@ def _retry(work: Work, failure: Failure, choice: Choice) -> None:
 
 def _wait_for_breaker(work: Work, failure: Failure, choice: Choice) -> None:
     assert failure.issued is not None
-    _schedule(work, failure.issued, waits.wait_s(work, failure), "breaker", 0)
+    source: Source = "named" if failure.breaker_wait_s is None else "breaker"
+    _schedule(work, failure.issued, waits.wait_s(work, failure, choice.spent), source, 0)
 
 
-Source = Literal["backoff", "retry_after", "breaker", "failover"]
+Source = Literal["backoff", "retry_after", "breaker", "named", "failover"]
 
 
 def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source, takes: int) -> None:

@@ -89,6 +89,8 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("call_streamed", 1): same,
     ("attempt_failed", 5): same,
     ("model_changed", 3): same,
+    ("retry_scheduled", 2): same,
+    ("step_opened", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -122,7 +124,7 @@ SINCE: Mapping[str, int] = {
     "stage_entered": 9,
     "stage_left": 9,
     "step_failed": 9,
-    "retry_scheduled": 3,
+    "retry_scheduled": 12,
     "terminate_accepted": 2,
     "run_paused": 2,
     "run_resumed": 2,
@@ -180,6 +182,7 @@ SINCE: Mapping[str, int] = {
     "alert_raised": 9,
     "model_changed": 11,
     "node_retry_scheduled": 4,
+    "step_opened": 12,
     "cap_raised": 3,
     "budget_raised": 4,
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fabric.core import call_time, calls, retry_presets
 from fabric.core.draw import unit
-from fabric.core.failure import Failure
+from fabric.core.failure import Failure, classification
 from fabric.core.policy import FlowPolicy
+from fabric.core.verdict import Trip
 from fabric.core.work import Work
 
 
@@ -47,13 +48,32 @@ def node_delay_s(work: Work, failure: Failure, spent: int) -> float:
     return max(retry_presets.delay_s(preset, spent + 1, drawn) or 0.0, failure.retry_after_s or 0.0)
 
 
+GROWTHS_MAX = 64
+"""So many growths pass the cap from any base; more would only overflow."""
 HERD = 0.1
 """Share of the wait that is drawn on top, so that those who wait for one breaker do not all come back in one instant."""
 
 
-def wait_s(work: Work, failure: Failure) -> float:
-    """Seconds until a call that a breaker refused is tried again: what is left of the cooldown, and up to a tenth more."""
+def wait_s(work: Work, failure: Failure, spent: int) -> float:
+    """Seconds until a call is tried again that a breaker or its endpoint keeps waiting: what is left of the cooldown, and up to a tenth more. Without a breaker it is
+    the endpoint's Retry-After, or the back-off where that is longer. ``spent``: waits before it.
+    """
     assert failure.issued is not None
-    assert failure.breaker_wait_s is not None
     drawn = unit(work.ctx.seed, "breaker", f"{failure.issued.command_id}#{failure.issued.attempt}")
-    return failure.breaker_wait_s * (1 + HERD * drawn)
+    asked_s = failure.retry_after_s or 0.0
+    if failure.breaker_wait_s is None:
+        return named_s(work.compiled.spec.policy, asked_s, spent, drawn)
+    return max(asked_s, failure.breaker_wait_s * (1 + HERD * drawn))
+
+
+def named_s(policy: FlowPolicy, asked_s: float, spent: int, drawn: float) -> float:
+    """Seconds of a wait that an endpoint named and no breaker guards: ``asked_s``, or a back-off that grows and is never nothing, since only the clock ends it."""
+    retry = policy.retry
+    ceiling = min(retry.cap_s, retry.base_s * retry.factor ** min(spent, GROWTHS_MAX))
+    return max(asked_s, ceiling * (1 + drawn) / 2)
+
+
+def named(work: Work, failure: Failure, trip: Trip) -> bool:
+    """Whether an endpoint that is away named the wait. The clock bounds such waits, and not a number. S1's layers wait for their cap at most, and a tool's handler is no endpoint."""
+    layered = work.compiled.spec.policy.retry_layers.layered
+    return failure.retry_after_s is not None and classification(trip).failover and not layered

@@ -21,7 +21,7 @@ from fabric.core.decision_table import (
 from fabric.core.derivation import models, numbers
 from fabric.core.derivation.asked import Asked, Rules, stage_of
 from fabric.core.derivation.ledger import Ledger, last_word, passed_over_before, signature_of
-from fabric.core.derivation.rungs import RUNGS, goes_back
+from fabric.core.derivation.rungs import RUNGS, goes_back, wait_named
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import ORDER, failure_signature
 from fabric.core.retry_layers import by_edge, unrouted
@@ -108,7 +108,7 @@ def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
         spent = ledger.uses[goes_to, index, scope]
         if index == len(rungs) - 1:
             break
-        if rung.times is not None and spent >= rung.times:
+        if rung.times is not None and spent >= rung.times and not _endless(asked, rung):
             continue
         applies = _applies(asked, rung)
         if applies is None:
@@ -121,6 +121,11 @@ def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
             break
         skipped.append(index)
     return Walked(trip, goes_to, index, rung, scope, spent, tuple(skipped), tuple(recorded))
+
+
+def _endless(asked: Asked, rung: Rung) -> bool:
+    """Whether it is a wait that the endpoint named: those are not counted."""
+    return rung.reaction is Reaction.WAIT_FOR_BREAKER and wait_named(asked)
 
 
 def _refused(asked: Asked, index: int) -> bool | None:

@@ -96,7 +96,7 @@ def just_seen(state: State) -> frozenset[SignalName]:
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
     """Refuses the call that a breaker did not let pass."""
-    return PASS if proposal.looked is None else refusal(proposal.looked, proposal.agent)
+    return PASS if proposal.looked is None else refusal(proposal.looked, proposal.agent, view.spec.name)
 
 
 def wait_us(looked: Looked) -> int | None:
@@ -108,8 +108,8 @@ def wait_us(looked: Looked) -> int | None:
     return max(0, looked.until - looked.asked_at)
 
 
-def refusal(looked: Looked, agent: str) -> Trip:
-    """The trip of a call that met an open breaker: the row of the signal that opened it, with where it stood."""
+def refusal(looked: Looked, agent: str, fabric: str) -> Trip:
+    """The trip of a call that met an open breaker: the row of the signal that opened it, with where it stood. ``fabric``: its name."""
     standing, left = looked.standing, wait_us(looked)
     what = f"opened by {standing.by}: {standing.reason}" if standing.signal == FORCED else _counted(looked)
     until = "until somebody resets it" if left is None else f"for {left / US:.1f} s more"
@@ -127,16 +127,18 @@ def refusal(looked: Looked, agent: str) -> Trip:
         details["retry_after_ms"] = left // 1_000
     if looked.breaker.on_open != "none":
         details["fallback"] = looked.breaker.on_open
-    scope = f"{looked.breaker.scope}:{_name(looked)}"
+    scope = f"{looked.breaker.scope}:{_name(looked, fabric)}"
     evidence = Evidence(standing.threshold, standing.failures, "failures", scope, _window(looked), details)
     message = f"the circuit breaker of {scope.replace(':', ' ', 1)} is {SAID[standing.state]} {until} ({what})"
     return Trip(NAME, cause_of(standing.signal), evidence, message)
 
 
-def _name(looked: Looked) -> str:
-    """What it stands in front of: what is behind the fabric's id; an endpoint and a fabric have no such id before them."""
+def _name(looked: Looked, fabric: str) -> str:
+    """What it stands in front of, by name: what is behind the fabric's id; an endpoint has no such id before it."""
     rest = looked.scope.partition(":")[2]
-    return rest if looked.breaker.scope is BreakerScope.PROVIDER else rest.partition(":")[2] or rest
+    if looked.breaker.scope is BreakerScope.FABRIC:
+        return fabric
+    return rest if looked.breaker.scope is BreakerScope.PROVIDER else rest.partition(":")[2]
 
 
 def fallback_of(trip: Trip) -> str:
@@ -159,8 +161,7 @@ def cause_of(signal: str) -> Cause:
 
 
 def _counted(looked: Looked) -> str:
-    standing = looked.standing
-    return f"{standing.failures} x {standing.signal}" if standing.failures else standing.signal or "no signal"
+    return looked.standing.counted or looked.standing.signal or "no signal"
 
 
 def _window(looked: Looked) -> str:

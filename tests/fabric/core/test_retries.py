@@ -91,18 +91,36 @@ def test_the_wait_is_the_greater_of_backoff_and_retry_after(told_s):
     world = ran(lone(breakers=[]), {"worker": failed}, tier=Tier.BATCH, seed=11)
     command = world.of(ev.CallIssued)[0].command_id
     drawn = [unit(11, "backoff", f"{command}#{n + 1}") * 2**n for n in range(5)]
-    scheduled = world.of(ev.RetryScheduled)
+    scheduled = [fact for fact in world.of(ev.RetryScheduled) if fact.source != "named"]
     assert [fact.delay_s for fact in scheduled] == [max(told_s, wait) for wait in drawn]
     assert [fact.source for fact in scheduled] == ["backoff" if wait > told_s else "retry_after" for wait in drawn]
     assert told_s < max(drawn), "or the backoff would never be seen"
 
 
-def test_a_retry_after_over_the_cap_fails_at_once():
-    world = ran(lone(), {"worker": fails(Cause.RATE_LIMIT, retry_after_s=61.0)})
-    assert len(world.requests) == 1
-    assert world.end.state is RunState.FAILED
+def test_a_retry_after_over_the_cap_is_no_retry_and_is_waited_for_while_the_stage_has_the_time():
+    world = ran(lone(), {"worker": [fails(Cause.RATE_LIMIT, retry_after_s=61.0), summary()]})
     assert world.of(ev.RungSkipped)[0].reason == "Retry-After of 61 s is over the cap of 60 s"
-    assert len(ran(lone(), {"worker": [fails(Cause.RATE_LIMIT, retry_after_s=60.0), summary()]}).requests) == 2
+    assert (world.reactions, world.of(ev.RetryScheduled)[0].source) == (["wait_for_breaker"], "named")
+    assert (len(world.requests), world.end.state) == (2, RunState.COMPLETED)
+    hours = ran(lone(), {"worker": fails(Cause.RATE_LIMIT, retry_after_s=3_600.0)})
+    assert (len(hours.requests), hours.end.state) == (1, RunState.FAILED)
+    assert (
+        "deadline_near" in next(fact for fact in hours.of(ev.RungSkipped) if fact.reaction == "wait_for_breaker").reason
+    )
+
+
+def test_a_wait_that_the_endpoint_names_is_waited_for_however_often():
+    """No breaker, so that the clock alone bounds it: it takes no token, and the waits grow where the endpoint names next to nothing."""
+    down = [fails(Cause.RATE_LIMIT, retry_after_s=1.0)] * 6
+    world = ran(lone(breakers=[]), {"worker": [*down, summary()]})
+    assert world.reactions == ["retry"] * 2 + ["wait_for_breaker"] * 4
+    assert (len(world.requests), world.end.state) == (7, RunState.COMPLETED)
+    left = [fact.tokens_left for fact in world.of(ev.RetryScheduled) if fact.source == "named"]
+    assert len(set(left)) == 1
+    nothing = ran(lone(breakers=[]), {"worker": fails(Cause.RATE_LIMIT, retry_after_s=0.0)})
+    assert nothing.end.state is RunState.FAILED
+    assert len(nothing.requests) <= 10
+    assert nothing.events[-1].at - T0 <= 120 * US
 
 
 def test_there_is_no_sleep_after_the_last_attempt():

@@ -86,7 +86,7 @@ def test_a_rate_that_tripped_is_counted_and_what_a_breaker_says_of_it_is_not():
 def test_what_a_breaker_refused_begins_both_anew_and_another_failure_does_not():
     state = seen(ran(), ran(), said("rejected"))
     assert observe(state, at(failed())) is state
-    refused = replace(failed(), trip=record(refusal(looked(), "worker")))
+    refused = replace(failed(), trip=record(refusal(looked(), "worker", "sample")))
     assert set(streaks(observe(state, at(refused))).values()) == {0}
 
 
@@ -98,7 +98,7 @@ def test_a_refused_call_is_a_trip_and_any_other_passes():
     assert (trip.evidence.limit, trip.evidence.observed, trip.evidence.scope) == (5.0, 5, "provider:scripted")
     assert trip.evidence.details["retry_after_ms"] == 58_000
     assert trip.evidence.details["cause"] == "breaker_open"
-    assert trip.message == "the circuit breaker of provider scripted is open for 58.0 s more (5 x timeout)"
+    assert trip.message == "the circuit breaker of provider scripted is open for 58.0 s more (5 times timeout)"
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_a_refused_call_is_a_trip_and_any_other_passes():
         (BreakerScope.AGENT, "agent:f1:worker", "agent:worker"),
         (BreakerScope.TOOL, "tool:f1:oracle:site", "tool:oracle:site"),
         (BreakerScope.STAGE, "stage:f1:fan_out", "stage:fan_out"),
-        (BreakerScope.FABRIC, "fabric:f1", "fabric:f1"),
+        (BreakerScope.FABRIC, "fabric:f1", "fabric:sample"),
     ],
 )
 def test_a_refusal_names_what_the_breaker_stands_in_front_of(scope, row, named):
     """An endpoint's by its row, so that another model at that endpoint is known to be behind it too."""
-    trip = refusal(looked(breaker=endpoint(scope), scope=row), "worker")
+    trip = refusal(looked(breaker=endpoint(scope), scope=row), "worker", "sample")
     assert trip.evidence.scope == named
     assert trip.message.startswith(f"the circuit breaker of {named.replace(':', ' ', 1)} is open")
 
@@ -155,5 +155,5 @@ def test_there_is_a_word_for_every_state():
 
 def test_who_opened_it_by_hand_is_named():
     forced = after(semantic(), Standing(), Happened.FORCED_OPEN, by="dana", reason="the provider is down")
-    message = refusal(looked(forced), "worker").message
+    message = refusal(looked(forced), "worker", "sample").message
     assert "until somebody resets it (opened by dana: the provider is down)" in message
