@@ -171,6 +171,19 @@ def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source,
     )
 
 
+def call_again(work: Work, step_id: str, said: str) -> None:
+    """Opens a step once more for the call that failed in it: all that was done before stands. ``said``: a person's words; empty: none."""
+    old = work.run.steps[step_id]
+    calls.let_go_all(work, "its failed call is made again", step_id)
+    key = ladder.next_id(work, old)
+    opened = ev.StepOpened(
+        step_id=key, stage=old.stage, branch=old.branch, agent=old.agent, round=old.round + 1, approved=True, keeps=True
+    )
+    work.emit(opened)
+    if said:
+        work.emit(ev.MessageInjected(step_id=key), {"text": said})
+
+
 def rerun(
     work: Work, step_ids: list[str], note: str, *, approved: bool = False, agent: str = "", said: str = ""
 ) -> None:

@@ -109,6 +109,8 @@ class Step:
     """Models that the call which is out was given to before."""
     begun: tuple[Begun, ...] = ()
     """Calls of the answer that is coming in, and before them those of the attempts at it that broke off."""
+    resumed: bool = False
+    """Its failed request is about to be made again."""
     requested: tuple[Requested, ...] = ()
     """Calls whose server asked a person, one entry a call."""
     note_ref: str = ""

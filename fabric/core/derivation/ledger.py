@@ -40,6 +40,8 @@ class StepSeen:
     tried: tuple[str, ...] = ()
     turns: int = 0
     """How often its model was asked; what is asked again is no other turn."""
+    answers: int = 0
+    """How often it answered."""
     turn_of: str = ""
     """Where turns go by a graph: the worker whose turn it is, whoever takes it over; empty: it is no such turn."""
 
@@ -173,12 +175,17 @@ def _stage_entered(ledger: Ledger, fact: ev.StageEntered) -> None:
 def _step_opened(ledger: Ledger, fact: ev.StepOpened) -> None:
     gone = [key for key, one in ledger.steps.items() if (one.stage, one.branch) == (str(fact.stage), fact.branch)]
     whose = next((ledger.steps[key].turn_of for key in gone), "")
+    before = next((ledger.steps[key] for key in gone), None)
     for key in gone:
         del ledger.steps[key]
         _forget(ledger, lambda scope, key=key: scope.startswith(f"call:{key}."))  # type: ignore[misc]
     ledger.steps[fact.step_id] = StepSeen(
         str(fact.stage), fact.branch, fact.agent, approved=fact.approved, turn_of=whose
     )
+    if fact.keeps and before is not None:  # Its call is made again, and what it did stands.
+        ledger.steps[fact.step_id].final = before.final
+        ledger.steps[fact.step_id].turns = before.answers
+        ledger.steps[fact.step_id].answers = before.answers
 
 
 def _turn_opened(ledger: Ledger, fact: ev.TurnOpened) -> None:
@@ -280,6 +287,8 @@ def _status(ledger: Ledger, step_id: str, status: str) -> None:
 
 
 def _model_answered(ledger: Ledger, fact: ev.ModelAnswered) -> None:
+    if fact.step_id in ledger.steps:
+        ledger.steps[fact.step_id].answers += 1
     if fact.verdict == "output":
         _status(ledger, fact.step_id, "done")
 
