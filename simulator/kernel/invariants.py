@@ -20,6 +20,7 @@ from fabric.core.run import Run
 from fabric.runtime.batch_parts import RunColumns
 from simulator.kernel import (  # noqa: F401 - importing them registers their checks
     asking_checks,
+    call_checks,
     cap_checks,
     child_checks,
     control_checks,
