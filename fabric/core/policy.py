@@ -298,7 +298,10 @@ class Retry(_Policy):
         description="Whether a retry also takes a token that all runs of the fabric share, and one of the provider's; false needs a deviation.",
     )
     deviation: str = Field(
-        default="", max_length=500, exclude_if=_empty, description="Why retries take no shared tokens."
+        default="",
+        max_length=500,
+        exclude_if=_empty,
+        description="Why retries take no shared tokens, or are more than a fifth of the first attempts.",
     )
 
 
@@ -384,6 +387,12 @@ class FlowPolicy(_Policy):
         description="The layers that a failure goes through before it is the run's. S1: retry layers.",
     )
     breakers: Breakers = UNNAMED
+    breakers_deviation: str = Field(
+        default="",
+        max_length=500,
+        exclude_if=_empty,
+        description="Why the fabric has no circuit breaker (breakers: []).",
+    )
     humans: Humans = Humans()
     fan_in: FanIn = FanIn()
     saga: SagaPolicy = SagaPolicy()
