@@ -54,7 +54,9 @@ def gates_for(fabric_id: str, compiled: Compiled, run: Run, command: Command) ->
     if not spec.policy.breakers or command_ids.is_errand(command.command_id):
         return ()
     state = state_of(run.guards, circuit_breaker, command.step_id)
-    return gates_of(spec.policy.breakers, fabric_id, spec, command, circuit_breaker.streaks(state))
+    pending, streaks = run.pending.get(command.command_id), circuit_breaker.streaks(state)
+    last_word = pending is not None and pending.issued.final
+    return gates_of(spec.policy.breakers, fabric_id, spec, command, streaks, last_word=last_word)
 
 
 def taken(gates: tuple[Gate, ...], shared: tuple[Shared, ...]) -> Generator[Step, Any, Past | Looked | TooFast]:

@@ -90,6 +90,8 @@ class Gate:
     """Whether the end of the call says something about what it stands in front of."""
     streaks: Mapping[SignalName, int]
     """What the call's own step has counted."""
+    last_word: bool = False
+    """The call is an agent's last one and has no tools, so that it repeats no call: what repeated calls opened does not refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,8 @@ def gates_of(
     spec: FabricSpec,
     command: CallModel | CallTool,
     streaks: Mapping[SignalName, int],
+    *,
+    last_word: bool = False,
 ) -> tuple[Gate, ...]:
     """The breakers in front of a call, in the policy's order, each row once. What a tool's endpoint says counts for the tool alone; a model's for all of its own.
 
@@ -184,7 +188,7 @@ def gates_of(
             continue
         key = Key(row_scope(breaker.scope, fabric_id, name), breaker.kind)
         counts = isinstance(command, CallModel) or breaker.scope is BreakerScope.TOOL
-        found.setdefault(key, Gate(breaker, key, counts, streaks))
+        found.setdefault(key, Gate(breaker, key, counts, streaks, last_word))
     return tuple(found.values())
 
 
@@ -201,6 +205,8 @@ def passing(gates: Iterable[Gate]) -> Steps:
     met: list[Met] = []
     for gate in gates:
         one = yield from _pass(gate)
+        if one is None:
+            continue
         if isinstance(one, Looked):
             for earlier in met:
                 if earlier.probe:
@@ -210,7 +216,7 @@ def passing(gates: Iterable[Gate]) -> Steps:
     return tuple(met)
 
 
-def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
+def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked | None]:
     breaker, row = gate.breaker, None
     for _ in range(LOOKS):
         row = yield Step("look", gate.key)
@@ -221,6 +227,8 @@ def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
                 return Met(gate, row)
             yield Step("change", gate.key, row, encoded(opened))
             continue
+        if gate.last_word and standing.signal == SignalName.IDENTICAL_CALL:
+            return None
         may = passage(breaker, standing, row.changed_at, row.asked_at, row.counts.get(RETRY_AT, 0))
         if may == "refuse":
             return looked_at(gate, row, standing)

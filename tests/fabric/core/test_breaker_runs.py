@@ -202,3 +202,12 @@ def test_a_quota_is_not_asked_again_and_the_question_says_when_it_is_back():
     failed = world({"worker": used_up}, {"preset": "rate_limit"}, tier=Tier.INTERACTIVE).start().go()
     assert len(failed.requests) == 1
     assert "it is back at 2026-11-28 18:00 UTC" in failed.end.reason
+
+
+def test_an_agent_that_was_stopped_for_the_same_call_may_say_its_last_word():
+    """The breaker that stopped it refuses calls that repeat, and a last word has none."""
+    same = {"scope": "agent", "signals": [{"names": ["identical_call"], "mode": "consecutive", "threshold": 2}]}
+    script = {"worker": [asks(call(q="x")), asks(call(q="x")), summary("What I have.")], "look": gives("one")}
+    made = world(script, same, tier=Tier.INTERACTIVE).start().go()
+    assert made.reactions == ["terminate"]
+    assert (made.end.state, len(made.requests)) == (RunState.STOPPED, 3)
