@@ -226,6 +226,8 @@ class Control:
     forked: ev.RunForked | None = None
     answers: tuple[tuple[Stage, str, str], ...] = ()
     """Of a fork: ``(stage, tool, reference)`` of what tools had answered in its origin on the way to what it keeps."""
+    kept_bytes: int = 0
+    """Bytes of all contents that a fork took over: what a kept step's prompt may hold of them at most."""
 
 
 UNTOUCHED = Control()

@@ -74,6 +74,8 @@ class Ledger:
     """Errors since the last decision that an agent at work was given once more, and no person has spoken of: by step, how often it came by then."""
     excused: dict[str, int] = field(default_factory=dict)
     """The same of errors that a person had spoken of."""
+    kept: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Of a fork: answers that a branch has from its origin, by branch and agent."""
     hops: int = 0
     """Handovers of the run."""
     visits: Counter[str] = field(default_factory=Counter)
@@ -158,6 +160,7 @@ def _lineage(ledger: Ledger, fact: ev.LineagePinned) -> None:
 
 def _forked(ledger: Ledger, fact: ev.RunForked) -> None:
     ledger.topology = fact.topology
+    ledger.kept = {(one.branch, one.agent): len(one.turns) for one in fact.work}
     kept = {str(one.stage) for one in fact.stages}
     order = ("plan", "fan_out", "fan_in", "validate", "finalize")
     ledger.stage = next((stage for stage in order if stage not in kept), ledger.stage)
@@ -169,7 +172,10 @@ def _stage_entered(ledger: Ledger, fact: ev.StageEntered) -> None:
     ledger.stage = str(fact.stage)
     ledger.visits[f"stage:{fact.stage}"] += 1
     for branch, agent in enumerate(fact.agents):
-        ledger.steps[f"{fact.stage}.{branch}.e{fact.epoch}.r0"] = StepSeen(str(fact.stage), branch, agent)
+        seen = StepSeen(str(fact.stage), branch, agent)
+        if str(fact.stage) == "fan_out" and not fact.epoch:
+            seen.turns = seen.answers = ledger.kept.get((branch, agent), 0)
+        ledger.steps[f"{fact.stage}.{branch}.e{fact.epoch}.r0"] = seen
 
 
 def _step_opened(ledger: Ledger, fact: ev.StepOpened) -> None:

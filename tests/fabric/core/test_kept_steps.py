@@ -10,6 +10,7 @@ from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, fails, gives, say, summary
+from tests.fabric.core.test_forks import forked
 
 DOWN = fails(Cause.SERVER_ERROR)
 THREE = [asks(call(q="a")), asks(call(q="b")), asks(call(q="c"))]
@@ -77,3 +78,35 @@ def test_a_call_that_fails_before_anything_was_done_begins_anew():
     world = ran(lone(), {"worker": [*[DOWN] * 3, summary()]}, tier=Tier.HIGH_STAKES).decide("approve").go()
     assert not world.of(ev.StepOpened)[-1].keeps
     assert world.end.state is RunState.COMPLETED
+
+
+def test_a_fork_after_a_failed_call_makes_that_call_and_no_tool_again():
+    """In interactive nobody is asked: the run has failed, and a fork goes on from its last event."""
+    failed = ran(lone(), {"worker": [*THREE, *[DOWN] * 3]})
+    assert failed.end.state is RunState.FAILED
+    fork = forked(failed, len(failed.events), {"worker": [summary("Done.")]}).go()
+    assert fork.end.state is RunState.COMPLETED
+    assert (len(fork.requests), len(fork.executed)) == (1, 0)
+    history = [message.role for message in fork.requests[0].messages]
+    assert (history.count("assistant"), history.count("tool")) == (3, 3)
+    assert [fact.turn for fact in fork.of(ev.CallIssued)] == [4]
+    again = forked(fork, 8, {"worker": [summary("Done.")]}).go()
+    assert again.end.state is RunState.COMPLETED, "a fork of a fork"
+
+
+def test_a_fork_begins_a_branch_anew_that_failed_of_what_it_did():
+    off = ran(lone(), {"worker": [asks(call(q="a")), *[say("no")] * 4]})
+    assert off.end.state is RunState.FAILED
+    fork = forked(off, len(off.events), {"worker": [summary("Done.")]}).go()
+    assert len(fork.requests[0].messages) == 2
+
+
+def test_a_fork_begins_a_branch_anew_that_changed_the_world():
+    """What it did is undone where its run failed, so nothing may stand there as done."""
+    failed = ran(
+        lone(tool={"effect": "irreversible", "approval": "waived", "deviation": "a test"}),
+        {"worker": [*THREE, *[DOWN] * 3]},
+    )
+    assert failed.executed
+    fork = forked(failed, len(failed.events), {"worker": [summary("Done.")]}).go()
+    assert len(fork.requests[0].messages) == 2

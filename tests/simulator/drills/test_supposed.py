@@ -111,7 +111,7 @@ def test_each_rung_with_its_uses_waits_and_why_it_is_passed_over():
     assert (first_wait.low_s, first_wait.high_s, first_wait.of) == (0.0, 1.0, "backoff")
     assert (second.low_s, second.high_s) == (0.0, 2.0)
     assert (found.stage, found.agent, found.own, found.state) == (Stage.FINALIZE, "finalizer", False, RunState.FAILED)
-    assert found.reason == "the endpoint answered 503 (attempt 3)"
+    assert found.reason == "the endpoint answered 503"
 
 
 def test_whoever_is_asked_when_it_is_due_and_what_each_answer_does():
