@@ -15,9 +15,11 @@ CALLS = frozenset({FailureType.PROVIDER, FailureType.COST_OVERRUN})
 
 
 def keeps(run: Run, failure_type: FailureType | None, step_id: str) -> bool:
-    """Whether an approval of a failure keeps what the step of it did."""
+    """Whether an approval of a failure keeps what the step of it did. A graph's turn begins anew, since its writes are taken back with it."""
     step = run.steps.get(step_id)
-    return failure_type in CALLS and step is not None and bool(step.history) and not is_judge(step)
+    if failure_type not in CALLS or step is None or not step.history or is_judge(step):
+        return False
+    return step.turn is None or not step.turn.chooses
 
 
 def answers(step: Step) -> int:
