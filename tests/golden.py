@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from fabric.core.decision_table import Ladder, Table, table_with
+from fabric.core.decision_table import EARLIER_TABLE, Ladder, Table, table_with
 from fabric.core.envelope import KINDS, Row
 from fabric.core.flow import FORMAT
 from fabric.core.inputs import INBOX
@@ -72,7 +72,7 @@ def tables() -> dict[str, Table]:
     """Decision tables by digest, of the files whose fabrics are not in them."""
     known = json.loads((DIRECTORY / "tables.json").read_text())
     cells = TypeAdapter(dict[FailureType, dict[Tier, Ladder]])
-    return {digest: table_with(cells.validate_python(own)) for digest, own in known.items()}
+    return {digest: table_with(cells.validate_python(own), EARLIER_TABLE) for digest, own in known.items()}
 
 
 def read(path: Path) -> Iterator[JSON]:

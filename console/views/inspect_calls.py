@@ -305,6 +305,7 @@ WAITS = {
     "backoff": "backoff with full jitter",
     "retry_after": "as the provider asked",
     "breaker": "until its circuit breaker lets somebody probe",
+    "named": "as the provider asked, beyond its retries",
     "failover": "at once, with another model of the same endpoint",
 }
 """Why a call waits for its next attempt; total by test."""

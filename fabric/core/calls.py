@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fabric.core import children, guard, handing_out, mutations, prompt
+from fabric.core import call_time, children, guard, handing_out, mutations, prompt
 from fabric.core import events as ev
 from fabric.core.charging import Charge, charge
 from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
@@ -98,6 +98,7 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
     if trips:
         return trips
     command_id = f"{step.id}.t{turn}"
+    attempt_s = call_time.attempt_s(work.run.pending.get(command_id), proposal.timeout_s)
     state = state_of(work.run.guards, saga, step.id)
     agent = work.compiled.spec.agent(step.agent)
     issued = ev.CallIssued(
@@ -108,7 +109,7 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
         agent=step.agent,
         target=proposal.target,
         turn=turn,
-        deadline_at=deadline_at(work, step.stage, proposal.timeout_s),
+        deadline_at=deadline_at(work, step.stage, attempt_s),
         key=saga.key(state, work.run.id, step.id, proposal.target, str(turn)),
         prompt=prompt.digest_of(step, opened),
         reserved_usd_micros=proposal.worst_usd_micros or 0,
@@ -236,7 +237,7 @@ def again(work: Work, pending: Pending) -> list[Trip]:
     trips = [t for t in guard.judge(proposal, work.view, work.compiled.spec.policy) if t.mechanism != "loop_detector"]
     if trips:
         return trips
-    deadline = deadline_at(work, step.stage, proposal.timeout_s)
+    deadline = deadline_at(work, step.stage, call_time.attempt_s(pending, proposal.timeout_s))
     _issue(work, replace(issued, attempt=issued.attempt + 1, deadline_at=deadline))
     return []
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fabric.core import ladder
+from fabric.core import kept_steps, ladder
 from fabric.core.failure import Failure
 from fabric.core.flow import End, Stage
 from fabric.core.let_pass import about
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.saga import UNWINDS, Unwinds, by_key, undo_order
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.topologies import slices
 from fabric.core.work import Work
 
@@ -65,7 +65,15 @@ def rejected(work: Work) -> str:
     return f"{said}; what stays: {', '.join(stays)}" if stays else said
 
 
-def of_failure(work: Work, failure: Failure, item: str, edit: Mapping[str, JSON], *, let_pass: bool) -> dict[str, str]:
+def of_failure(
+    work: Work,
+    failure: Failure,
+    failure_type: FailureType | None,
+    item: str,
+    edit: Mapping[str, JSON],
+    *,
+    let_pass: bool,
+) -> dict[str, str]:
     """What each verb would do about a failure, by verb; one that is missing is not offered."""
     stage = failure.stage
     onward = resumes(work, slices.following(work.run, stage), stage)
@@ -75,7 +83,9 @@ def of_failure(work: Work, failure: Failure, item: str, edit: Mapping[str, JSON]
     elif item == "post_stage":
         said = {"approve": f"the run goes on with this result: {onward}"}
     else:
-        said = {"approve": f"{_again(work, failure)}{_passing(failure)}: {_where(work, failure, again)}"}
+        said = {
+            "approve": f"{_approved(work, failure, failure_type)}{_passing(failure)}: {_where(work, failure, again)}"
+        }
     if edit:
         what = (
             "your version stands in its place, behind the same gates"
@@ -87,6 +97,14 @@ def of_failure(work: Work, failure: Failure, item: str, edit: Mapping[str, JSON]
     if answerable(work, failure, item):
         said["respond"] = _responded(work, failure, item)
     return said | {"reject": rejected(work)}
+
+
+def _approved(work: Work, failure: Failure, failure_type: FailureType | None) -> str:
+    if not kept_steps.keeps(work.run, failure_type, failure.step_id):
+        return _again(work, failure)
+    done = sum(call.state == "done" for turn in work.run.steps[failure.step_id].history for call in turn.calls)
+    stands = f"what it did before stands ({done} tool call{'' if done == 1 else 's'})"
+    return f"the failed call is made again, and {stands}"
 
 
 def _again(work: Work, failure: Failure) -> str:

@@ -184,7 +184,9 @@ DEFAULT_TABLE: Mapping[tuple[FailureType, Tier], Ladder] = {
     (_F.COST_OVERRUN, _T.INTERACTIVE): _ladder(_rung(_R.ABORT)),
     (_F.COST_OVERRUN, _T.BATCH): _ladder(_rung(_R.CHEAPER_MODEL, 1, _A.ALERT), _rung(_R.ABORT)),
     (_F.COST_OVERRUN, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE, None, role="finance")),
-    (_F.PROVIDER, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 2), _rung(_R.FALLBACK_MODEL, 1), _rung(_R.SURFACE)),
+    (_F.PROVIDER, _T.INTERACTIVE): _ladder(
+        _rung(_R.RETRY, 2), _rung(_R.FALLBACK_MODEL, 1), _rung(_R.WAIT_FOR_BREAKER, 3), _rung(_R.SURFACE)
+    ),
     (_F.PROVIDER, _T.BATCH): _ladder(_rung(_R.RETRY, 5), _rung(_R.WAIT_FOR_BREAKER, 2), _rung(_R.ESCALATE)),
     (_F.PROVIDER, _T.HIGH_STAKES): _ladder(_rung(_R.RETRY, 2), _rung(_R.ESCALATE)),
     (_F.SCHEMA_GROUNDING, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 1), _rung(_R.SURFACE)),
@@ -218,10 +220,17 @@ DIRECT: Mapping[tuple[Direct, Tier], Reaction] = {
 Table = Mapping[tuple[FailureType, Tier], Ladder]
 
 
-def table_with(overrides: Mapping[FailureType, Mapping[Tier, Ladder]]) -> Table:
+EARLIER_TABLE: Table = {
+    **DEFAULT_TABLE,
+    (_F.PROVIDER, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 2), _rung(_R.FALLBACK_MODEL, 1), _rung(_R.SURFACE)),
+}
+"""The default table before journal format 12: decisions of then are derived under it."""
+
+
+def table_with(overrides: Mapping[FailureType, Mapping[Tier, Ladder]], default: Table = DEFAULT_TABLE) -> Table:
     """The default table with a fabric's own cells in place."""
     own = {(failure, tier): ladder for failure, tiers in overrides.items() for tier, ladder in tiers.items()}
-    return {**DEFAULT_TABLE, **own}
+    return {**default, **own}
 
 
 def table_digest(table: Table) -> str:

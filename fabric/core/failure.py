@@ -7,7 +7,7 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
-from fabric.core.taxonomy import CLASSIFY, Classification
+from fabric.core.taxonomy import CLASSIFY, Cause, Classification
 from fabric.core.verdict import Details, Evidence, Trip
 
 
@@ -61,5 +61,7 @@ def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed) -> Failure:
     details: Details
     details = {"target": issued.target, "attempt": issued.attempt, "status": fact.status or 0}
     evidence = Evidence(observed=issued.attempt, unit="attempts", scope=f"call:{issued.command_id}", details=details)
-    trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, fact.message)
+    again = issued.attempt > 1 and fact.cause is Cause.TIMEOUT
+    message = f"{fact.message} (attempt {issued.attempt})" if again else fact.message
+    trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, message)
     return Failure((trip,), stage, issued.step_id, issued, fact.retry_after_s, fact.breaker_wait_s, shut)

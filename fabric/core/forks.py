@@ -1,7 +1,7 @@
 """Forks: what of a run up to one of its events a new run can go on from (semantics.md 3).
 
 Kept is what the current epoch had settled there: the output of every stage that was passed, and in the fan-out the branches that were done. Whatever was
-under way is done anew; so is a conversation whose speakers were chosen by what was called in its turns, for of those the outputs alone are kept. What planners were told about earlier epochs stays behind, and so do money, clocks and counts: a fork has its own.
+under way is done anew, but for what was said and done in a branch whose call failed: the fork makes that call again. Done anew is a conversation whose speakers were chosen by what was called in its turns, for of those the outputs alone are kept. What planners were told about earlier epochs stays behind, and so do money, clocks and counts: a fork has its own.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from typing import Any
 
 from fabric.core.command_ids import branch_of
 from fabric.core.context import Contents
+from fabric.core.events import KeptCall, KeptTurn, KeptWork
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.judges import is_judge
 from fabric.core.kept_answers import answer_name
-from fabric.core.run import Run, Step
+from fabric.core.kept_steps import CALLS
+from fabric.core.kept_work import refs_of_work
+from fabric.core.run import SILENT, Run, Step, Turn
 from fabric.core.stops import said_about
-from fabric.core.topologies.slices import from_child
+from fabric.core.taxonomy import CLASSIFY
+from fabric.core.topologies.slices import from_child, is_slice
 
 JSON = Any
 
@@ -38,11 +42,15 @@ class ForkPoint:
     """``(stage, tool, reference)`` of what tools answered on the way to what is kept: later answers may rest on it."""
     stopped: tuple[str, ...] = ()
     """Sentences about agents that were stopped, and whose work is kept."""
+    work: tuple[KeptWork, ...] = ()
+    """What was said and done in branches whose call failed."""
 
 
 def kept_at(run: Run, *, sources: bool = False) -> ForkPoint:
     """The fork point of a run folded to the event in question. ``sources``: with what tools answered, which its gates hold answers against."""
     point = _kept_at(run)
+    if point.stage is Stage.FAN_OUT and run.talk is SILENT:
+        point = replace(point, work=tuple(_works(run)))
     return replace(point, answers=tuple(dict.fromkeys(_answers(run, point)))) if sources else point
 
 
@@ -112,3 +120,50 @@ def _kept(point: ForkPoint) -> Iterator[tuple[str, str]]:
         if ref not in last
     )
     yield from ((answer_name(stage, tool, ref), ref) for stage, tool, ref in point.answers)
+    for one in point.work:
+        yield from ((f"work of branch {one.branch + 1}, {n + 1}", ref) for n, ref in enumerate(refs_of_work(one)))
+
+
+# -- what was under way --------------------------------------------------------------------------------------------------
+
+
+def _works(run: Run) -> Iterator[KeptWork]:
+    """What is kept of the branches of a fan-out that is under way."""
+    for step in sorted(run.steps.values(), key=lambda one: one.branch):
+        if step.stage is Stage.FAN_OUT and _of_a_call(run, step) and not _changed_the_world(run, step):
+            turns = tuple(_turn_kept(turn) for turn in step.history)
+            yield KeptWork(branch=step.branch, agent=step.agent, turns=turns)
+
+
+def _of_a_call(run: Run, step: Step) -> bool:
+    """Whether it was a call that failed in the step, and nothing that it did itself."""
+    plain = bool(step.agent) and not is_judge(step) and not is_slice(step.agent)
+    if not plain or step.final or step.corrections or not step.history or step.turn is not None:
+        return False
+    if any(call.state == "open" or call.hands_to or call.ends for turn in step.history for call in turn.calls):
+        return False
+    asked = {one.fact.step_id: one.fact.failure_type for one in run.questions.values()}
+    failed = step.status == "failed" and step.cause is not None and CLASSIFY[step.cause].goes_to in CALLS
+    return failed or (step.status == "parked" and asked.get(step.id) in CALLS)
+
+
+def _changed_the_world(run: Run, step: Step) -> bool:
+    place = step.id.rpartition(".r")[0]
+    return any(one.step_id.rpartition(".r")[0] == place for one in run.saga.mutations)
+
+
+def _turn_kept(turn: Turn) -> KeptTurn:
+    calls = tuple(
+        KeptCall(
+            call_id=call.call_id,
+            tool=call.tool,
+            args_hash=call.args_hash,
+            args_ref=call.args_ref,
+            result_ref=call.result_ref,
+            state=call.state,  # type: ignore[arg-type]  # none is open
+            error=call.error,
+            given=call.given,
+        )
+        for call in turn.calls
+    )
+    return KeptTurn(answer_ref=turn.answer_ref, calls=calls, notes=turn.notes)

@@ -13,6 +13,7 @@ import msgspec
 
 from fabric.core.budget_caps import NamedCap
 from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
+from fabric.core.events.control import KeptWork
 from fabric.core.forms import InputRequest
 from fabric.core.frozen import value
 from fabric.core.graph.state import Finish, Handoff, Writes
@@ -129,16 +130,17 @@ class ForkRequested:
     origin_hash: str
     stages: tuple[tuple[str, str], ...] = ()
     """``(stage, reference of its output)`` of what is not run again, in order."""
-    branches: tuple[tuple[int, str, str], ...] = ()
-    """``(branch, agent, reference of its output)`` of the fan-out's branches that are done."""
+    branches: tuple[
+        tuple[int, str, str], ...
+    ] = ()  # ``(branch, agent, reference of its output)``: those that are done.
     parts: tuple[tuple[int, str, tuple[int, ...], tuple[int, ...]], ...] = ()
     """``(branch, reference, briefs, briefs without anything)`` of what the rounds of those brought that are runs of their own."""
     contents: tuple[Kept, ...] = ()
     edited: str = ""
-    topology: str = ""
-    """Of a fork of a team's run: the worker whose topology that runs."""
+    topology: str = ""  # Of a fork of a team's run: the worker whose topology that runs.
     requested_by: str = ""
     stopped: tuple[str, ...] = ()  # Sentences, as in ``RunForked``.
+    work: tuple[KeptWork, ...] = ()  # As in ``RunForked``.
     kind: Literal["fork_requested"] = "fork_requested"
     version: Literal[4] = 4
 

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import cheaper, children, guard, retry_presets, routing, swap, worker_retries
+from fabric.core import cheaper, children, guard, routing, swap, waits, worker_retries
 from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
-from fabric.core.draw import unit
 from fabric.core.failure import Failure, Unfit, classification
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.judges import is_judge
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.mechanisms.contract import Proposal
-from fabric.core.policy import FlowPolicy
 from fabric.core.retry_layers import by_edge, unrouted
 from fabric.core.run import Step, rung_key, step_id
 from fabric.core.taxonomy import Cause, Direct, FailureType
@@ -80,7 +78,8 @@ def _choose_one(work: Work, failure: Failure, trip: Trip) -> Choice:
         spent = work.run.spent_rungs.get(rung_key(goes_to, index, scope), 0)
         if index == last:
             return Choice(trip, goes_to, index, rung, scope, spent, tuple(skipped))
-        if rung.times is not None and spent >= rung.times:
+        endless = rung.reaction is Reaction.WAIT_FOR_BREAKER and waits.named(work, failure, trip)
+        if rung.times is not None and spent >= rung.times and not endless:
             continue
         reason = _why_not(work, failure, trip, rung, spent)
         if not reason:
@@ -130,6 +129,8 @@ NOT_RUN_AGAIN: Mapping[Cause, str] = {
     Cause.PARTIAL_FAN_IN: "each failed branch went to the end of its own ladder",
 }
 """What a retry would repeat although it has been tried again already, in smaller pieces."""
+RETRIED_ONCE: Mapping[Cause, str] = {Cause.MALFORMED_ANSWER: "what came was no answer, and it was tried again already"}
+"""What may pass, and seldom does: a web page in the place of an answer is mostly an address that is wrong."""
 
 
 def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
@@ -141,12 +142,14 @@ def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
         return "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
     if failure.issued is None:
         return _rerun(work, failure)
+    if trip.cause in RETRIED_ONCE and spent:
+        return RETRIED_ONCE[trip.cause]
     if not classification(trip).retried and classification(trip).flow_class != "semantic":
         return f"{trip.cause} is not retried"
     policy = work.compiled.spec.policy
     if policy.retry_layers.layered and failure.issued.call != "model":
         return "a tool's call is not retried within its node"
-    if reason := too_long(work, failure):
+    if reason := waits.too_long(work, failure) or waits.out_of_time(work, failure):
         return reason
     proposal = Proposal(
         kind="retry",
@@ -155,7 +158,7 @@ def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
         target=failure.issued.target if failure.issued.call == "model" else "",
         command_id=failure.issued.command_id,
         attempt=failure.issued.attempt + 1,
-        delay_s=delay_s(work, failure, spent),
+        delay_s=waits.delay_s(work, failure, spent),
         timeout_s=policy.deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy)
@@ -188,29 +191,6 @@ def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
     return trips or children.refused(work, stage, (step.agent for step in steps), briefs)
 
 
-def delay_s(work: Work, failure: Failure, spent: int) -> float:
-    """Seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap, n = 0 first, or Retry-After where that is longer."""
-    assert failure.issued is not None
-    drawn = unit(work.ctx.seed, "backoff", f"{failure.issued.command_id}#{failure.issued.attempt}")
-    return max(backoff_s(work.compiled.spec.policy, spent, drawn), failure.retry_after_s or 0.0)
-
-
-def backoff_s(policy: FlowPolicy, spent: int, drawn: float) -> float:
-    """Seconds of the wait before a call's next attempt. ``spent``: retries before it; ``drawn``: in [0, 1)."""
-    if policy.retry_layers.layered:
-        return retry_presets.delay_s(retry_presets.MODEL_CALLS, spent + 1, drawn) or 0.0
-    return min(policy.retry.cap_s, drawn * policy.retry.base_s * policy.retry.factor**spent)
-
-
-def too_long(work: Work, failure: Failure) -> str:
-    """Whether whoever failed wants to be left alone for longer than a retry may wait, as a sentence; empty: no."""
-    policy = work.compiled.spec.policy
-    cap = retry_presets.CAP_S if policy.retry_layers.layered else policy.retry.cap_s
-    if failure.retry_after_s is None or failure.retry_after_s <= cap:
-        return ""
-    return f"Retry-After of {failure.retry_after_s:g} s is over the cap of {cap:g} s"
-
-
 def rerunnable(work: Work, failure: Failure) -> list[str]:
     """The steps that a retry or an approval would run once more: the failed one, or the stage's failed ones."""
     if failure.step_id:
@@ -221,7 +201,7 @@ def rerunnable(work: Work, failure: Failure) -> list[str]:
 
 def _retry_node(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     step = work.run.steps.get(failure.step_id)
-    if reason := _node_is_over(work, step, trip) or too_long(work, failure):
+    if reason := _node_is_over(work, step, trip) or waits.too_long(work, failure):
         return reason
     assert step is not None
     policy = work.compiled.spec.policy
@@ -303,34 +283,23 @@ def replans_spent(work: Work, stage: Stage) -> str:
 
 
 def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
-    if failure.issued is None or (trip.mechanism != circuit_breaker.NAME and failure.breaker_wait_s is None):
+    known = failure.breaker_wait_s is not None or waits.named(work, failure, trip)
+    if failure.issued is None or (trip.mechanism != circuit_breaker.NAME and not known):
         return "no circuit breaker refused the call"
     if work.run.ending is not None:
         return "the run is ending"
-    if failure.breaker_wait_s is None:
+    if not known:
         return "only a person lets calls pass its circuit breaker again"
     policy = work.compiled.spec.policy
     proposal = Proposal(
         kind="await",
         stage=failure.stage,
         step_id=failure.step_id,
-        delay_s=wait_s(work, failure),
+        delay_s=waits.wait_s(work, failure, spent),
         timeout_s=policy.deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy)
     return trips[0] if trips else ""
-
-
-HERD = 0.1
-"""Share of the wait that is drawn on top, so that those who wait for one breaker do not all come back in one instant."""
-
-
-def wait_s(work: Work, failure: Failure) -> float:
-    """Seconds until a call that a breaker refused is tried again: what is left of the cooldown, and up to a tenth more."""
-    assert failure.issued is not None
-    assert failure.breaker_wait_s is not None
-    drawn = unit(work.ctx.seed, "breaker", f"{failure.issued.command_id}#{failure.issued.attempt}")
-    return failure.breaker_wait_s * (1 + HERD * drawn)
 
 
 _LATE = (Cause.RUN_DEADLINE, Cause.STAGE_DEADLINE, Cause.DEADLINE_NEAR)

@@ -228,7 +228,10 @@ class Retry(_Policy):
         description="Whether a retry also takes a token that all runs of the fabric share, and one of the provider's; false needs a deviation.",
     )
     deviation: str = Field(
-        default="", max_length=500, exclude_if=_empty, description="Why retries take no shared tokens."
+        default="",
+        max_length=500,
+        exclude_if=_empty,
+        description="Why retries take no shared tokens, or are more than a fifth of the first attempts.",
     )
 
 
@@ -247,8 +250,8 @@ Breakers = Annotated[
     tuple[Annotated[Breaker, BeforeValidator(_preset_filled)], ...],
     Field(
         max_length=16,
-        description="Circuit breakers in front of calls; a preset (semantic, endpoint, rate_limit) or signals of their own. Unless said: rate_limit in "
-        "front of each provider; []: none. S3: circuit breaker.",
+        description="Circuit breakers in front of calls; a preset (semantic, endpoint, rate_limit, outage) or signals of their own. Unless said: outage in "
+        "front of each provider; []: none, which is a deviation. S3: circuit breaker.",
     ),
 ]
 
@@ -314,6 +317,12 @@ class FlowPolicy(_Policy):
         description="The layers that a failure goes through before it is the run's. S1: retry layers.",
     )
     breakers: Breakers = UNNAMED
+    breakers_deviation: str = Field(
+        default="",
+        max_length=500,
+        exclude_if=_empty,
+        description="Why the fabric has no circuit breaker (breakers: []).",
+    )
     humans: Humans = Humans()
     fan_in: FanIn = FanIn()
     saga: SagaPolicy = SagaPolicy()

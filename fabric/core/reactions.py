@@ -22,6 +22,7 @@ from fabric.core import (
     stops,
     swap,
     unwinding,
+    waits,
 )
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
@@ -141,17 +142,18 @@ def _retry(work: Work, failure: Failure, choice: Choice) -> None:
     if issued is None:
         rerun(work, ladder.rerunnable(work, failure), choice.trip.message)
         return
-    delay = ladder.delay_s(work, failure, choice.spent)
+    delay = waits.delay_s(work, failure, choice.spent)
     source: Source = "retry_after" if delay == failure.retry_after_s else "backoff"
     _schedule(work, issued, delay, source, retry_budget.UNITS)
 
 
 def _wait_for_breaker(work: Work, failure: Failure, choice: Choice) -> None:
     assert failure.issued is not None
-    _schedule(work, failure.issued, ladder.wait_s(work, failure), "breaker", 0)
+    source: Source = "named" if failure.breaker_wait_s is None else "breaker"
+    _schedule(work, failure.issued, waits.wait_s(work, failure, choice.spent), source, 0)
 
 
-Source = Literal["backoff", "retry_after", "breaker", "failover"]
+Source = Literal["backoff", "retry_after", "breaker", "named", "failover"]
 
 
 def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source, takes: int) -> None:
@@ -170,6 +172,19 @@ def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source,
             asked_at=given.asked_at,
         )
     )
+
+
+def call_again(work: Work, step_id: str, said: str) -> None:
+    """Opens a step once more for the call that failed in it: all that was done before stands. ``said``: a person's words; empty: none."""
+    old = work.run.steps[step_id]
+    calls.let_go_all(work, "its failed call is made again", step_id)
+    key = ladder.next_id(work, old)
+    opened = ev.StepOpened(
+        step_id=key, stage=old.stage, branch=old.branch, agent=old.agent, round=old.round + 1, approved=True, keeps=True
+    )
+    work.emit(opened)
+    if said:
+        work.emit(ev.MessageInjected(step_id=key), {"text": said})
 
 
 def rerun(

@@ -123,7 +123,7 @@ def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:
             cell = table[failure, tier]
             of_cell = _of_cell(cell, ROWS[failure])
             for stage in Stage:
-                rungs = tuple(_rungs(failure, tier, of_cell, of_stages[stage]))
+                rungs = tuple(_rungs(failure, tier, of_cell, of_stages[stage], swaps_first=_swaps_first(cell)))
                 layered[failure, tier, stage] = Ladder.model_construct(rungs=rungs, deviation=cell.deviation)
     rungs_by_id = {id(rung): rung for ladder in layered.values() for rung in ladder.rungs}
     shown = {key: rung.model_dump(mode="json") for key, rung in rungs_by_id.items()}
@@ -180,12 +180,15 @@ _Laid = Mapping[Layer, tuple[Rung, ...]]
 """What stands in each layer; nothing in one that is missing."""
 
 
-def _rungs(failure: FailureType, tier: Tier, of_cell: _Laid, of_stage: _Laid) -> Iterator[Rung]:
+def _rungs(
+    failure: FailureType, tier: Tier, of_cell: _Laid, of_stage: _Laid, *, swaps_first: bool = False
+) -> Iterator[Rung]:
     for layer in ROWS[failure]:
         if layer is Layer.EDGE_ROUTING and (failure, tier) in NEVER_BY_EDGE:
             continue
-        yield from of_cell.get(layer, ())
-        yield from of_stage.get(layer, ())
+        mine, stage_s = of_cell.get(layer, ()), of_stage.get(layer, ())
+        # A cell that asks another model before it waits does so here too.
+        yield from (*stage_s, *mine) if layer is Layer.FAILOVER and swaps_first else (*mine, *stage_s)
 
 
 def _of_cell(cell: Ladder, layers: tuple[Layer, ...]) -> _Laid:
@@ -196,6 +199,12 @@ def _of_cell(cell: Ladder, layers: tuple[Layer, ...]) -> _Laid:
         Layer.FAILOVER: tuple(_of(rung, Layer.FAILOVER) for rung in waits),
         Layer.RUN_FAILURE: tuple(_of(rung, Layer.RUN_FAILURE) for rung in cell.rungs if rung.reaction not in gone_up),
     }
+
+
+def _swaps_first(cell: Ladder) -> bool:
+    reactions = [rung.reaction for rung in cell.rungs]
+    both = Reaction.FALLBACK_MODEL in reactions and Reaction.WAIT_FOR_BREAKER in reactions
+    return both and reactions.index(Reaction.FALLBACK_MODEL) < reactions.index(Reaction.WAIT_FOR_BREAKER)
 
 
 def _of_stage(spec: FabricSpec, stage: Stage) -> _Laid:

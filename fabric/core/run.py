@@ -111,6 +111,8 @@ class Step:
     """Models that the call which is out was given to before."""
     begun: tuple[Begun, ...] = ()
     """Calls of the answer that is coming in, and before them those of the attempts at it that broke off."""
+    resumed: bool = False
+    """Its failed request is about to be made again."""
     requested: tuple[Requested, ...] = ()
     """Calls whose server asked a person, one entry a call."""
     note_ref: str = ""
@@ -146,6 +148,10 @@ class Pending:
     epoch: int
     failed: bool = False
     """True: its last attempt failed and the next is scheduled or parked."""
+    at: int = 0
+    """When its last attempt was issued, microseconds since the epoch."""
+    spent_us: int = 0
+    """Microseconds of the call's time (``call_time.py``) that its failed attempts took."""
 
 
 @value()
@@ -224,6 +230,8 @@ class Control:
     forked: ev.RunForked | None = None
     answers: tuple[tuple[Stage, str, str], ...] = ()
     """Of a fork: ``(stage, tool, reference)`` of what tools had answered in its origin on the way to what it keeps."""
+    kept_bytes: int = 0
+    """Bytes of all contents that a fork took over: what a kept step's prompt may hold of them at most."""
 
 
 UNTOUCHED = Control()

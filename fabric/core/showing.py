@@ -27,7 +27,7 @@ def shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str
         **found,
         "item": item,
         **edit,
-        **consequences.of_failure(work, failure, item, edit, let_pass=bool(let_pass)),
+        **consequences.of_failure(work, failure, choice.failure_type, item, edit, let_pass=bool(let_pass)),
         **({"releases": let_pass} if let_pass else {}),
         "takes_cap": takes_cap,
         **({"takes_caps": others} if others else {}),

@@ -181,13 +181,14 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.TIMEOUT: _transient(),
     Cause.NETWORK: _transient(),
     Cause.DROPPED_STREAM: _transient(),
+    # Whoever answers with a web page in place of an answer is not there: it says nothing of what was asked.
+    Cause.MALFORMED_ANSWER: _transient(),
     # Whoever did the work says that it is to be done once more, whatever kept it from it (S1 "Retry status").
     Cause.RETRY_ASKED: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, retried=True),
     Cause.AUTH: _configuration(),
     Cause.BAD_REQUEST: _configuration(),
     Cause.BAD_CONFIGURATION: _configuration(),
     Cause.UNKNOWN_MODEL: _configuration(),
-    Cause.MALFORMED_ANSWER: _semantic(),
     Cause.SCHEMA_INVALID: _semantic(),
     Cause.TOOL_CONSTRAINT: _semantic(),
     Cause.UNKNOWN: _semantic(),

@@ -101,6 +101,8 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("reaction_decided", 5): same,
     ("stage_entered", 4): name_results,
     ("stage_left", 4): name_results,
+    ("retry_scheduled", 2): same,
+    ("step_opened", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -134,7 +136,7 @@ SINCE: Mapping[str, int] = {
     "stage_entered": 12,
     "stage_left": 12,
     "step_failed": 9,
-    "retry_scheduled": 3,
+    "retry_scheduled": 12,
     "terminate_accepted": 2,
     "run_paused": 2,
     "run_resumed": 2,
@@ -193,6 +195,7 @@ SINCE: Mapping[str, int] = {
     "alert_raised": 9,
     "model_changed": 11,
     "node_retry_scheduled": 4,
+    "step_opened": 12,
     "cap_raised": 3,
     "usual_rates_pinned": 12,
     "budget_raised": 4,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.core import command_ids
+from fabric.core.breaker.foretold import opened, refusing, reopened
 from fabric.core.breaker.gates import gates_of
 from fabric.core.breaker.passing import (
     Gate,
@@ -17,8 +18,6 @@ from fabric.core.breaker.passing import (
     Settling,
     Step,
     passing,
-    refusing,
-    reopened,
     settled,
 )
 from fabric.core.breaker.policy import SignalName
@@ -63,7 +62,9 @@ def gates_for(fabric_id: str, compiled: Compiled, run: Run, command: Command) ->
     approved = state_of(run.guards, cost_velocity).approved
     # What was spent too fast opened its breaker at the trip (``opened_by``), and does so once.
     streaks = {name: n for name, n in circuit_breaker.streaks(state).items() if name is not SignalName.COST_RATE}
-    return gates_of(spec.policy.breakers, fabric_id, spec, command, streaks, dear_passes=approved)
+    pending = run.pending.get(command.command_id)
+    last_word = pending is not None and pending.issued.final
+    return gates_of(spec.policy.breakers, fabric_id, spec, command, streaks, dear_passes=approved, last_word=last_word)
 
 
 def opened_by(fabric_id: str, compiled: Compiled, before: Run, emitted: Iterable[Emitted]) -> tuple[Gate, ...]:
@@ -204,7 +205,7 @@ def told(
     met: tuple[Met, ...], fabric_id: str, compiled: Compiled, run: Run, command: Command, failed: CallFailed
 ) -> Generator[Step, Any, CallFailed]:
     """The failure, with what breakers say of it: how long one is open again that the call probed in vain, and before which other models one is open."""
-    failed = _probed(met, failed)
+    failed = yield from _left_open(met, failed)
     shut = []
     for model, gates in _stand_ins(fabric_id, compiled, run, command, failed):
         if (yield from refusing(gates, met, SIGNAL_OF[failed.cause])):
@@ -224,11 +225,12 @@ def _stand_ins(
             yield name, gates
 
 
-def _probed(met: tuple[Met, ...], result: CallFailed) -> CallFailed:
-    """The failure, with how long a breaker is open again for which the call was a probe that failed."""
+def _left_open(met: tuple[Met, ...], result: CallFailed) -> Generator[Step, Any, CallFailed]:
+    """The failure, with how long breakers in front of the call are open after it: as a probe that failed, or as the one too many."""
     end, told = SIGNAL_OF[result.cause], told_us(result.retry_after_s)
-    opened = [looked for one in met if one.probe and (looked := reopened(one, end, told)) is not None]
-    waits = [circuit_breaker.wait_us(looked) for looked in opened]
+    found = [looked for one in met if one.probe and (looked := reopened(one, end, told)) is not None]
+    found += yield from opened(met, end, told)
+    waits = [circuit_breaker.wait_us(looked) for looked in found]
     if not waits or None in waits:
         return result
     return replace(result, breaker_wait_s=max(wait for wait in waits if wait is not None) / US)

@@ -197,7 +197,7 @@ def _without_worker(actor: Actor, now: int) -> list[Item]:
 
 def _breaker(one: BreakerView) -> Item:
     state = one.standing.state.value
-    opened = one.standing.reason or one.standing.signal.replace("_", " ")
+    opened = one.standing.reason or one.standing.counted or one.standing.signal.replace("_", " ")
     return Item(kind=Kind.BREAKER, title=one.words, state=state, at=one.changed_at, reason=opened)
 
 

@@ -205,6 +205,7 @@ def _input(origin: Origin, edit: Edit | None, input_id: str, deadline_at: int, a
         topology=origin.folded.topology or team_of(origin.run),
         requested_by=actor.name,
         stopped=point.stopped,
+        work=point.work,
     )
 
 

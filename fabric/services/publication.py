@@ -168,6 +168,8 @@ def _on_open(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
 
 def _breakers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     yield from publication_breakers.overlapping(spec)
+    for path, sentence in publication_retries.unguarded(spec):
+        yield Problem(path, sentence)
 
 
 def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:

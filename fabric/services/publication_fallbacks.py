@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabric.core.breaker.policy import UNNAMED, BreakerScope
+from fabric.core.breaker.policy import UNNAMED, Breaker, BreakerScope
+from fabric.core.breaker.signals import CAUSE_OF
+from fabric.core.decision_table import Reaction, table_with
+from fabric.core.failover import ASKS_FIRST
 from fabric.core.fallbacks import chain
 from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import CLASSIFY, FailureType
 from fabric.services.fabric_yaml import Problem
 
 
@@ -42,3 +46,31 @@ def missing(spec: FabricSpec) -> Iterator[Problem]:
             yield Problem(
                 path, "is static_answer, but the fabric has none; give safe_fallback a text, or give none here"
             )
+        elif breaker.on_open != "none" and not _used(spec, breaker):
+            yield Problem(path, _unused(breaker))
+
+
+RUNGS = {"model": Reaction.FALLBACK_MODEL, "static_answer": Reaction.SAFE_FALLBACK}
+"""The rung that uses what a breaker names as its fallback."""
+
+
+def _used(spec: FabricSpec, breaker: Breaker) -> bool:
+    """Whether a run may come to the fallback: a cell that the breaker's signals lead to has its rung, in a tier that runs may have."""
+    table, rung = table_with(spec.decision_table), RUNGS[breaker.on_open]
+    rows = [CLASSIFY[CAUSE_OF[name]] for signal in breaker.signals for name in signal.names]
+    rows = [row for row in rows if row.failover or rung is Reaction.SAFE_FALLBACK]
+    tiers = [tier for tier in spec.tiers.allowed if rung is Reaction.SAFE_FALLBACK or not ASKS_FIRST[tier]]
+    layered = spec.policy.retry_layers.layered and rung is Reaction.FALLBACK_MODEL
+    return any(
+        layered or any(one.reaction is rung for one in table[row.goes_to, tier].rungs)
+        for row in rows
+        if isinstance(row.goes_to, FailureType)
+        for tier in tiers
+    )
+
+
+def _unused(breaker: Breaker) -> str:
+    rung = RUNGS[breaker.on_open]
+    names = " or ".join(dict.fromkeys(name.replace("_", " ") for one in breaker.signals for name in one.names))
+    cell = f"no cell that {names} leads to has the rung {rung}"
+    return f"is {breaker.on_open}, but {cell} in a tier of this fabric; put the rung into the cell, or give none here"

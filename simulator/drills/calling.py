@@ -104,7 +104,7 @@ class Line:
     tokens: Tokens = field(init=False)
     shields: dict[tuple[int, str], Shield] = field(default_factory=dict)
     _opened: list[Shield] = field(default_factory=list)
-    """Those for which the last attempt was the probe."""
+    """Those that the last attempt left open: it was their probe, or the failure too many."""
 
     def __post_init__(self) -> None:
         self.tokens = Tokens(self.of.retry)
@@ -128,7 +128,7 @@ class Line:
             return True
         for shield in met:
             shield.ended(failed=True, probe=shield in probes)
-        self.met, self._opened = ("probed" if probes else "failed"), probes
+        self.met, self._opened = ("probed" if probes else "failed"), [one for one in met if one.state != "closed"]
         return False
 
     def _goes_out(self) -> None:

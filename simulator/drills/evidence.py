@@ -18,6 +18,7 @@ _SOURCES = {
     "backoff": "back-off {}",
     "retry_after": "waits {}, as the provider asks",
     "breaker": "waits {} for the breaker",
+    "named": "waits {}, as the provider asks",
     "failover": "at once",
 }
 
@@ -127,7 +128,7 @@ def _followed(decision: Event, after: Sequence[Event]) -> list[str]:
 
 def _retry(fact: Any) -> str:
     told = _SOURCES[fact.source].format(seconds(fact.delay_s))
-    return told if fact.source == "breaker" else f"{told}, {fact.tokens_left / 1_000:g} tokens left"
+    return told if fact.source in ("breaker", "named") else f"{told}, {fact.tokens_left / 1_000:g} tokens left"
 
 
 _FOLLOWED: Mapping[str, Callable[[Any], str]] = {

@@ -112,13 +112,19 @@ def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, st
     edges = () if (failure, tier) == (_F.COST_OVERRUN, Tier.HIGH_STAKES) else tuple(_edges(spec, stage))
     said: Mapping[Part, tuple[Option, ...]] = {
         "calls": (Option(_R.RETRY, CALLS.attempts - 1),),
-        "failover": (*waits, *_failover(spec)),
+        "failover": (*_failover(spec), *waits) if _other_first(own) else (*waits, *_failover(spec)),
         "nodes": tuple(_nodes(layers, stage)),
         "edges": (*([BY_RULE] if routed else ()), *edges),
         "targets": (*(one for one in led if one is BACK), *_targets(spec, stage)),
         "rest": left,
     }
     return tuple(one for part in parts for one in said[part])
+
+
+def _other_first(own: tuple[Option, ...]) -> bool:
+    """Whether a cell asks another model before it waits."""
+    order = [one.reaction for one in own if one.reaction in (_R.FALLBACK_MODEL, _R.WAIT_FOR_BREAKER)]
+    return order[:1] == [_R.FALLBACK_MODEL]
 
 
 BY_RULE = Option(_R.ROUTE, 1)

@@ -65,7 +65,7 @@ class _SoFar:
                 self.tokens_left = fact.tokens_left / 1_000
                 if fact.source == "breaker":
                     self.breaker = "open"
-                else:
+                elif fact.source != "named":
                     self.retries += 1
             case "node_retry_scheduled":
                 self.retries, self.tokens_left = self.retries + 1, fact.tokens_left / 1_000

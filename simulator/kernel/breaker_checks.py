@@ -37,7 +37,11 @@ def misplaced(fabric_id: str, driver: RunDriver, command: CallModel | CallTool, 
     said = set(_in_front(fabric_id, driver, command))
     passed = {(one.gate.key.scope, one.gate.key.kind) for one in met}
     wrong = [f"past that of {scope}" for scope, _ in sorted(passed - said)]
-    wrong += [f"without that of {scope}" for scope, _ in sorted(said - passed)]
+    pending = driver.run.pending.get(command.command_id)
+    if (
+        pending is None or not pending.issued.final
+    ):  # A last word repeats no call: it passes what repeated calls opened.
+        wrong += [f"without that of {scope}" for scope, _ in sorted(said - passed)]
     return f"{command.command_id}#{command.attempt} goes out {', '.join(wrong)}" if wrong else ""
 
 

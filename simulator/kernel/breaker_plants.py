@@ -14,7 +14,7 @@ from simulator.kernel.planting import attribute
 
 def _open_passes() -> AbstractContextManager[None]:
     """Whoever meets a breaker that is not closed goes past it all the same."""
-    return attribute(passing, "_looked", lambda gate, row, standing: passing.Met(gate, row))
+    return attribute(passing, "looked_at", lambda gate, row, standing: passing.Met(gate, row))
 
 
 def _permit_for_all() -> AbstractContextManager[None]:

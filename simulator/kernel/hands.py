@@ -155,6 +155,7 @@ class Hands:
             stages=tuple((str(stage), ref) for stage, ref in point.stages),
             branches=point.branches,
             parts=point.parts,
+            work=point.work,
             contents=tuple(Kept(what=what, content=content) for what, content in contents_of(point, contents)),
             topology=origin.topology,
             requested_by="operator",

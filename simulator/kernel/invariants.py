@@ -20,6 +20,7 @@ from fabric.core.run import Run
 from fabric.runtime.batch_parts import RunColumns
 from simulator.kernel import (  # noqa: F401 - importing them registers their checks
     asking_checks,
+    call_checks,
     cap_checks,
     child_checks,
     control_checks,
@@ -216,7 +217,7 @@ def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     retry = seen.compiled.spec.policy.retry
     if fact.kind == "retry_scheduled":
         seen.not_before[fact.command_id] = fact.not_before
-        if fact.source == "breaker":  # Nobody was called, so nothing is repeated.
+        if fact.source in ("breaker", "named"):  # Nobody was called, so nothing is repeated.
             return ""
     seen.retries += 1
     most = 2 * retry.bucket + retry.earn * seen.first_attempts

@@ -44,7 +44,8 @@ def decision_follows(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     spent = seen.run.spent_rungs.get(rung_key(fact.failure_type, fact.rung, fact.scope), 0)
     if (fact.spent, fact.bound) != (spent, rung.times):
         return f"{fact.spent} of {fact.bound} uses; the journal says {spent} of {rung.times}"
-    if fact.bound is not None and fact.spent >= fact.bound:
+    named = rung.reaction == Reaction.WAIT_FOR_BREAKER and fact.command_id in seen.named
+    if fact.bound is not None and fact.spent >= fact.bound and not named:
         return f"the rung was spent ({fact.spent} of {fact.bound})"
     if fact.reaction not in _possible(seen, fact, rung.reaction):
         return f"the table says {rung.reaction}"

@@ -21,6 +21,7 @@ from fabric.core.verdict import PASS, Verdict
 from fabric.core.work import Work
 from simulator.kernel import planting
 from simulator.kernel.breaker_plants import BREAKER_PLANTS
+from simulator.kernel.call_plants import CALL_PLANTS
 from simulator.kernel.decision_plants import DECISION_PLANTS
 from simulator.kernel.durable_plants import DURABLE_PLANTS
 from simulator.kernel.grant_plants import GRANT_PLANTS, IN_GRANTS
@@ -152,6 +153,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **PEOPLE_PLANTS,
     **JUDGE_PLANTS,
     **LAYER_PLANTS,
+    **CALL_PLANTS,
     **SAGA_PLANTS,
     **STREAM_PLANTS,
     **QUESTION_PLANTS,

@@ -51,6 +51,12 @@ class Seen:
     consumed: set[str] = field(default_factory=set)
     attempts: dict[str, int] = field(default_factory=dict)
     """The newest attempt of each call."""
+    began: dict[str, int] = field(default_factory=dict)
+    """When the newest attempt of each call was issued."""
+    call_us: Counter[str] = field(default_factory=Counter)
+    """Microseconds of each call's time that its failed attempts took."""
+    named: set[str] = field(default_factory=set)
+    """Calls whose last attempt ended with an endpoint's word on when to come back."""
     keys: dict[str, str] = field(default_factory=dict)
     """By call and whom it goes to."""
     held: dict[str, int] = field(default_factory=dict)

@@ -78,7 +78,7 @@ def retries_take_shared_tokens(seen: Seen, event: Event, fact: Any, after: Run) 
     first attempts.
     """
     retry = seen.compiled.spec.policy.retry
-    if not retry.shared or (fact.kind == "retry_scheduled" and fact.source == "breaker"):
+    if not retry.shared or (fact.kind == "retry_scheduled" and fact.source in ("breaker", "named")):
         return ""
     wanted = _wanted(seen, fact)
     found = {one.bucket for one in fact.buckets}

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from django.test import Client
 
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import login_link_create
-from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, call, hang, html, refusal, trickle
+from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, call, html, refusal
 from tests.fabric.installation import Installation, installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 FABRIC = """\
 name: lone
 title: One worker under a fixed plan
-tiers: {{default: {tier}, allowed: [interactive, batch]}}
+tiers: {{default: {tier}, allowed: [{allowed}]}}
 models:
   - {{name: script, provider: openai, price: {{input_usd_per_mtok: 1, output_usd_per_mtok: 2}}}}
 tools:
@@ -46,6 +45,7 @@ agents:
   deadlines:
     interactive: {{call_s: 1.5, stage_s: 15, run_s: 30}}
     batch: {{call_s: 5, stage_s: 20, run_s: 40}}
+    high_stakes: {{call_s: 5, stage_s: 20, run_s: 40}}
   retry: {retry}
 {policy}reviewers: [owner]
 safe_fallback: This cannot be answered here.
@@ -111,6 +111,8 @@ class Row:
     in_turn: bool = False
     """Whether each run starts when the one before has come to its end."""
     by_request: Callable[[Received], Step] | None = None
+    storm_s: float = 0.0
+    """Seconds from the first request in which the endpoint says 429."""
 
 
 def stopped(requests: int, executions: int, *words: str) -> Callable[[Seen], None]:
@@ -165,44 +167,6 @@ def ran_again(seen: Seen) -> None:
     assert "Node retry" in seen.page
 
 
-def storm(seen: Seen) -> None:
-    assert (seen.row.state, len(seen.requests)) == ("failed", 3)
-    times = [seen.at[request.number] for request in seen.requests]
-    assert all(later - sooner >= 1.0 for sooner, later in pairwise(times)), "none before Retry-After"
-    assert "429" in seen.row.reason
-
-
-def asked(most: int) -> Callable[[Seen], None]:
-    """Runs of a fabric that names no breaker meet a storm that does not end: their provider is asked so often by all of them."""
-
-    def holds(seen: Seen) -> None:
-        assert {row.state for row in seen.rows} == {"failed"}
-        assert 3 <= len(seen.requests) <= most
-        assert all("429" in row.reason or "rate_limit" in row.reason for row in seen.rows), [
-            row.reason for row in seen.rows
-        ]
-
-    return holds
-
-
-def parked(seen: Seen) -> None:
-    """Two runs met the storm together, behind a breaker of their provider: three requests at most, and both went on by themselves once it was over."""
-    assert seen.row.state == "completed", seen.row.reason
-    refused = [number for number, at in seen.at.items() if at - min(seen.at.values()) < STORM_S]
-    assert len(refused) <= 3
-    assert len({request.idempotency_key for request in seen.requests}) == 2
-
-
-def silent(*words: str) -> Callable[[Seen], None]:
-    def holds(seen: Seen) -> None:
-        assert (seen.row.state, len(seen.requests)) == ("failed", 3)
-        assert {fact["cause"] for fact in seen.kinds("attempt_failed")} == {"timeout"}
-        assert all(word in seen.row.reason for word in words), seen.row.reason
-        assert seen.at[3] - seen.at[1] <= 2 * 1.5 + 2.0, "each attempt within its call deadline"
-
-    return holds
-
-
 def capped(seen: Seen) -> None:
     assert seen.row.state == "aborted"
     assert seen.row.cost_usd_micros <= 250_000
@@ -244,13 +208,8 @@ def paraphrased(n: int) -> Step:
     return looks(n, f"find one more old record about these famous lighthouse keepers {ends[n % 10]}")
 
 
-STORM_S = 2.5
 LAYERS = "  retry_layers: {preset: fabro, stages: {fan_out: {retry_policy: standard}}}\n"
 SOON = {"Retry-After": "0.01"}
-IN_FLIGHT = 3
-"""Of four runs at once: what the others have out when the third answer comes."""
-SHORT = "  breakers: [{preset: rate_limit, cooldown_s: 0.3}]\n"
-BREAKER = "  breakers: [{scope: provider, signals: [{names: [rate_limit], mode: consecutive, threshold: 2}], cooldown_s: 3}]\n"
 GUARDED = "gates:\n  guardrails: [{rules: [credentials]}]\n"
 BRIEFS = [{"agent": "worker", "title": f"Part {n}", "instructions": f"Do part {n}."} for n in range(200)]
 PLANNED = {"topology": "{planner: planner, workers: [worker]}"}
@@ -264,22 +223,9 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "paraphrased call": (Row(paraphrased, stopped(9, 9, "asked for calls like look", "3 times within 5 calls")),),
     "A, B, A, B": (Row(lambda n: looks(n, "ab"[n % 2]), stopped(6, 6, "look", "the same (limit")),),
     "legal polling (8 times, then done)": (Row(after(8, lambda n: looks(n, "job")), answered(9, 8), fabric={"polling": "true"}),),
-    "429 storm": (
-        Row(lambda n: refusal(429, "429 slow down", headers={"Retry-After": "1"}), storm),
-        Row(lambda n: refusal(429, "429 slow down", headers={"Retry-After": "1"}), asked(3), runs=4, in_turn=True),
-        Row(lambda n: refusal(429, "429 slow down", headers={"Retry-After": "1"}), asked(3 + IN_FLIGHT), runs=4),
-        Row(lambda n: answer(SUMMARY), parked, tier="batch", fabric={"policy": BREAKER}, runs=2),
-    ),
-    "four 429s, then healthy": (
-        Row(lambda n: refusal(429, "slow down") if n <= 4 else looks(n, "x") if n == 5 else answer(SUMMARY), answered(6, 1), tier="batch", fabric={"policy": SHORT}),
-    ),
-    "503 after three good calls": (
-        Row(lambda n: looks(n, "abc"[n - 1]) if n <= 3 else refusal(503, "overloaded") if n == 4 else answer(SUMMARY), answered(5, 3)),
-    ),
     "503 until the node runs again": (
         Row(lambda n: refusal(503, "overloaded", headers=SOON) if n <= 4 else answer(SUMMARY), ran_again, tier="batch", fabric={"policy": LAYERS, "retry": "{}"}),
     ),
-    "hang, trickle": (Row(lambda n: hang(), silent("1.5 s")), Row(lambda n: trickle(), silent("1.5 s", "bytes"))),
     "broken tool JSON": (Row(lambda n: NO_JSON, unusable("the arguments are not a JSON object")), Row(after(1, lambda n: NO_JSON), answered(2, 0))),
     "unknown tool": (
         Row(lambda n: UNKNOWN, unusable("there is no tool 'delete_all'; offered are: look")),
@@ -300,13 +246,17 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
         Row(lambda n: answer("<html><h1>502</h1></html>"), unusable("no JSON object")),
         Row(lambda n: answer(""), unusable("the answer is empty")),
         Row(after(1, lambda n: answer("")), answered(2, 0)),
-        Row(lambda n: html(), stopped(4, 0, "web page")),
+        Row(lambda n: html(), stopped(2, 0, "web page")),
+        Row(after(1, lambda n: html()), answered(2, 0)),
     ),
     "spends within its cap": tuple(Row(lambda n: answer("", [call("look", {"q": f"{n}"}, f"c{n}")], usage=(20_000, 50_000)) if n < 8 else answer(SUMMARY), answered(8, 7), tier=tier, fabric={"cap": 1_000_000}) for tier in ("interactive", "batch")),
     "well-behaved": (Row(lambda n: looks(n, "x") if n == 1 else answer(SUMMARY), answered(2, 1)),),
 }  # fmt: skip
+"""By the scenario's name."""
+PROVIDER = "test_provider_failures_http.py"
 ELSEWHERE = {
-    "handoff ping-pong": "test_misbehaviour_handoff.py, with fabrics of peers; the rules in core/test_deadlock_rules.py"
+    **dict.fromkeys(("429 storm", "four 429s, then healthy", "503 after three good calls", "hang, trickle"), PROVIDER),
+    "handoff ping-pong": "test_misbehaviour_handoff.py, with fabrics of peers; the rules in core/test_deadlock_rules.py",
 }
 SCENARIOS = (
     *("same call for ever", "same call, changing results", "paraphrased call", "A, B, A, B", "legal polling (8 times, then done)", "429 storm"),
@@ -337,7 +287,7 @@ def scripted(row: Row, at: dict[int, float]) -> Callable[[Received], Step]:
         if not model:
             return row.tool(counts[kind])
         at[counts[kind]] = time.monotonic()
-        if row.holds is parked and at[counts[kind]] - at[1] < STORM_S:
+        if at[counts[kind]] - at[1] < row.storm_s:
             return refusal(429, "slow down", headers={"Retry-After": "0.5"})
         return row.by_request(received) if row.by_request else row.turn(counts[kind])
 
@@ -351,6 +301,7 @@ def seen_of(row: Row, settings: Any, caplog: Any) -> Seen:
         settings.FABRIC_ALLOWED_HOSTS = (endpoint.authority,)
         given = {
             "tier": row.tier,
+            "allowed": "interactive, batch",
             "root": f"http://{endpoint.authority}",
             "polling": "false",
             "output": 1_000,

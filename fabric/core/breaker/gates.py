@@ -46,11 +46,12 @@ def gates_of(
     streaks: Mapping[SignalName, int],
     *,
     dear_passes: bool = False,
+    last_word: bool = False,
 ) -> tuple[Gate, ...]:
     """The breakers in front of a call, in the policy's order, each row once. What a tool's endpoint says counts for the tool alone; a model's for all of its own.
 
     A call that a stand-in takes is the fallback that ``on_open: model`` speaks of: of such breakers it passes those that do not go by the model.
-    ``dear_passes``: a person let the run go on at its rate.
+    ``dear_passes``: a person let the run go on at its rate. ``last_word``: it is an agent's last one, without tools.
     """
     found: dict[Key, Gate] = {}
     dear_passes = dear_passes or not isinstance(command, CallModel) or _costs_less(spec, command)
@@ -63,7 +64,7 @@ def gates_of(
             continue
         key = Key(row_scope(breaker.scope, fabric_id, name), breaker.kind)
         counts = isinstance(command, CallModel) or breaker.scope is BreakerScope.TOOL
-        found.setdefault(key, Gate(breaker, key, counts, streaks, dear_passes))
+        found.setdefault(key, Gate(breaker, key, counts, streaks, dear_passes, last_word=last_word))
     return tuple(found.values())
 
 

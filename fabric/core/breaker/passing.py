@@ -25,7 +25,7 @@ from fabric.core.breaker.signals import (
     tripped,
 )
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
-from fabric.core.frozen import replace, value
+from fabric.core.frozen import value
 
 LOOKS = 4
 """How often a row that somebody else changes at the same time is looked at before the call is refused."""
@@ -90,6 +90,8 @@ class Gate:
     """True: a breaker that opened because money went out too fast does not refuse the call. A cheaper model makes it, it is a tool's, or a person let its run go on."""
     why: str = ""
     """Of a streak that is decided about now: the sentence of its trip."""
+    last_word: bool = False
+    """The call is an agent's last one and has no tools, so that it repeats no call: what repeated calls opened does not refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,8 @@ def passing(gates: Iterable[Gate]) -> Steps:
     met: list[Met] = []
     for gate in gates:
         one = yield from _pass(gate)
+        if one is None:
+            continue
         if isinstance(one, Looked):
             for earlier in met:
                 if earlier.probe:
@@ -151,22 +155,24 @@ def passing(gates: Iterable[Gate]) -> Steps:
     return tuple(met)
 
 
-def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
+def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked | None]:
     breaker, row = gate.breaker, None
     for _ in range(LOOKS):
         row = yield Step("look", gate.key)
         standing = decoded(row.state)
         if standing.state is BreakerState.CLOSED:
-            opened = _tripped(gate, row, standing)
+            opened = opened_by_counts(gate, row, standing)
             if opened is None:
                 return Met(gate, row)
             yield Step("change", gate.key, row, encoded(opened))
             continue
-        if _spares(gate, standing):
+        if gate.last_word and standing.signal == SignalName.IDENTICAL_CALL:
+            return None
+        if spares(gate, standing):
             return Met(gate, row)
         may = passage(breaker, standing, row.changed_at, row.asked_at, row.counts.get(RETRY_AT, 0))
         if may == "refuse":
-            return _looked(gate, row, standing)
+            return looked_at(gate, row, standing)
         if standing.state is BreakerState.OPEN:
             yield Step("change", gate.key, row, encoded(after(breaker, standing, Happened.COOLED)), keeps=True)
         elif (yield Step("permit", gate.key, row, most=breaker.half_open_max)):
@@ -174,62 +180,23 @@ def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
         else:
             row = yield Step("look", gate.key)
             standing = decoded(row.state)
-            if standing.state is BreakerState.HALF_OPEN and len(_live(row)) >= breaker.half_open_max:
-                return _looked(gate, row, standing)
+            if standing.state is BreakerState.HALF_OPEN and len(permits_out(row)) >= breaker.half_open_max:
+                return looked_at(gate, row, standing)
     assert row is not None
-    return _looked(gate, row, decoded(row.state))
+    return looked_at(gate, row, decoded(row.state))
 
 
-def refusing(gates: Iterable[Gate], met: Iterable[Met], end: str) -> Generator[Step, Any, bool]:
-    """Whether a call that follows one which ended so would be refused by one of these. ``met``: the breakers that let that one pass, which have not been
-    told of its end yet. Moves nothing and takes no permit: the call itself may find it otherwise.
-    """
-    passed = {one.gate.key: one for one in met}
-    for gate in gates:
-        row = yield Step("look", gate.key)
-        before = passed.get(gate.key)
-        if before is not None and before.probe:
-            would = any(end in signal.names for signal in gate.breaker.signals)
-        else:
-            would = _refuses(gate, row if before is None else _with_end(before, row, end))
-        if would:
-            return True
-    return False
-
-
-def _refuses(gate: Gate, row: Row) -> bool:
-    standing = decoded(row.state)
-    if standing.state is BreakerState.CLOSED:
-        return _tripped(gate, row, standing) is not None
-    if _spares(gate, standing):
-        return False
-    if standing.state is BreakerState.HALF_OPEN and len(_live(row)) >= gate.breaker.half_open_max:
-        return True
-    return passage(gate.breaker, standing, row.changed_at, row.asked_at, row.counts.get(RETRY_AT, 0)) == "refuse"
-
-
-def _with_end(one: Met, row: Row, end: str) -> Row:
-    """The row as it will stand when the end of a call that it let pass is counted."""
-    if not one.gate.counts or end == NEUTRAL or row.generation != one.row.generation:
-        return row
-    counts = dict(row.counts)
-    for tally in tallies(one.gate.breaker, ENDPOINT, SignalName(end) if end in list(SignalName) else None):
-        if not tally.until:
-            counts[tally.key] = tally.n if tally.reset else counts.get(tally.key, 0) + tally.n
-    return replace(row, counts=counts)
-
-
-def _spares(gate: Gate, standing: Standing) -> bool:
+def spares(gate: Gate, standing: Standing) -> bool:
     """Whether the breaker opened for a reason that this call does away with."""
     return gate.dear_passes and standing.signal == SignalName.COST_RATE
 
 
-def _live(row: Row) -> list[int]:
+def permits_out(row: Row) -> list[int]:
     """When the permits that are out run out."""
     return sorted(until for until in row.permits.values() if until > row.asked_at)
 
 
-def _tripped(gate: Gate, row: Row, standing: Standing) -> Standing | None:
+def opened_by_counts(gate: Gate, row: Row, standing: Standing) -> Standing | None:
     """Where it stands when a signal has reached its threshold; None: none has."""
     counts = {
         **row.counts,
@@ -242,19 +209,21 @@ def _tripped(gate: Gate, row: Row, standing: Standing) -> Standing | None:
         gate.breaker,
         standing,
         Happened.TRIPPED,
-        signal=found.signal.names[0],
+        signal=found.parts[0][0],
         failures=found.failures,
         threshold=found.signal.threshold,
         reason=gate.why,
+        parts=found.parts if len(found.parts) > 1 else (),
     )
 
 
-def _looked(gate: Gate, row: Row, standing: Standing) -> Looked:
+def looked_at(gate: Gate, row: Row, standing: Standing) -> Looked:
+    """A breaker as a call meets it that it refuses, and when to ask again."""
     retry_at = row.counts.get(RETRY_AT, 0)
     until = cools_at(gate.breaker, row.changed_at, retry_at) if standing.state is BreakerState.OPEN else 0
     if standing.state in (BreakerState.HALF_OPEN, BreakerState.CLOSED):
         # A probe may have its permit for as long as a call may take; most are over long before.
-        cooldown_us, live = round(gate.breaker.cooldown_s * US), _live(row)
+        cooldown_us, live = round(gate.breaker.cooldown_s * US), permits_out(row)
         first_free = live[0] if len(live) >= gate.breaker.half_open_max else row.asked_at
         until = max(row.asked_at + max(BUSY_US, min(first_free - row.asked_at, cooldown_us)), retry_at)
     return Looked(
@@ -266,19 +235,6 @@ def _looked(gate: Gate, row: Row, standing: Standing) -> Looked:
         asked_at=row.asked_at,
         until=until,
     )
-
-
-def reopened(one: Met, end: str, wait_us: int = 0) -> Looked | None:
-    """A breaker as it stands after a probe that ended so, and told to wait so long; None: it was none of its signals."""
-    breaker, row = one.gate.breaker, one.row
-    if not any(end in signal.names for signal in breaker.signals):
-        return None
-    before = decoded(row.state)
-    early = too_early(breaker, before, wait_us)
-    standing = after(breaker, before, Happened.PROBE_FAILED, early=early)
-    told = row.asked_at + told_cooldown_us(breaker, wait_us, standing.early) if wait_us > 0 else 0
-    counts = {**row.counts, RETRY_AT: max(row.counts.get(RETRY_AT, 0), told)}
-    return _looked(one.gate, replace(row, changed_at=row.asked_at, counts=counts), standing)
 
 
 def settled(
@@ -317,7 +273,7 @@ def _opened_by(one: Met, end: SignalName | Neutral | None) -> Settling:
         return
     row = yield Step("look", one.gate.key)
     standing = decoded(row.state)
-    opened = _tripped(one.gate, row, standing) if standing.state is BreakerState.CLOSED else None
+    opened = opened_by_counts(one.gate, row, standing) if standing.state is BreakerState.CLOSED else None
     if opened is not None:
         yield Step("change", one.gate.key, row, encoded(opened))
 
@@ -327,7 +283,7 @@ def tripping(gates: Iterable[Gate]) -> Settling:
     for gate in gates:
         row = yield Step("look", gate.key)
         standing = decoded(row.state)
-        opened = _tripped(gate, row, standing) if standing.state is BreakerState.CLOSED else None
+        opened = opened_by_counts(gate, row, standing) if standing.state is BreakerState.CLOSED else None
         if opened is not None:
             yield Step("change", gate.key, row, encoded(opened))
 

@@ -1,4 +1,4 @@
-"""The policy of one circuit breaker, the presets ``semantic`` and ``endpoint``, and the one that a fabric has unless it names others (semantics.md 4; S0 "Circuit Breaker"; S3 "Circuit breaker")."""
+"""The policy of one circuit breaker, the presets of breakers, and the one that a fabric has unless it names others (semantics.md 4; S0 "Circuit Breaker"; S3 "Circuit breaker")."""
 
 from __future__ import annotations
 
@@ -192,7 +192,14 @@ def rate_limit(scope: BreakerScope = BreakerScope.PROVIDER) -> Breaker:
     return Breaker(scope=scope, signals=(refused,), max_trips=0)
 
 
-PRESETS = {"semantic": semantic, "endpoint": endpoint, "rate_limit": rate_limit}
+def outage(scope: BreakerScope = BreakerScope.PROVIDER) -> Breaker:
+    """A provider that is away, whichever way it says so: 429, 5xx, no connection, no answer in time. It never stops for good, since nobody asked for it."""
+    away = (SignalName.RATE_LIMIT, SignalName.SERVER_ERROR, SignalName.TIMEOUT)
+    signal = Signal(names=away, mode="consecutive", threshold=3)
+    return Breaker(scope=scope, signals=(signal,), cooldown_s=30.0, max_trips=0)
+
+
+PRESETS = {"semantic": semantic, "endpoint": endpoint, "rate_limit": rate_limit, "outage": outage}
 """By name; each takes another scope than its own."""
-UNNAMED: tuple[Breaker, ...] = (rate_limit().model_copy(update={"on_open": "model"}),)
+UNNAMED: tuple[Breaker, ...] = (outage().model_copy(update={"on_open": "model"}),)
 """What a fabric has that names none. Another model is a fallback where there is one: what nobody asked for takes no rung from a cell."""

@@ -131,10 +131,17 @@ def tallies(policy: Breaker, domain: str, signal: SignalName | None, wait_us: in
         hit = signal in one.names
         if one.mode == "rate":
             yield Tally(key=f"{one.key}:all", windowed=True)
+        counted = one.names if signal is None or not hit else (signal,)
+        keys = (one.key, *(_part(one, name) for name in counted if len(one.names) > 1))
         if hit:
-            yield Tally(key=one.key, windowed=one.mode in ("window", "rate"))
+            yield from (Tally(key=key, windowed=one.mode in ("window", "rate")) for key in keys)
         elif one.mode == "consecutive":
-            yield Tally(key=one.key, n=0, reset=True)
+            yield from (Tally(key=key, n=0, reset=True) for key in keys)
+
+
+def _part(one: Signal, name: SignalName) -> str:
+    """What the count of one name of a group is called."""
+    return f"{one.key}/{name}"
 
 
 def _waits(policy: Breaker, domain: str, signal: SignalName | None, wait_us: int) -> Iterator[Tally]:
@@ -173,6 +180,8 @@ class Tripped:
     failures: int
     observed: float
     """What is compared with the threshold: a count, or the share of the calls."""
+    parts: tuple[tuple[SignalName, int], ...]
+    """How often each of its names was counted, the most frequent first."""
 
 
 def tripped(policy: Breaker, counts: Mapping[str, int]) -> Tripped | None:
@@ -184,12 +193,19 @@ def tripped(policy: Breaker, counts: Mapping[str, int]) -> Tripped | None:
         failures = counts.get(one.key, 0)
         if one.mode != "rate":
             if failures >= one.threshold:
-                return Tripped(one, failures, float(failures))
+                return Tripped(one, failures, float(failures), _parts(one, failures, counts))
             continue
         calls = counts.get(f"{one.key}:all", 0)
         if calls >= one.min_calls and failures / calls > one.threshold:
-            return Tripped(one, failures, round(failures / calls, 3))
+            return Tripped(one, failures, round(failures / calls, 3), _parts(one, failures, counts))
     return None
+
+
+def _parts(one: Signal, failures: int, counts: Mapping[str, int]) -> tuple[tuple[SignalName, int], ...]:
+    """Returns the names of a signal that were counted; of programs that counted only the whole group, its first name."""
+    named = [(name, counts.get(_part(one, name), 0)) for name in one.names]
+    found = sorted((part for part in named if part[1]), key=lambda part: -part[1])
+    return tuple(found) or ((one.names[0], failures),)
 
 
 Passage = Literal["pass", "probe", "refuse"]
@@ -217,7 +233,7 @@ def passage(policy: Breaker, standing: Standing, changed_at: int, now: int, retr
 def open_answer(standing: Standing, *, left_us: int | None, agent: str, fallback: bool) -> dict[str, Any]:
     """What a refused call is answered (S3 "Circuit breaker"); ``left_us``: until a call may be tried, None where only a person lets calls pass again."""
     until = "until somebody resets it" if left_us is None else f"for {left_us / US:.0f} s more"
-    what = f"{standing.failures} times {standing.signal}" if standing.failures else standing.signal
+    what = standing.counted or standing.signal
     return {
         "error": "circuit_breaker_open",
         "message": f"{agent} is not called {until}: its circuit breaker opened ({what})",

@@ -86,9 +86,9 @@ class Standing:
     early: int = 0
     """Probes that failed after a wait which the endpoint named and which was shorter than the cooldown. They are no trips."""
     signal: str = ""
-    """What opened it, by the signal's first name; ``forced`` for a person."""
+    """What opened it: of several that are counted together the one that came most often; ``forced`` for a person."""
     failures: int = 0
-    """How often that had been counted."""
+    """How often it had failed, whatever of its signals it was."""
     threshold: float = 0.0
     """At which it opened."""
     passed: int = 0
@@ -96,6 +96,14 @@ class Standing:
     by: str = ""
     """Who forced or reset it last."""
     reason: str = ""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Of several signals that are counted together: how often each was; else empty."""
+
+    @property
+    def counted(self) -> str:
+        """What opened it and how often, as words: ``3 times server error, 2 times timeout``; empty: nothing was counted."""
+        parts = self.parts or (((self.signal, self.failures),) if self.failures else ())
+        return ", ".join(f"{n} times {name.replace('_', ' ')}" for name, n in parts)
 
     @property
     def held(self) -> bool:
@@ -126,6 +134,7 @@ def after(
     signal: str = "",
     failures: int = 0,
     threshold: float = 0.0,
+    parts: tuple[tuple[str, int], ...] = (),
     by: str = "",
     reason: str = "",
     early: bool = False,
@@ -160,7 +169,7 @@ def after(
         passed=0,
     )
     if happened is Happened.FORCED_OPEN:
-        return replace(opened, signal=FORCED, by=by, reason=reason)
+        return replace(opened, signal=FORCED, by=by, reason=reason, parts=())
     if happened is Happened.TRIPPED:
-        return replace(opened, signal=signal, failures=failures, threshold=threshold, by="", reason=reason)
+        return replace(opened, signal=signal, failures=failures, threshold=threshold, by="", reason=reason, parts=parts)
     return opened  # A probe that failed: for what opened it before.

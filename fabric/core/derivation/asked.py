@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.core import events as ev
 from fabric.core.context import Compiled
 from fabric.core.cost import Price
-from fabric.core.decision_table import Table, table_with
+from fabric.core.decision_table import EARLIER_TABLE, Table, table_with
 from fabric.core.derivation.ledger import Ledger
 from fabric.core.retry_layers import Ladders, ladders
 from fabric.core.spec import FabricSpec
@@ -39,6 +39,13 @@ class Rules:
     def of_spec(cls, spec: FabricSpec, prices: Mapping[str, Price] | None = None) -> Rules:
         """Those of a fabric whose evaluators are not at hand: no decision asks for them."""
         return cls(ladders(table_with(spec.decision_table), spec), spec, prices)
+
+    def under(self, version: str) -> Rules:
+        """The same under the default table of before journal format 12, where a decision names that one; else these."""
+        if version == self.version or self.spec is None:
+            return self
+        before = ladders(table_with(self.spec.decision_table, EARLIER_TABLE), self.spec)
+        return replace(self, ladders=before) if before.version == version else self
 
     @classmethod
     def table_alone(cls, table: Table) -> Rules:

@@ -85,6 +85,7 @@ def carrying_out(ledger: Ledger, decided: ev.ReactionDecided, event: Event, rule
     fact: Any = event.fact
     if rules is None:
         return {}
+    rules = rules.under(decided.table)
     asked = Asked(ledger, rules, decided, decided.cause, ledger.tier, event.at)
     match fact.kind:
         case "model_changed":
@@ -110,6 +111,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
     """One decision against the ledger of all facts before it."""
     fact: Any = event.fact
     told = passed_over(ledger)
+    rules = None if rules is None else rules.under(fact.table)
     if rules is None or rules.version != fact.table:
         skipped = tuple((rung, why, False) for rung, why in told.items())
         return Derived(event.seq, event.at, fact, "other_table", (), skipped, ())

@@ -40,6 +40,8 @@ class StepSeen:
     tried: tuple[str, ...] = ()
     turns: int = 0
     """How often its model was asked; what is asked again is no other turn."""
+    answers: int = 0
+    """How often it answered."""
     turn_of: str = ""
     """Where turns go by a graph: the worker whose turn it is, whoever takes it over; empty: it is no such turn."""
 
@@ -72,6 +74,8 @@ class Ledger:
     """Errors since the last decision that an agent at work was given once more, and no person has spoken of: by step, how often it came by then."""
     excused: dict[str, int] = field(default_factory=dict)
     """The same of errors that a person had spoken of."""
+    kept: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Of a fork: answers that a branch has from its origin, by branch and agent."""
     hops: int = 0
     """Handovers of the run."""
     visits: Counter[str] = field(default_factory=Counter)
@@ -156,6 +160,7 @@ def _lineage(ledger: Ledger, fact: ev.LineagePinned) -> None:
 
 def _forked(ledger: Ledger, fact: ev.RunForked) -> None:
     ledger.topology = fact.topology
+    ledger.kept = {(one.branch, one.agent): len(one.turns) for one in fact.work}
     kept = {str(one.stage) for one in fact.stages}
     order = ("plan", "fan_out", "fan_in", "validate", "finalize")
     ledger.stage = next((stage for stage in order if stage not in kept), ledger.stage)
@@ -167,18 +172,26 @@ def _stage_entered(ledger: Ledger, fact: ev.StageEntered) -> None:
     ledger.stage = str(fact.stage)
     ledger.visits[f"stage:{fact.stage}"] += 1
     for branch, agent in enumerate(fact.agents):
-        ledger.steps[f"{fact.stage}.{branch}.e{fact.epoch}.r0"] = StepSeen(str(fact.stage), branch, agent)
+        seen = StepSeen(str(fact.stage), branch, agent)
+        if str(fact.stage) == "fan_out" and not fact.epoch:
+            seen.turns = seen.answers = ledger.kept.get((branch, agent), 0)
+        ledger.steps[f"{fact.stage}.{branch}.e{fact.epoch}.r0"] = seen
 
 
 def _step_opened(ledger: Ledger, fact: ev.StepOpened) -> None:
     gone = [key for key, one in ledger.steps.items() if (one.stage, one.branch) == (str(fact.stage), fact.branch)]
     whose = next((ledger.steps[key].turn_of for key in gone), "")
+    before = next((ledger.steps[key] for key in gone), None)
     for key in gone:
         del ledger.steps[key]
         _forget(ledger, lambda scope, key=key: scope.startswith(f"call:{key}."))  # type: ignore[misc]
     ledger.steps[fact.step_id] = StepSeen(
         str(fact.stage), fact.branch, fact.agent, approved=fact.approved, turn_of=whose
     )
+    if fact.keeps and before is not None:  # Its call is made again, and what it did stands.
+        ledger.steps[fact.step_id].final = before.final
+        ledger.steps[fact.step_id].turns = before.answers
+        ledger.steps[fact.step_id].answers = before.answers
 
 
 def _turn_opened(ledger: Ledger, fact: ev.TurnOpened) -> None:
@@ -280,6 +293,8 @@ def _status(ledger: Ledger, step_id: str, status: str) -> None:
 
 
 def _model_answered(ledger: Ledger, fact: ev.ModelAnswered) -> None:
+    if fact.step_id in ledger.steps:
+        ledger.steps[fact.step_id].answers += 1
     if fact.verdict == "output":
         _status(ledger, fact.step_id, "done")
 

@@ -23,7 +23,7 @@ from fabric.core.mechanisms import circuit_breaker
 from fabric.core.spec import AgentSpec, Capability, FabricSpec
 from fabric.core.taxonomy import Cause, Tier
 
-OF_THE_ENDPOINT = frozenset({Cause.NETWORK, Cause.QUOTA, Cause.RETRY_BUDGET_EMPTY})
+OF_THE_ENDPOINT = frozenset({Cause.NETWORK, Cause.MALFORMED_ANSWER, Cause.QUOTA, Cause.RETRY_BUDGET_EMPTY})
 """What another model of the same endpoint would meet as well."""
 SHARED = frozenset({"fabric", "session", "workspace"})
 """Scopes whose sums all workers count together."""

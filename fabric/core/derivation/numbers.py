@@ -17,6 +17,8 @@ UNITS = 1_000
 """Thousandths of a retry token."""
 FLOOR_S, SHARE = 2.0, 0.1
 """What must remain for an attempt: so many seconds, or this share of its own time, and never more than that (semantics.md 4)."""
+TAKES_NO_TOKEN = ("breaker", "named")
+"""Sources of a wait after which nobody is asked again of one's own accord."""
 SLACK_S = 1.0
 """A fact is no older than the one before it, so its instant may lie a little after the one that was judged."""
 Scheduled = ev.RetryScheduled | ev.NodeRetryScheduled
@@ -69,7 +71,7 @@ def _issued(numbers: Numbers, fact: ev.CallIssued) -> None:
 
 
 def _retried(numbers: Numbers, fact: ev.RetryScheduled) -> None:
-    if fact.source != "breaker":
+    if fact.source not in TAKES_NO_TOKEN:
         _node_retried(numbers, fact)
 
 

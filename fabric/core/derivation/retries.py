@@ -7,7 +7,7 @@ from __future__ import annotations
 from fabric.core import events as ev
 from fabric.core.derivation.ledger import Ledger
 from fabric.core.derivation.models import Pairs
-from fabric.core.derivation.numbers import UNITS, US, Scheduled, needed_s, stage_of_retry
+from fabric.core.derivation.numbers import TAKES_NO_TOKEN, UNITS, US, Scheduled, needed_s, stage_of_retry
 from fabric.core.endpoints import provider_scope
 from fabric.core.grants import FABRIC, PROVIDER_BUCKET
 from fabric.core.spec import FabricSpec
@@ -20,7 +20,7 @@ def carried_out(ledger: Ledger, spec: FabricSpec, fact: Scheduled) -> Pairs:
     """By field, what a scheduled retry recorded and what follows. ``ledger``: before it."""
     before = ledger.numbers.tokens(spec.policy)
     source = NODE if isinstance(fact, ev.NodeRetryScheduled) else fact.source
-    takes = 0 if source == "breaker" else UNITS
+    takes = 0 if source in TAKES_NO_TOKEN else UNITS
     first = stage_of_retry(fact) not in ledger.numbers.retried_in
     found: Pairs = {"tokens left": (fact.tokens_left, before - takes)}
     if takes and before < UNITS:

@@ -102,7 +102,16 @@ def _route(asked: Asked) -> bool | None:
 
 def _wait(asked: Asked) -> bool | None:
     failed = asked.ledger.attempts.get(asked.fact.command_id)
-    return False if failed is None or failed.breaker_wait_s is None else None
+    open_ = failed is not None and failed.breaker_wait_s is not None
+    return None if open_ or wait_named(asked) else False
+
+
+def wait_named(asked: Asked) -> bool:
+    """Whether an endpoint that is away said when to come back; S1's layers do not wait for it beyond their cap."""
+    failed = asked.ledger.attempts.get(asked.fact.command_id)
+    if failed is None or failed.retry_after_s is None or _layered(asked):
+        return False
+    return CLASSIFY[asked.trip.cause].failover
 
 
 def _handover(asked: Asked) -> bool | None:

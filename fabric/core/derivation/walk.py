@@ -21,7 +21,7 @@ from fabric.core.decision_table import (
 from fabric.core.derivation import models, numbers
 from fabric.core.derivation.asked import Asked, Rules, stage_of
 from fabric.core.derivation.ledger import Ledger, last_word, passed_over_before, signature_of
-from fabric.core.derivation.rungs import RUNGS, goes_back
+from fabric.core.derivation.rungs import RUNGS, goes_back, wait_named
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import ORDER, failure_signature
 from fabric.core.retry_layers import by_edge, unrouted
@@ -66,10 +66,12 @@ def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | No
     """
     if rules.spec is None:
         return None
+    trips = (fact.cause, *fact.causes)
+    if fact.failure_type is not FailureType.PROVIDER and any(one.cause is Cause.MALFORMED_ANSWER for one in trips):
+        return None  # Counted before journal format 12, when it was no provider's failure.
     limit, rounds = effective_limit(rules.spec.policy.failure_signature.limit), rules.spec.policy.humans.failure_rounds
     about = ledger.node(fact.step_id, stage_of(ledger, fact))
-    trips = [trip for trip in (fact.cause, *fact.causes) if not came_back(trip)]
-    keys = (signature_of(about, trip.cause, trip.message) for trip in trips)
+    keys = (signature_of(about, trip.cause, trip.message) for trip in trips if not came_back(trip))
     came = {key: ledger.signatures[key] + 1 for key in keys if key}
     if any(times >= limit for key, times in came.items() if key not in ledger.heard):
         return True
@@ -92,7 +94,7 @@ def _stands(trip: ev.TripRecord) -> int:
 def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
     """What one trip leads to. ``own``: it is the one that was decided on; ``behind``: it stands after that one."""
     ledger, fact, trip = asked.ledger, asked.fact, asked.trip
-    goes_to = CLASSIFY[trip.cause].goes_to
+    goes_to = _row(fact, trip)
     if isinstance(goes_to, Direct):
         back = trip.cause is Cause.GOAL_UNMET and goes_back(asked)
         rung = Rung(reaction=Reaction.REPLAN if back else DIRECT[goes_to, ledger.tier])
@@ -108,7 +110,7 @@ def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
         spent = ledger.uses[goes_to, index, scope]
         if index == len(rungs) - 1:
             break
-        if rung.times is not None and spent >= rung.times:
+        if rung.times is not None and spent >= rung.times and not _endless(asked, rung):
             continue
         applies = _applies(asked, rung)
         if applies is None:
@@ -121,6 +123,17 @@ def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
             break
         skipped.append(index)
     return Walked(trip, goes_to, index, rung, scope, spent, tuple(skipped), tuple(recorded))
+
+
+def _row(fact: ev.ReactionDecided, trip: ev.TripRecord) -> FailureType | Direct:
+    """The row that a trip enters. What is no answer stood in the schema row before journal format 12."""
+    before = trip.cause is Cause.MALFORMED_ANSWER and fact.failure_type is FailureType.SCHEMA_GROUNDING
+    return FailureType.SCHEMA_GROUNDING if before and trip is fact.cause else CLASSIFY[trip.cause].goes_to
+
+
+def _endless(asked: Asked, rung: Rung) -> bool:
+    """Whether it is a wait that the endpoint named: those are not counted."""
+    return rung.reaction is Reaction.WAIT_FOR_BREAKER and wait_named(asked)
 
 
 def _refused(asked: Asked, index: int) -> bool | None:

@@ -24,8 +24,10 @@ class StepOpened:
     round: int
     approved: bool = False
     """True: a person approved it, so its next failure goes to the ladder's last rung."""
+    keeps: bool = False
+    """True: a call failed, and it alone is made again. The answers and results of the activation before stand, and its corrections count."""
     kind: ClassVar[str] = "step_opened"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
@@ -68,6 +68,39 @@ class KeptBranch:
 
 
 @value(kw_only=True)
+class KeptCall:
+    """A tool call of a branch that a fork goes on with, and where its result stands."""
+
+    call_id: str
+    tool: str
+    args_hash: str
+    args_ref: str = ""
+    result_ref: str = ""
+    state: Literal["done", "refused", "skipped"] = "done"
+    error: bool = False
+    given: str = ""
+
+
+@value(kw_only=True)
+class KeptTurn:
+    """An answer of such a branch, with its calls."""
+
+    answer_ref: str
+    calls: tuple[KeptCall, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Where the corrective messages after it stand."""
+
+
+@value(kw_only=True)
+class KeptWork:
+    """What an agent had said and done in a branch whose call failed: a fork makes that call again, and nothing of this."""
+
+    branch: int
+    agent: str
+    turns: tuple[KeptTurn, ...]
+
+
+@value(kw_only=True)
 class KeptPart:
     """What a round of a slice brought that a fork does not run again. Briefs are numbered from 0."""
 
@@ -95,6 +128,8 @@ class RunForked:
     """Of a fork of a team's run: the worker whose topology it runs; empty: the fabric's own, or a version before 3 wrote this."""
     stopped: tuple[str, ...] = ()
     """Sentences about agents that were stopped in the origin, and whose work is kept. Empty: none was, or a version before 4 wrote this."""
+    work: tuple[KeptWork, ...] = ()
+    """Of branches whose call failed: what was said and done in them before."""
     kind: ClassVar[str] = "run_forked"
     version: ClassVar[int] = 4
 

@@ -142,7 +142,8 @@ class RetryScheduled:
     attempt: int
     not_before: int
     delay_s: float
-    source: Literal["backoff", "retry_after", "breaker", "failover"]
+    source: Literal["backoff", "retry_after", "breaker", "named", "failover"]
+    """Named: a wait that the endpoint named, beyond the call's retries. Like a breaker's it takes no token."""
     tokens_left: int
     """Thousandths of a retry token in the run's own budget after this one."""
     buckets: tuple[BucketLevel, ...] = ()
@@ -150,7 +151,7 @@ class RetryScheduled:
     asked_at: int = 0
     """When they were asked, microseconds since the epoch."""
     kind: ClassVar[str] = "retry_scheduled"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

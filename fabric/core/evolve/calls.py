@@ -12,6 +12,7 @@ from fabric.core.flow import Stage
 from fabric.core.forms import Requested
 from fabric.core.frozen import replace
 from fabric.core.judges import is_judge
+from fabric.core.kept_steps import answers
 from fabric.core.run import Begun, CallRecord, Pending, Run, Seat, Step, Turn
 
 VOIDED_MAX = 1_024
@@ -20,18 +21,20 @@ VOIDED_MAX = 1_024
 
 def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
     """The step takes the place of its branch's one before, of which nothing is remembered but what was spent on it."""
-    steps = dict(run.steps)
-    seat = None
+    steps, seat, before = dict(run.steps), None, None
     for key, old in run.steps.items():
         if old.stage == fact.stage and old.branch == fact.branch:
             del steps[key]
-            seat = old.turn
+            seat, before = old.turn, old
             run = replace(
                 run,
                 pending=calls_kept(run, key),
                 spent_rungs=rungs_kept(run, key),
                 timers=without(run.timers, key),
             )
+    if fact.keeps:
+        step = _kept(before, fact)
+        return replace(run, steps={**steps, step.id: step})
     step = Step(fact.step_id, fact.stage, fact.branch, run.epoch, fact.round, fact.agent, approved=fact.approved)
     step = replace(step, note_ref=event.content_ref, turn=seat)
     reached = run.stages.get(fact.stage)
@@ -39,6 +42,26 @@ def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
         run = replace(run, stages={**run.stages, fact.stage: replace(reached, edited_ref="")})
     steps[step.id] = extended(step, event.content_ref, event.content_bytes) if event.content_ref else step
     return replace(run, steps=steps)
+
+
+def _kept(before: Step | None, fact: ev.StepOpened) -> Step:
+    """The activation whose call is made again: all that was said and done in it stands, and its agent's own model goes on."""
+    assert before is not None  # Only a step that failed is opened so.
+    begun = tuple(one for one in before.begun if one.broken)
+    return replace(
+        before,
+        id=fact.step_id,
+        round=fact.round,
+        status="active",
+        approved=fact.approved,
+        turns=answers(before),
+        model="",
+        stands_for="",
+        tried=(),
+        begun=begun,
+        resumed=True,
+        cause=None,
+    )
 
 
 def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
@@ -50,7 +73,9 @@ def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
 
 
 def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
-    pending = {**run.pending, fact.command_id: Pending(fact, run.epoch)}
+    before = run.pending.get(fact.command_id)
+    spent_us = 0 if before is None else before.spent_us
+    pending = {**run.pending, fact.command_id: Pending(fact, run.epoch, at=event.at, spent_us=spent_us)}
     timers = without(run.timers, fact.command_id) if fact.command_id in run.timers else run.timers
     step = run.steps.get(fact.step_id)
     if fact.call == "tool" and step is not None and step.begun:
@@ -58,7 +83,9 @@ def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
         return with_step(run, step, pending=pending, timers=timers)
     if fact.call == "tool" or fact.attempt > 1:
         return replace(run, pending=pending, timers=timers)
-    step = replace(run.steps[fact.step_id], turns=fact.turn, tried=(), begun=())
+    step = run.steps[fact.step_id]
+    # What began for an answer that broke off is made for the same request still, where that is made again.
+    step = replace(step, turns=fact.turn, tried=(), begun=step.begun if step.resumed else (), resumed=False)
     return with_step(run, step, pending=pending, timers=timers)
 
 
@@ -214,7 +241,9 @@ def _output_accepted(run: Run, event: Event, fact: ev.OutputAccepted) -> Run:
 
 
 def _failed_call(run: Run, event: Event, fact: ev.AttemptFailed | ev.AttemptInterrupted) -> Run:
-    pending = replace(run.pending[fact.command_id], failed=True)
+    before = run.pending[fact.command_id]
+    took_us = event.at - before.at if isinstance(fact, ev.AttemptFailed) else 0
+    pending = replace(before, failed=True, spent_us=before.spent_us + took_us)
     run = replace(run, pending={**run.pending, fact.command_id: pending})
     step = run.steps.get(pending.issued.step_id)
     if step is None or not step.begun or pending.issued.call == "tool":

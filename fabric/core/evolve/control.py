@@ -39,6 +39,8 @@ def _run_forked(run: Run, event: Event, fact: ev.RunForked) -> Run:
 
 
 def _content_kept(run: Run, event: Event, fact: ev.ContentKept) -> Run:
+    size = run.control.kept_bytes + event.content_bytes
+    run = replace(run, control=replace(run.control, kept_bytes=size))
     found = answer_named(fact.what)
     if found is None:
         return run

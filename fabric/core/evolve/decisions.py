@@ -26,7 +26,10 @@ def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
 
 
 def _retry_scheduled(run: Run, event: Event, fact: ev.RetryScheduled) -> Run:
-    return replace(run, timers={**run.timers, fact.command_id: fact.not_before})
+    pending = run.pending[fact.command_id]
+    spent_us = pending.spent_us if fact.source in ("backoff", "retry_after") else 0
+    calls = {**run.pending, fact.command_id: replace(pending, spent_us=spent_us)}
+    return replace(run, timers={**run.timers, fact.command_id: fact.not_before}, pending=calls)
 
 
 def _node_retry_scheduled(run: Run, event: Event, fact: ev.NodeRetryScheduled) -> Run:
@@ -45,6 +48,9 @@ def _model_changed(run: Run, event: Event, fact: ev.ModelChanged) -> Run:
     if fact.reason != Reaction.FALLBACK_MODEL:
         return with_step(run, replace(step, model=fact.model, stands_for="", tried=()))
     stands_for = step.stands_for or fact.before
+    if fact.command_id in run.pending:  # Whoever stands in has the call's whole time.
+        anew = replace(run.pending[fact.command_id], spent_us=0)
+        run = replace(run, pending={**run.pending, fact.command_id: anew})
     return with_step(run, replace(step, model=fact.model, stands_for=stands_for, tried=(*step.tried, fact.before)))
 
 

@@ -10,6 +10,7 @@ from fabric.core.evolve import children, saga
 from fabric.core.evolve.parts import Evolve, rungs_of_branches, unchanged
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
+from fabric.core.kept_work import with_work
 from fabric.core.run import SILENT, Run, StageRun, Step, step_id
 
 
@@ -32,7 +33,7 @@ def _stage_entered(run: Run, event: Event, fact: ev.StageEntered) -> Run:
     steps = dict(run.steps)
     for branch, agent in enumerate(fact.agents):
         key = step_id(fact.stage, branch, fact.epoch, 0)
-        steps[key] = Step(key, fact.stage, branch, fact.epoch, 0, agent)
+        steps[key] = with_work(run, Step(key, fact.stage, branch, fact.epoch, 0, agent))
     stage = StageRun(fact.stage, fact.epoch, fact.deadline_at, fact.agents)
     return replace(run, stage=fact.stage, stages={**run.stages, fact.stage: stage}, steps=steps)
 

@@ -8,6 +8,7 @@ from fabric.core import (
     agreeing,
     children,
     edits,
+    kept_steps,
     ladder,
     pre_action,
     questions,
@@ -158,6 +159,9 @@ def _run_again(work: Work, fact: ev.EscalationOpened, step_ids: list[str], told:
     trips = ladder.respawned(work, fact.stage, step_ids)
     if trips:
         reactions.react(work, Failure(tuple(trips), fact.stage, fact.step_id))
+    elif given.verb == "approve" and kept_steps.keeps(work.run, fact.failure_type, fact.step_id):
+        reactions.call_again(work, fact.step_id, given.message)
+        swap.approve(work, fact, given)
     else:
         reactions.rerun(work, step_ids, told, approved=given.verb == "approve", said=given.message)
         swap.approve(work, fact, given)

@@ -36,6 +36,7 @@ def forked(work: Work, given: ForkRequested) -> None:
             edited=given.edited,
             topology=given.topology,
             stopped=given.stopped,
+            work=given.work,
         )
     )
 

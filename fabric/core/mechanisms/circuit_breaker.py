@@ -109,7 +109,7 @@ def wait_us(looked: Looked) -> int | None:
 
 
 def refusal(looked: Looked, agent: str, fabric: str) -> Trip:
-    """The trip of a call that met an open breaker: the row of the signal that opened it, with where it stood."""
+    """The trip of a call that met an open breaker: the row of the signal that opened it, with where it stood. ``fabric``: its name."""
     standing, left = looked.standing, wait_us(looked)
     what = f"opened by {standing.by}: {standing.reason}" if standing.signal == FORCED else _counted(looked)
     until = "until somebody resets it" if left is None else f"for {left / US:.1f} s more"
@@ -127,17 +127,19 @@ def refusal(looked: Looked, agent: str, fabric: str) -> Trip:
         details["retry_after_ms"] = left // 1_000
     if looked.breaker.on_open != "none":
         details["fallback"] = looked.breaker.on_open
-    scope = f"{looked.breaker.scope}:{_name(looked)}"
+    scope = f"{looked.breaker.scope}:{_name(looked, fabric)}"
     evidence = Evidence(standing.threshold, standing.failures, "failures", scope, _window(looked), details)
     whose = f"fabric {fabric}" if looked.breaker.scope is BreakerScope.FABRIC else scope.replace(":", " ", 1)
     message = f"the circuit breaker of {whose} is {SAID[standing.state]} {until} ({what})"
     return Trip(NAME, cause_of(standing.signal), evidence, message)
 
 
-def _name(looked: Looked) -> str:
-    """What it stands in front of: what is behind the fabric's id; an endpoint and a fabric have no such id before them."""
+def _name(looked: Looked, fabric: str) -> str:
+    """What it stands in front of, by name: what is behind the fabric's id; an endpoint has no such id before it."""
     rest = looked.scope.partition(":")[2]
-    return rest if looked.breaker.scope is BreakerScope.PROVIDER else rest.partition(":")[2] or rest
+    if looked.breaker.scope is BreakerScope.FABRIC:
+        return fabric
+    return rest if looked.breaker.scope is BreakerScope.PROVIDER else rest.partition(":")[2]
 
 
 def fallback_of(trip: Trip) -> str:
@@ -163,7 +165,7 @@ def _counted(looked: Looked) -> str:
     standing = looked.standing
     if standing.signal == SignalName.COST_RATE and standing.reason:
         return standing.reason
-    return f"{standing.failures} x {standing.signal}" if standing.failures else standing.signal or "no signal"
+    return standing.counted or standing.signal or "no signal"
 
 
 def _window(looked: Looked) -> str:

@@ -55,7 +55,10 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind == "call_issued":
         return replace(state, first_attempts=state.first_attempts + 1) if fact.attempt == 1 else state
-    if fact.kind == "retry_scheduled" and fact.source == "breaker":  # A call that was not sent is not repeated.
+    if fact.kind == "retry_scheduled" and fact.source in (
+        "breaker",
+        "named",
+    ):  # A call that was not sent is not repeated.
         return state
     stage = (fact.step_id if fact.kind == "node_retry_scheduled" else fact.command_id).partition(".")[0]
     retried_in = state.retried_in if stage in state.retried_in else (*state.retried_in, stage)

@@ -27,13 +27,16 @@ class Supposing:
     """Of a provider failure: how long whoever failed wants to be left alone."""
 
 
+WaitOf = Literal["backoff", "retry_after", "breaker", "named", "failover", "node"]
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """How long the next attempt waits, seconds: drawn between these two, or just so long where they are equal."""
 
     low_s: float
     high_s: float
-    of: Literal["backoff", "retry_after", "breaker", "failover", "node"]
+    of: WaitOf
 
 
 @dataclass(frozen=True, slots=True)

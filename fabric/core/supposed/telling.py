@@ -8,7 +8,7 @@ from dataclasses import replace as with_fields
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core import ladder, retry_presets, worker_retries
+from fabric.core import retry_presets, waits, worker_retries
 from fabric.core.decision_table import Accompaniment
 from fabric.core.envelope import Event
 from fabric.core.supposed.models import Asks, Line, Wait
@@ -56,11 +56,16 @@ def _wait(work: Work, fact: ev.RetryScheduled, spent: int) -> Wait:
     """Between which two the wait is drawn, by the functions that the engine draws it with."""
     if fact.source in ("backoff", "retry_after"):
         policy, asked_s = work.compiled.spec.policy, _failed(work, fact.command_id).retry_after_s or 0.0
-        low, high = (max(asked_s, ladder.backoff_s(policy, spent, drawn)) for drawn in (0.0, ALMOST_1))
+        low, high = (max(asked_s, waits.backoff_s(policy, spent, drawn)) for drawn in (0.0, ALMOST_1))
         return Wait(low, round(high, 6), "retry_after" if asked_s == high else "backoff")
     if fact.source == "breaker":
-        least = _failed(work, fact.command_id).breaker_wait_s or 0.0
-        return Wait(least, round(least * (1 + ladder.HERD), 6), "breaker")
+        failed = _failed(work, fact.command_id)
+        least, named = failed.breaker_wait_s or 0.0, failed.retry_after_s or 0.0
+        return Wait(max(least, named), round(max(named, least * (1 + waits.HERD)), 6), "breaker")
+    if fact.source == "named":
+        policy, named = work.compiled.spec.policy, _failed(work, fact.command_id).retry_after_s or 0.0
+        low, high = (waits.named_s(policy, named, spent, drawn) for drawn in (0.0, ALMOST_1))
+        return Wait(low, round(high, 6), "named")
     return Wait(fact.delay_s, fact.delay_s, fact.source)
 
 

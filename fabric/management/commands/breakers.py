@@ -76,8 +76,8 @@ def _line(one: BreakerView) -> str:
     standing = one.standing
     said = SAID[standing.state]
     if standing.signal:
-        times = f"{standing.failures} x " if standing.failures else ""
-        said += f" ({times}{standing.signal.replace('_', ' ')}{f' by {standing.by}: {standing.reason}' if standing.reason else ''})"
+        opened = standing.counted or standing.signal
+        said += f" ({opened}{f' by {standing.by}: {standing.reason}' if standing.reason else ''})"
     if standing.held:
         said += ", until somebody resets it"
     elif one.cooldown_left_us is not None:

@@ -14,6 +14,10 @@ JSON = Any
 
 def _step_opened(fact: Fact) -> str:
     again = f", attempt {fact['round'] + 1}" if fact["round"] else ""
+    if fact.get("keeps"):
+        return (
+            f"{fact['agent']} makes the failed call of {step_words(fact['step_id'])} again; what it did before stands"
+        )
     return f"{fact['agent'] or 'the oracle'} takes up {step_words(fact['step_id'])}{again}"
 
 

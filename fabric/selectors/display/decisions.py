@@ -51,6 +51,7 @@ _WAITS = {
     "backoff": "backoff",
     "retry_after": "Retry-After",
     "breaker": "its circuit breaker",
+    "named": "as its endpoint asked",
     "failover": "another model",
 }
 

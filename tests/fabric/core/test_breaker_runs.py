@@ -57,7 +57,7 @@ def test_batch_waits_for_the_breaker_and_goes_on_when_the_probe_passes():
     assert made.reactions == ["retry"] * 5 + ["wait_for_breaker"]
     assert len(made.requests) == 6
     refused = made.of(ev.AttemptFailed)[-1]
-    assert (refused.trip.mechanism, refused.cause, refused.attempt) == ("circuit_breaker", Cause.TIMEOUT, 6)
+    assert (refused.trip.mechanism, refused.cause, refused.attempt) == ("circuit_breaker", Cause.SERVER_ERROR, 6)
     waited = made.of(ev.RetryScheduled)[-1]
     assert waited.source == "breaker"
     fifth = next(event for event in made.events if event.fact.kind == "attempt_failed" and event.fact.attempt == 5)
@@ -202,3 +202,12 @@ def test_a_quota_is_not_asked_again_and_the_question_says_when_it_is_back():
     failed = world({"worker": used_up}, {"preset": "rate_limit"}, tier=Tier.INTERACTIVE).start().go()
     assert len(failed.requests) == 1
     assert "it is back at 2026-11-28 18:00 UTC" in failed.end.reason
+
+
+def test_an_agent_that_was_stopped_for_the_same_call_may_say_its_last_word():
+    """The breaker that stopped it refuses calls that repeat, and a last word has none."""
+    same = {"scope": "agent", "signals": [{"names": ["identical_call"], "mode": "consecutive", "threshold": 2}]}
+    script = {"worker": [asks(call(q="x")), asks(call(q="x")), summary("What I have.")], "look": gives("one")}
+    made = world(script, same, tier=Tier.INTERACTIVE).start().go()
+    assert made.reactions == ["terminate"]
+    assert (made.end.state, len(made.requests)) == (RunState.STOPPED, 3)

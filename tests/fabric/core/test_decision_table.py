@@ -24,7 +24,7 @@ DOCUMENT = """
 infinite tool loop           | inject x1, terminate                       | inject x1, replan x1, abort             | escalate
 sub-agent deadlock           | abort                                      | handover x1, abort                      | escalate (mandatory)
 cost overrun                 | abort (fail fast)                          | alert + cheaper model x1, abort         | escalate to finance
-provider 5xx / rate limit    | retry x2, fallback model x1, surface       | retry x5, wait for breaker x2, escalate | retry x2, escalate (no swap)
+provider 5xx / rate limit    | retry x2, fallback model x1, wait for breaker x3, surface       | retry x5, wait for breaker x2, escalate | retry x2, escalate (no swap)
 schema / grounding fail      | retry x1, surface                          | replan x2, abort                        | block + escalate for edit
 spec / planner malformed     | abort                                      | replan with critic x2, abort            | abort + ticket
 semantic no-progress         | terminate                                  | replan x1, escalate                     | escalate

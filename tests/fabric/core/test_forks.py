@@ -50,6 +50,7 @@ def forked(world: World, seq: int, script: dict[str, Any] = SCRIPT, **changes: A
         "stages": tuple((str(stage), ref) for stage, ref in point.stages),
         "branches": point.branches,
         "stopped": point.stopped,
+        "work": point.work,
         "contents": tuple(Kept(what=what, content=content) for what, content in contents_of(point, contents)),
     }
     deadline = made.now + 300_000_000

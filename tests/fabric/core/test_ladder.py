@@ -61,7 +61,7 @@ def test_a_stage_that_failed_without_a_failed_step_has_nothing_to_run_again():
 def test_a_rung_that_was_spent_is_no_skip():
     world = ran(lone(), {"worker": fails(Cause.SERVER_ERROR)})
     # Two retries were spent before the fallback was looked at; the second "retry" is the fan-in's, which never was one.
-    assert [reaction for reaction, _ in skips(world)] == ["fallback_model", "retry"]
+    assert [reaction for reaction, _ in skips(world)] == ["fallback_model", "wait_for_breaker", "retry"]
     assert world.reactions == ["retry", "retry", "surface", "surface"]
 
 

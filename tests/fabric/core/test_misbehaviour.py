@@ -89,7 +89,9 @@ def test_legal_polling_is_left_alone():
 
 def test_a_storm_of_429():
     world = ran(lone(), {"worker": fails(Cause.RATE_LIMIT, "429 Too Many Requests", retry_after_s=5)})
-    assert len(world.requests) == 3
+    assert 3 < len(world.requests) <= 10, (
+        "it waits as it is told, as long as its stage has the time, and longer each time"
+    )
     asked = [event.at for event in world.events if event.fact.kind == "call_issued"]
     failed = [event.at for event in world.events if event.fact.kind == "attempt_failed"]
     assert all(later - earlier >= 5_000_000 for earlier, later in zip(failed, asked[1:], strict=False))

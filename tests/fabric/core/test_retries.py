@@ -91,18 +91,36 @@ def test_the_wait_is_the_greater_of_backoff_and_retry_after(told_s):
     world = ran(lone(breakers=[]), {"worker": failed}, tier=Tier.BATCH, seed=11)
     command = world.of(ev.CallIssued)[0].command_id
     drawn = [unit(11, "backoff", f"{command}#{n + 1}") * 2**n for n in range(5)]
-    scheduled = world.of(ev.RetryScheduled)
+    scheduled = [fact for fact in world.of(ev.RetryScheduled) if fact.source != "named"]
     assert [fact.delay_s for fact in scheduled] == [max(told_s, wait) for wait in drawn]
     assert [fact.source for fact in scheduled] == ["backoff" if wait > told_s else "retry_after" for wait in drawn]
     assert told_s < max(drawn), "or the backoff would never be seen"
 
 
-def test_a_retry_after_over_the_cap_fails_at_once():
-    world = ran(lone(), {"worker": fails(Cause.RATE_LIMIT, retry_after_s=61.0)})
-    assert len(world.requests) == 1
-    assert world.end.state is RunState.FAILED
+def test_a_retry_after_over_the_cap_is_no_retry_and_is_waited_for_while_the_stage_has_the_time():
+    world = ran(lone(), {"worker": [fails(Cause.RATE_LIMIT, retry_after_s=61.0), summary()]})
     assert world.of(ev.RungSkipped)[0].reason == "Retry-After of 61 s is over the cap of 60 s"
-    assert len(ran(lone(), {"worker": [fails(Cause.RATE_LIMIT, retry_after_s=60.0), summary()]}).requests) == 2
+    assert (world.reactions, world.of(ev.RetryScheduled)[0].source) == (["wait_for_breaker"], "named")
+    assert (len(world.requests), world.end.state) == (2, RunState.COMPLETED)
+    hours = ran(lone(), {"worker": fails(Cause.RATE_LIMIT, retry_after_s=3_600.0)})
+    assert (len(hours.requests), hours.end.state) == (1, RunState.FAILED)
+    assert (
+        "deadline_near" in next(fact for fact in hours.of(ev.RungSkipped) if fact.reaction == "wait_for_breaker").reason
+    )
+
+
+def test_a_wait_that_the_endpoint_names_is_waited_for_however_often():
+    """No breaker, so that the clock alone bounds it: it takes no token, and the waits grow where the endpoint names next to nothing."""
+    down = [fails(Cause.RATE_LIMIT, retry_after_s=1.0)] * 6
+    world = ran(lone(breakers=[]), {"worker": [*down, summary()]})
+    assert world.reactions == ["retry"] * 2 + ["wait_for_breaker"] * 4
+    assert (len(world.requests), world.end.state) == (7, RunState.COMPLETED)
+    left = [fact.tokens_left for fact in world.of(ev.RetryScheduled) if fact.source == "named"]
+    assert len(set(left)) == 1
+    nothing = ran(lone(breakers=[]), {"worker": fails(Cause.RATE_LIMIT, retry_after_s=0.0)})
+    assert nothing.end.state is RunState.FAILED
+    assert len(nothing.requests) <= 10
+    assert nothing.events[-1].at - T0 <= 120 * US
 
 
 def test_there_is_no_sleep_after_the_last_attempt():
@@ -159,10 +177,10 @@ def test_an_attempt_that_was_not_billed_costs_nothing():
 
 
 def test_a_retry_that_could_not_finish_is_not_started():
-    # The call's 30 s leave no room for two more attempts in a stage of 62 s: the third is refused, with the numbers.
-    fabric = lone(deadlines={"interactive": {"call_s": 30, "stage_s": 62, "run_s": 300}})
+    # The call's 30 s leave no room for one more attempt in a stage of 32 s: it is refused, with the numbers.
+    fabric = lone(deadlines={"interactive": {"call_s": 30, "stage_s": 32, "run_s": 300}}, stall_watchdog={"after_s": 0})
     world = ran(fabric, {"worker": HANGS})
-    assert len(world.requests) == 2
+    assert len(world.requests) == 1
     assert "deadline_near" in world.of(ev.RungSkipped)[0].reason
     assert world.end.state is RunState.FAILED
 
@@ -191,3 +209,18 @@ def test_each_retry_waits_for_its_own_instant():
     again = {e.fact.command_id: e.at for e in world.events if e.fact.kind == "call_issued" and e.fact.attempt == 2}
     assert again == {fact.command_id: fact.not_before for fact in world.of(ev.RetryScheduled)}
     assert sorted(again.values()) == [T0 + 4 * US, T0 + 21 * US]
+
+
+@pytest.mark.parametrize(("tier", "call_s"), [(Tier.INTERACTIVE, 30), (Tier.BATCH, 120), (Tier.HIGH_STAKES, 60)])
+def test_an_endpoint_that_hangs_costs_one_calls_time(tier, call_s):
+    """All attempts of a call share a time: 1.4 times what one may take."""
+    world = ran(lone(), {"worker": HANGS}, tier=tier)
+    first, second = world.of(ev.CallIssued)
+    failures = [event for event in world.events if event.fact.kind == "attempt_failed"]
+    assert len(failures) == 2
+    assert failures[-1].at - T0 <= (1.4 * call_s + 1) * US
+    assert first.deadline_at - T0 == call_s * US
+    skipped = next(fact for fact in world.of(ev.RungSkipped) if fact.reaction == "retry")
+    took = f"{1.4 * call_s:.1f} s, and one call has {1.4 * call_s:g} s"
+    assert skipped.reason == f"its attempts took {took} for all of them"
+    assert "(attempt 2)" in world.of(ev.ReactionDecided)[-1].cause.message

@@ -128,7 +128,7 @@ def test_a_step_that_runs_once_more_meets_its_own_booking():
     desk = Desk()
     again = asks(call("book", "again", room=1))
     world = go(at_the_desk(travel(), desk, [asks(booking(1)), AUTH, again, summary()], tier=Tier.BATCH), desk)
-    world.decide("approve")
+    world.decide("respond", message="Book room 1.")
     go(world, desk)
     assert world.end.state is RunState.COMPLETED
     assert world.of(ev.StepOpened)
@@ -309,3 +309,13 @@ def test_a_run_without_mutations_has_no_event_of_the_saga():
     desk = Desk()
     world = go(at_the_desk(travel(), desk, [summary()]), desk)
     assert not [kind for kind in world.kinds if kind.startswith(("mutation", "unwinding", "compensation", "reconcil"))]
+
+
+def test_a_booking_that_was_made_before_a_failed_call_stands_when_that_call_is_made_again():
+    desk = Desk()
+    world = go(at_the_desk(travel(), desk, [asks(booking(1)), AUTH, summary()], tier=Tier.BATCH), desk)
+    world.decide("approve")
+    go(world, desk)
+    assert world.end.state is RunState.COMPLETED
+    assert world.of(ev.StepOpened)[-1].keeps
+    assert (len(desk.booked), len(world.requests)) == (1, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from fabric.core.breaker.policy import BreakerScope, rate_limit
+from fabric.core.breaker.policy import BreakerScope, outage
 from fabric.core.cost import Price
 from fabric.core.spec import Capability, FabricSpec, ModelSpec
 from fabric.core.spec_breakers import names_of
@@ -303,11 +303,11 @@ def test_a_revision_from_before_named_breakers_keeps_its_digest_and_its_bytes():
     assert named.digest() != before.digest()
 
 
-def test_a_revision_that_was_published_without_breakers_has_none_and_a_new_one_has_that_of_rate_limits():
+def test_a_revision_that_was_published_without_breakers_has_none_and_a_new_one_has_that_of_outages():
     before = FabricSpec.model_validate_json(FabricSpec.model_validate(tree(breakers=[])).model_dump_json(by_alias=True))
     assert before.policy.breakers == ()
     (unnamed,) = FabricSpec.model_validate(tree()).policy.breakers
-    assert unnamed == rate_limit().model_copy(update={"on_open": "model"})
+    assert unnamed == outage().model_copy(update={"on_open": "model"})
 
 
 def test_a_revision_from_before_shared_retries_keeps_its_digest_and_its_own_bucket():

@@ -155,7 +155,7 @@ def test_every_cause_goes_to_a_row_or_to_a_reaction_of_its_own():
 
 # semantics.md 2, first table: error class, flow class, signature-counted, retried, failover.
 CLASSES = """
-rate_limit server_error timeout network dropped_stream | transient_infra  | transient | no  | yes | yes
+rate_limit server_error timeout network dropped_stream malformed_answer | transient_infra | transient | no | yes | yes
 retry_asked                                            | transient_infra  | transient | no  | yes | no
 auth bad_request bad_configuration unknown_model       | deterministic    | none      | yes | no  | no
 schema_invalid tool_constraint unknown dependency_failed write_conflict | deterministic | semantic | yes | no | no
@@ -189,10 +189,10 @@ RAISED_BY = {
     FailureType.TOOL_LOOP: "loop_detected hop_limit recursion_limit visit_limit turn_limit",
     FailureType.COST_OVERRUN: "budget_gate cost_velocity price_missing token_limit context_length quota run_deadline stage_deadline deadline_near sub_agent_cap "
     "event_cap payload_cap pending_cap",
-    FailureType.PROVIDER: "rate_limit server_error timeout network dropped_stream retry_asked retry_budget_empty queue_full auth bad_request "
+    FailureType.PROVIDER: "rate_limit server_error timeout network dropped_stream malformed_answer retry_asked retry_budget_empty queue_full auth bad_request "
     "bad_configuration unknown_model",
     FailureType.SCHEMA_GROUNDING: "schema_invalid invariant grounding tool_constraint unknown corrections_spent partial_fan_in "
-    "malformed_answer duplicate_call dependency_failed write_conflict",
+    "duplicate_call dependency_failed write_conflict",
     FailureType.PLAN_MALFORMED: "plan_gate",
     FailureType.DEADLOCK: "brief_repeated supervisor_stuck handoff_cycle",
     FailureType.NO_PROGRESS: "stalled no_progress",

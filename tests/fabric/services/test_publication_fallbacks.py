@@ -24,16 +24,31 @@ def test_a_fallback_without_a_price_is_refused_at_its_price():
     assert (path, "'spare'" in sentence) == ("models.1.price", True)
 
 
+FORM = {"names": ["schema_invalid"], "mode": "consecutive", "threshold": 2}
+
+
 @pytest.mark.parametrize(
     ("breaker", "sentence"),
     [
         ({"preset": "endpoint", "scope": "tool", "on_open": "model"}, "stands behind this breaker is a tool"),
         ({"preset": "endpoint", "on_open": "static_answer"}, "give safe_fallback a text"),
+        (
+            {"scope": "agent", "signals": [FORM], "on_open": "model"},
+            "no cell that schema invalid leads to has the rung fallback_model",
+        ),
     ],
 )
 def test_a_breaker_s_fallback_has_to_exist(breaker, sentence):
     pair = [model(fallbacks=["spare"]), model(name="spare")]
     ((path, said),) = told(small(models=pair, policy=policy(breakers=[breaker]), safe_fallback=None))
     assert (path, sentence in said) == ("policy.breakers.0.on_open", True)
-    fine = [{"preset": "endpoint", "on_open": "model"}, {"preset": "semantic", "on_open": "static_answer"}]
-    assert told(small(models=pair, policy=policy(breakers=fine), safe_fallback="Later.")) == []
+    named = policy(breakers=[{"preset": "endpoint", "on_open": "static_answer"}])
+    ((path, said),) = told(small(models=pair, policy=named, safe_fallback="Later."))
+    assert (path, "has the rung safe_fallback" in said) == ("policy.breakers.0.on_open", True)
+    fine = policy(
+        breakers=[{"preset": "endpoint", "on_open": "model"}, {"preset": "semantic", "on_open": "static_answer"}]
+    )
+    cell = {"provider_failure": {"interactive": {"rungs": [{"reaction": "safe_fallback"}]}}}
+    assert told(small(models=pair, policy=named, safe_fallback="Later.", decision_table=cell)) == []
+    cell["provider_failure"]["batch"] = {"rungs": [{"reaction": "fallback_model", "times": 1}, {"reaction": "abort"}]}
+    assert told(small(models=pair, policy=fine, safe_fallback="Later.", decision_table=cell)) == []

@@ -15,6 +15,8 @@ LOOKUP = {
     "description": "Looks something up.",
     "parameters": QUERY,
 }
+RATE_LIMIT = {"preset": "rate_limit", "on_open": "model"}
+"""A breaker that what fails in a drill does not open. The one that a fabric has unless it says otherwise is drilled by itself."""
 ANSWER = "This cannot be answered here."
 
 
@@ -35,6 +37,7 @@ def drilled(*, lead: bool = False, fallbacks: int = 0, **changes: Any) -> Fabric
         for name in names
     ]
     plain["gates"] = {**plain["gates"], "citations": "exist"}
+    plain["policy"]["breakers"] = [RATE_LIMIT]
     if lead:
         plain["topology"]["handover"] = "lead"
     return FabricSpec.model_validate({**plain, **changes})

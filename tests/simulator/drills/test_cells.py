@@ -27,7 +27,7 @@ CHAINS = """
 infinite_tool_loop    | inject > terminate > stopped | inject > replan > abort > aborted | escalate > aborted
 sub_agent_deadlock    | abort > aborted | skips handover > abort > aborted | escalate > aborted
 cost_overrun          | abort > aborted | skips cheaper_model > abort > aborted | escalate > aborted
-provider_failure      | retry > retry > skips fallback_model > surface > failed | retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted | retry > retry > escalate > aborted
+provider_failure      | retry > retry > skips fallback_model > skips wait_for_breaker > surface > failed | retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted | retry > retry > escalate > aborted
 schema_grounding_fail | retry > surface > failed | replan > replan > abort > aborted | escalate > aborted
 plan_malformed        | abort > aborted | replan > replan > abort > aborted | abort > ticket > aborted
 semantic_no_progress  | terminate > stopped | replan > escalate > aborted | escalate > aborted
@@ -53,12 +53,31 @@ def test_all_24_cells_of_the_default_table_do_what_they_say():
     }
 
 
+WAITS = "skips fallback_model > wait_for_breaker > "
+BY_DEFAULT = {
+    Tier.INTERACTIVE: f"retry > retry > {WAITS * 3}skips fallback_model > surface > failed",
+    Tier.BATCH: "retry > retry > retry > skips retry > wait_for_breaker > retry > skips retry > wait_for_breaker > retry > escalate > aborted",
+    Tier.HIGH_STAKES: "retry > retry > escalate > aborted",
+}
+"""What a provider that is away comes to behind the circuit breaker that a fabric has unless it says otherwise, by hand: it opens with the third failure."""
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_a_provider_that_is_away_is_waited_for_by_default(tier):
+    spec = drilled()
+    policy = spec.policy.model_dump(mode="json", exclude={"breakers"})
+    found = drill(drilled(policy=policy), FailureType.PROVIDER, tier)
+    assert (found.verdict, found.observed) == ("pass", BY_DEFAULT[tier])
+
+
 def test_all_24_cells_with_a_lead_another_model_and_a_static_answer():
     found = matrix(drilled(lead=True, fallbacks=1, safe_fallback=ANSWER), seed=2)
     assert [cell for cell in found if cell.verdict != "pass"] == []
     told = {(cell.failure, cell.tier): cell.observed for cell in found}
     assert told[FailureType.DEADLOCK, BATCH] == "handover > abort > aborted"
-    assert told[FailureType.PROVIDER, FAST] == "retry > retry > fallback_model > surface > failed"
+    assert (
+        told[FailureType.PROVIDER, FAST] == "retry > retry > fallback_model > skips wait_for_breaker > surface > failed"
+    )
     assert told[FailureType.UNSAFE_OUTPUT, FAST] == "safe_fallback > completed"
 
 

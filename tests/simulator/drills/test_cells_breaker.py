@@ -19,11 +19,13 @@ from tests.simulator.drills.drilled import ANSWER, behind_breaker
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 
 CHAINS = """
-interactive | 1 | 3 | retry > skips retry > skips fallback_model > surface > failed
-interactive | 2 | 3 | retry > retry > skips fallback_model > surface > failed
-interactive | 3 | 3 | retry > retry > skips fallback_model > surface > failed
+interactive | 1 | 3 | retry > skips retry > skips fallback_model > wait_for_breaker > retry > skips fallback_model > wait_for_breaker > skips fallback_model > skips wait_for_breaker > surface > failed
+interactive | 2 | 3 | retry > retry > skips fallback_model > wait_for_breaker > skips fallback_model > wait_for_breaker > skips fallback_model > skips wait_for_breaker > surface > failed
+interactive | 3 | 3 | retry > retry > skips fallback_model > wait_for_breaker > skips fallback_model > wait_for_breaker > skips fallback_model > skips wait_for_breaker > surface > failed
+interactive | 4 | 3 | retry > retry > skips fallback_model > skips wait_for_breaker > surface > failed
 batch       | 5 | 3 | retry > retry > retry > retry > retry > wait_for_breaker > wait_for_breaker > escalate > aborted
-batch       | 6 | 3 | retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted
+batch       | 6 | 3 | retry > retry > retry > retry > retry > wait_for_breaker > wait_for_breaker > escalate > aborted
+batch       | 7 | 3 | retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted
 batch       | 1 | 3 | retry > skips retry > wait_for_breaker > retry > skips retry > wait_for_breaker > retry > skips retry > escalate > aborted
 batch       | 1 | 1 | retry > skips retry > skips wait_for_breaker > escalate > aborted
 batch       | 5 | 2 | retry > retry > retry > retry > retry > wait_for_breaker > skips wait_for_breaker > escalate > aborted
@@ -31,7 +33,14 @@ high_stakes | 1 | 3 | retry > skips retry > escalate > aborted
 high_stakes | 2 | 3 | retry > retry > escalate > aborted
 """
 """By hand: tier, threshold, trips at which it stops. Below, at and above the number of calls that the ladder makes."""
-SENT = {("interactive", 1): 1, ("interactive", 2): 2, ("interactive", 3): 3, ("batch", 5): 7, ("batch", 6): 6}
+SENT = {
+    ("interactive", 1): 3,
+    ("interactive", 2): 4,
+    ("interactive", 3): 5,
+    ("batch", 5): 7,
+    ("batch", 6): 8,
+    ("batch", 7): 6,
+}
 """Calls that went out to the provider, of those that stop at the third trip."""
 
 

@@ -22,11 +22,11 @@ from simulator.drills.covers import CELLS
 from simulator.drills.layers import MET_IN, NODE_PRESETS, STANDS, node_waits, options
 from tests import long_runs
 from tests.console.nasty import crossed
-from tests.simulator.drills.drilled import ANSWER, drilled
+from tests.simulator.drills.drilled import ANSWER, RATE_LIMIT, drilled
 from tests.simulator.drills.variants import ROOM, VARIANTS, drawn, layered, with_fallbacks, with_policy
 
 FAST, BATCH, HIGH = Tier
-SAMPLES = samples()
+SAMPLES = [with_policy(spec, breakers=[RATE_LIMIT]) for spec in samples()]
 PART = [(name, SAMPLES[n % len(SAMPLES)]) for n, name in enumerate(VARIANTS)]
 """Each variant with one of the samples, and the layers with all of them."""
 PART += [("layers", spec) for spec in SAMPLES if ("layers", spec) not in PART]
@@ -56,11 +56,12 @@ def breaker(scope: str, mode: str, threshold: float, **more: object) -> dict[str
     return {"scope": scope, "signals": [signal], "cooldown_s": 600.0, **more}
 
 
+NO = "skips wait_for_breaker > "
 RRR, NODE, SPENT = "retry > retry > retry > ", "retry_node > ", "retry > retry > skips retry > "
 WAITS = "wait_for_breaker > wait_for_breaker > escalate > aborted"
 CHAINS = {
-    "no node is tried twice": (layered(drilled(), max_retries=0), FAST, f"{RRR}surface > failed"),
-    "a node is tried twice": (layered(drilled(), max_retries=1), FAST, f"{RRR}{NODE}{RRR}surface > failed"),
+    "no node is tried twice": (layered(drilled(), max_retries=0), FAST, f"{RRR}{NO}surface > failed"),
+    "a node is tried twice": (layered(drilled(), max_retries=1), FAST, f"{RRR}{NO}{NODE}{RRR}{NO}surface > failed"),
     "ten tokens end the fourth attempt": (
         layered(drilled()),
         HIGH,
@@ -69,7 +70,7 @@ CHAINS = {
     "a chain stands between a call's retries and its node's": (
         layered(with_fallbacks(drilled(), 2), max_retries=0),
         FAST,
-        f"{RRR}fallback_model > fallback_model > surface > failed",
+        f"{RRR}fallback_model > fallback_model > {NO}surface > failed",
     ),
     "in high-stakes nobody stands in, and nothing is taken for it": (
         layered(with_fallbacks(drilled(), 1), max_retries=1),
@@ -79,17 +80,17 @@ CHAINS = {
     "an edge leads to the plan as often as it may": (
         layered(drilled(), max_retries=0, edges=[{"to": "replan", "failure_class": "transient_infra"}]),
         FAST,
-        f"{RRR}replan > {RRR}replan > {RRR}surface > failed",
+        f"{RRR}{NO}replan > {RRR}{NO}replan > {RRR}{NO}surface > failed",
     ),
     "an edge for another class is passed over": (
         layered(drilled(), max_retries=0, edges=[{"to": "replan", "failure_class": "deterministic"}]),
         FAST,
-        f"{RRR}skips replan > surface > failed",
+        f"{RRR}{NO}skips replan > surface > failed",
     ),
     "a retry target is somebody above": (
         layered(drilled(lead=True), max_retries=0, retry_target="handover"),
         FAST,
-        f"{RRR}handover > completed",
+        f"{RRR}{NO}handover > completed",
     ),
     "with the fifth of a streak it is open, whoever answered before": (
         of_calls(breakers=[breaker("provider", "consecutive", 5)]),
@@ -111,10 +112,10 @@ CHAINS = {
         BATCH,
         f"{RRR}retry > retry > {WAITS}",
     ),
-    "of fewer calls there is no share": (
+    "the failure that makes the share is waited for at once": (
         of_calls(breakers=[breaker("agent", "rate", 0.5, min_calls=6)]),
         BATCH,
-        f"{RRR}retry > retry > skips wait_for_breaker > escalate > aborted",
+        f"{RRR}retry > retry > {WAITS}",
     ),
     "others' answers make a share smaller": (
         of_calls(breakers=[breaker("fabric", "rate", 0.5, min_calls=5)]),
@@ -124,7 +125,7 @@ CHAINS = {
     "a stand-in passes the breaker that names it": (
         with_policy(with_fallbacks(of_calls(), 1), breakers=[breaker("fabric", "consecutive", 1, on_open="model")]),
         FAST,
-        "retry > skips retry > fallback_model > retry > surface > failed",
+        f"retry > skips retry > fallback_model > retry > {NO}surface > failed",
     ),
 }
 """By hand: what stands around the call, the tier, and the chain of a provider that fails."""

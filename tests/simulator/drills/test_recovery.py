@@ -18,7 +18,7 @@ infinite_tool_loop    | batch       | 1 | inject > completed
 infinite_tool_loop    | batch       | 2 | inject > replan > completed
 sub_agent_deadlock    | batch       | 1 | skips handover > abort > aborted
 provider_failure      | interactive | 1 | retry > completed
-provider_failure      | interactive | 3 | retry > retry > skips fallback_model > surface > failed
+provider_failure      | interactive | 3 | retry > retry > skips fallback_model > skips wait_for_breaker > surface > failed
 provider_failure      | batch       | 5 | retry > retry > retry > retry > retry > completed
 schema_grounding_fail | batch       | 2 | replan > replan > completed
 plan_malformed        | batch       | 1 | replan > completed

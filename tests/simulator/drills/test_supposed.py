@@ -21,11 +21,11 @@ from simulator.drills.equipping import equipped
 from simulator.drills.expectation import Chain, Link
 from simulator.drills.layers import MET_IN
 from simulator.drills.observed import first, observed
-from tests.simulator.drills.drilled import behind_breaker, drilled, with_cell
-from tests.simulator.drills.variants import VARIANTS, layered, with_fallbacks
+from tests.simulator.drills.drilled import RATE_LIMIT, behind_breaker, drilled, with_cell
+from tests.simulator.drills.variants import VARIANTS, layered, with_fallbacks, with_policy
 
 F, T = FailureType, Tier
-FABRICS = {spec.name: spec for spec in (chosen.default_table(), *chosen.samples())}
+FABRICS = {spec.name: with_policy(spec, breakers=[RATE_LIMIT]) for spec in (chosen.default_table(), *chosen.samples())}
 MOVED = (
     "layers, ways out",
     "layers, breaker, fallbacks",
@@ -102,6 +102,7 @@ def test_each_rung_with_its_uses_waits_and_why_it_is_passed_over():
     assert [(one.reaction, one.times, one.per, one.uses, one.state, one.why) for one in found.ladder] == [
         ("retry", 2, "call", 2, "taken", ""),
         ("fallback_model", 1, "call", 0, "passed_over", "no fallback model is configured"),
+        ("wait_for_breaker", 3, "call", 0, "passed_over", "no circuit breaker refused the call"),
         ("surface", None, "unbounded", 1, "taken", ""),
     ]
     first_wait, second = (line.waits for line in found.lines[:2])

@@ -101,6 +101,9 @@ FOUND_BY = {
     "votes_uncounted": {"votes_are_counted"},
     "artifacts_left_out": {"turns_in_order"},
     "team_without_cap": {"teams_are_those_of_their_leads"},
+    # The attempts of a call, and one that a person has made again.
+    "attempts_forget_time": {"attempts_share_a_time"},
+    "kept_step_forgets": {"what_was_done_stands"},
     # Retry layers.
     "node_wait_skipped": {"nodes_wait"},
     "node_retries_not_counted": {"node_retries_in_bounds", "decision_derives"},

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fabric.core.breaker.passing import Gate, Key, Looked, passing, refusing, settled
+from fabric.core.breaker.foretold import refusing
+from fabric.core.breaker.passing import Gate, Key, Looked, passing, settled
 from fabric.core.breaker.policy import BreakerScope, SignalName, endpoint, semantic
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fabric.core.breaker.passing import Gate, Key, Looked, passing, reopened, settled
+from fabric.core.breaker.foretold import reopened
+from fabric.core.breaker.passing import Gate, Key, Looked, passing, settled
 from fabric.core.breaker.policy import SignalName, rate_limit
 from fabric.core.breaker.signals import NEUTRAL, US, told_cooldown_us
 from fabric.core.breaker.table import BreakerState

@@ -98,7 +98,7 @@ def test_a_refused_call_is_a_trip_and_any_other_passes():
     assert (trip.evidence.limit, trip.evidence.observed, trip.evidence.scope) == (5.0, 5, "provider:scripted")
     assert trip.evidence.details["retry_after_ms"] == 58_000
     assert trip.evidence.details["cause"] == "breaker_open"
-    assert trip.message == "the circuit breaker of provider scripted is open for 58.0 s more (5 x timeout)"
+    assert trip.message == "the circuit breaker of provider scripted is open for 58.0 s more (5 times timeout)"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_refused_call_is_a_trip_and_any_other_passes():
         (BreakerScope.AGENT, "agent:f1:worker", "agent:worker"),
         (BreakerScope.TOOL, "tool:f1:oracle:site", "tool:oracle:site"),
         (BreakerScope.STAGE, "stage:f1:fan_out", "stage:fan_out"),
-        (BreakerScope.FABRIC, "fabric:f1", "fabric:f1"),
+        (BreakerScope.FABRIC, "fabric:f1", "fabric:sample"),
     ],
 )
 def test_a_refusal_names_what_the_breaker_stands_in_front_of(scope, row, named):

@@ -67,7 +67,7 @@ def test_a_rule_on_how_a_turn_ended_goes_before_a_retry_target_and_that_before_t
     other = targeted(rule({"kind": "error_class_is", "failure_class": "canceled"}, "erin"))
     missed = ran(other, {**SAYS, "alice": DOWN})
     assert [one for one in reacted(missed) if one[0] != "retry"] == [("go_back", "retry_target")]
-    assert [fact.reaction for fact in missed.of(ev.RungSkipped)] == ["fallback_model", "route"]
+    assert [fact.reaction for fact in missed.of(ev.RungSkipped)] == ["fallback_model", "wait_for_breaker", "route"]
     without = ran(graph(workers=ALL), {**SAYS, "alice": DOWN})
     assert without.end.state is RunState.FAILED
 

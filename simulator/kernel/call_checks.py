@@ -1,0 +1,58 @@
+"""What must be true of the attempts of a call, and of a call that a person has made again: invariants as in ``invariants.py``. Counted anew from the facts alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.envelope import Event
+from fabric.core.run import Run
+from fabric.core.taxonomy import CLASSIFY
+from simulator.kernel.seen import Seen, on
+
+US = 1_000_000
+SHARE, LEAST = 1.4, 0.1
+"""All attempts of a call, and the least of one, in timeouts of one (semantics.md 4)."""
+
+
+@on("attempt_failed", "retry_scheduled", "model_changed")
+def call_time_is_counted(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Breaks nothing: counts what the failed attempts of a call took since it was asked of nobody but a breaker or another model."""
+    if fact.kind == "attempt_failed":
+        began = seen.began.get(fact.command_id, event.at)
+        seen.call_us[fact.command_id] += event.at - began
+        away = fact.retry_after_s is not None and CLASSIFY[fact.cause].failover
+        (seen.named.add if away else seen.named.discard)(fact.command_id)
+    elif fact.kind == "model_changed" or fact.source not in ("backoff", "retry_after"):
+        seen.call_us.pop(fact.command_id, None)
+    return ""
+
+
+@on("call_issued")
+def attempts_share_a_time(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No attempt of a call may last longer than what those before have left of the call's time."""
+    spec = seen.compiled.spec
+    timeout = spec.policy.deadlines_of(after.tier).call_s
+    if fact.call == "tool":
+        timeout = min(timeout, spec.tool(fact.target).timeout_s or timeout)
+    if fact.attempt == 1:
+        seen.call_us.pop(fact.command_id, None)
+    seen.began[fact.command_id] = event.at
+    left = max(SHARE * timeout * US - seen.call_us[fact.command_id], LEAST * timeout * US)
+    lasts = fact.deadline_at - event.at
+    return f"it may last {lasts / US:g} s, and its call has {left / US:g} s left" if lasts > left + 1 else ""
+
+
+@on("step_opened")
+def what_was_done_stands(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A step whose failed call is made again has all that was said and done in it before, and goes on where it was."""
+    if not fact.keeps:
+        return ""
+    before = next(
+        (one for one in seen.run.steps.values() if (one.stage, one.branch) == (fact.stage, fact.branch)), None
+    )
+    step = after.steps[fact.step_id]
+    if before is None or not before.history:
+        return "nothing was done before"
+    if step.history != before.history or step.corrections != before.corrections:
+        return f"{len(before.history)} answers were given before, and {len(step.history)} stand"
+    return "" if step.turns == len(step.history) else f"turn {step.turns + 1} follows {len(step.history)} answers"
