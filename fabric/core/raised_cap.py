@@ -51,7 +51,8 @@ def unnamed(needs: Mapping[str, JSON] | None, given: DecisionMade) -> str:
     """Why an approval cannot be taken that names no new cap for a spent budget; empty: it names one, or need not. ``needs``: as ``needed`` has it."""
     if not needs or given.verb != "approve":
         return ""
-    scope, unit = str(needs["scope"]), str(needs["unit"])
+    scope = str(needs["scope"])
+    unit: CapUnit = "tokens" if needs["unit"] == "tokens" else "usd_micros"
     money = (scope, unit) == (RUN, "usd_micros")
     if given.cap_usd_micros is not None if money else any(one.key == cap_key(scope, unit) for one in given.caps):
         return ""

@@ -61,7 +61,9 @@ def gates_for(fabric_id: str, compiled: Compiled, run: Run, command: Command) ->
     state = state_of(run.guards, circuit_breaker, command.step_id)
     approved = state_of(run.guards, cost_velocity).approved
     # What was spent too fast opened its breaker at the trip (``opened_by``), and does so once.
-    streaks = {name: n for name, n in circuit_breaker.streaks(state).items() if name is not SignalName.COST_RATE}
+    streaks: dict[SignalName, int] = {
+        name: n for name, n in circuit_breaker.streaks(state).items() if name != SignalName.COST_RATE
+    }
     pending = run.pending.get(command.command_id)
     last_word = pending is not None and pending.issued.final
     return gates_of(spec.policy.breakers, fabric_id, spec, command, streaks, dear_passes=approved, last_word=last_word)

@@ -316,7 +316,7 @@ class RunDriver:
         """The batch, and when to be woken. The last batch of a run that rests, has ended, or drains, releases it. ``before``: the run before this."""
         rows = tuple(self._row(one) for one in emitted)
         self._lately.note(before, self.run, now)
-        self._usual.note(self._owned().fabric_id, before, self.run, now)
+        self._usual.note(self._owned().fabric_id, self._compiled.spec.policy.cost_velocity, before, self.run, now)
         self._waiting.extend((self.run.seq, command) for command in commands)
         at = self._next_wake()
         rests = resting(self.run)

@@ -15,6 +15,7 @@ from fabric.core.flow import RunState
 from fabric.core.mechanisms import cost_velocity, state_of
 from fabric.core.run import Run
 from fabric.core.spending import UsualRate
+from fabric.core.velocity_policy import CostVelocity
 
 KIND = "usual_rate"
 """Of the guard rows; the scope of one is its fabric's id."""
@@ -99,9 +100,9 @@ class UsualRates:
         if len(self._rates) > FABRICS_MAX:
             del self._rates[next(iter(self._rates))]
 
-    def note(self, fabric: str, before: Run, run: Run, now: int) -> None:
+    def note(self, fabric: str, rule: CostVelocity, before: Run, run: Run, now: int) -> None:
         """Adds a run that ended between two of its states, where it completed and no protection cut it short. ``now``: microseconds since the epoch."""
-        if not run.terminal or before.terminal or self._tell is None:
+        if not run.terminal or before.terminal or self._tell is None or not (rule.factor and rule.times_usual):
             return
         if run.state is not RunState.COMPLETED or run.truncated or run.family.lineage is not None:
             return

@@ -215,7 +215,7 @@ def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
 def _cap_named(item: EscalationView, decision: DecisionMade) -> None:
     """Refuses an approval of a spent budget that names no higher cap."""
     needs = item.content.get("needs_cap")
-    if missing := unnamed(needs, decision):
+    if needs and (missing := unnamed(needs, decision)):
         money = (needs["scope"], needs["unit"]) == (RUN, "usd_micros")
         raise Refused(missing, code="invalid", field="cap_usd_micros" if money else "caps")
 

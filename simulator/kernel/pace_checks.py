@@ -62,7 +62,7 @@ def _limits(seen: Seen, stage: str, agent: str) -> Iterator[tuple[str, float, in
 def _own(seen: Seen, scope: str, run: int) -> int:
     whose, _, name = scope.partition(":")
     budget = seen.compiled.spec.policy.budget
-    of: Mapping[str, Any] = budget.agents if whose == "agent" else budget.stages
+    of: Mapping[Any, Any] = budget.agents if whose == "agent" else budget.stages
     own = of.get(name)
     cap = budget.agent_usd_micros if whose == "agent" else budget.stage_usd_micros
     if own is not None and own.usd_micros is not None:

@@ -293,7 +293,7 @@ def _trip(pace: Pace, proposal: Proposal) -> Trip:
 
 
 def _unreachable(plan: Projection, proposal: Proposal) -> Trip:
-    details = {
+    details: dict[str, Any] = {
         "against": "projection",
         "cap": plan.cap,
         "done": plan.done,

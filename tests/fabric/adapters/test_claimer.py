@@ -10,6 +10,7 @@ from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.owned import Revision
 from fabric.runtime.ports import CLAIM_ROWS
 from fabric.runtime.surprises import KIND, scope_of
+from fabric.runtime.usual_rates import KIND as USUAL_RATE
 from simulator.bench.flow5 import SPEC
 from simulator.kernel.memory_guards import MemoryGuards
 from tests.fabric.adapters.host_scenes import compile_
@@ -56,7 +57,7 @@ def test_a_full_claim_is_asked_for_again_and_one_with_room_is_not(ask):
     assert [(len(found.claims), found.more) for found in (asked(2), asked(2))] == [(2, True), (1, False)]
 
 
-def test_claims_come_with_what_their_models_billed_of_late_and_it_is_asked_once_a_second_and_revision():
+def test_claims_come_with_what_is_known_of_their_fabrics_and_it_is_asked_once_a_second_and_revision():
     store, found, guards, asked = Gate(), SimpleQueue(), MemoryGuards(SYSTEM_CLOCK), []
     revision = Revision(compile_(SPEC), {})
 
@@ -71,10 +72,11 @@ def test_claims_come_with_what_their_models_billed_of_late_and_it_is_asked_once_
     freed(store, 1, 1)
     claimer.ask(Question("host-1", 1, inbox=False))
     first = found.get(timeout=WAIT_S)
-    scope = scope_of(first.claims[0].fabric_id, revision.compiled.revision)
-    assert (first.billed, asked) == ({}, [[(scope, KIND)]])
+    fabric = first.claims[0].fabric_id
+    scope = scope_of(fabric, revision.compiled.revision)
+    assert (first.known, asked) == ({}, [sorted([(scope, KIND), (fabric, USUAL_RATE)])])
     assert guards.change(scope, KIND, generation=0, state="{}")
     claimer.ask(Question("host-1", 1, inbox=False))
-    assert found.get(timeout=WAIT_S).billed == {}
+    assert found.get(timeout=WAIT_S).known == {}
     claimer.stop()
     assert len(asked) == 1

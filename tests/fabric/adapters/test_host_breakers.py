@@ -236,8 +236,8 @@ def test_without_a_store_no_call_is_refused(site):
     assert "fabric-guards" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_policy_without_breakers_asks_nothing(site):
-    site.spec = policy(budget=RICH, breakers=[])
+def test_a_policy_without_breakers_whose_rate_nobody_learns_asks_nothing(site):
+    site.spec = policy(budget=RICH, breakers=[], cost_velocity={"times_usual": 0})
     host = site.host(site.agents())
     run = site.create()
     host.offer()

@@ -11,6 +11,7 @@ from fabric.core.flow import RunState
 from fabric.core.run import Run
 from fabric.core.spending import US, UsualRate
 from fabric.core.taxonomy import Tier
+from fabric.core.velocity_policy import CostVelocity
 from fabric.runtime.usual_rates import Minutes, UsualRates, rates_of, with_run
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World, ran
@@ -65,5 +66,8 @@ def test_a_busy_fabric_is_learned_of_once_a_minute_after_the_first_twenty():
     usual = UsualRates(lambda fabric, merge: told.append(merge("")))
     ended = ran(spec(), {"worker": summary()}).run
     for second in range(100):
-        usual.note("f", Run("r"), ended, second * US)
+        usual.note("f", CostVelocity(), Run("r"), ended, second * US)
     assert len(told) == 21
+    for rule in (CostVelocity(factor=0), CostVelocity(times_usual=0)):
+        usual.note("other", rule, Run("r"), ended, 0)
+    assert len(told) == 21, "where nothing is compared with it, nothing is learned"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fabric.core import events as ev
 from fabric.core.budget_caps import RUN
 from fabric.core.flow import Stage
@@ -65,7 +67,7 @@ def opened() -> ev.EscalationOpened:
     )
 
 
-def answered_by(verb: str) -> ev.EscalationDecided:
+def answered_by(verb: Any) -> ev.EscalationDecided:
     return ev.EscalationDecided(escalation_id="e", verb=verb, actor="bob")
 
 
