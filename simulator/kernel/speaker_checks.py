@@ -15,7 +15,7 @@ from fabric.core.spec_handoff import HandoffTopology
 from fabric.core.taxonomy import CLASSIFY
 from simulator.kernel.seen import Seen, on
 
-KEPT = ("model_answered", "call_edited", "call_resolved", "speaker_chosen")
+KEPT = ("model_answered", "tool_answered", "call_edited", "call_resolved", "context_written", "speaker_chosen")
 """Kinds whose contents say what was written."""
 
 

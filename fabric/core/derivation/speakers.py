@@ -68,6 +68,8 @@ class Speakers:
     accepted: int = 0
     expected: str = ""
     context: dict[str, JSON] | None = None
+    erased: bool = False
+    """The context is not known, since what changed it was erased."""
     outside: list[tuple[str, int]] = field(default_factory=list)
     """Changes of the context from outside during the turn in flight: their contents, and how many of the turn's own came before each."""
 
@@ -93,6 +95,7 @@ def _anew(seen: Speakers, event: Event, fact: Any) -> None:
     seen.met.clear()
     seen.steps.clear()
     seen.outside.clear()
+    seen.erased = False
     seen.accepted, seen.expected, seen.context = 0, "", None
     if seen.back is not None:
         seen.back.failed.clear()
@@ -169,7 +172,9 @@ def _context_written(seen: Speakers, event: Event, fact: ev.ContextWritten) -> P
     if told is not None and turn is None:
         context = _changed(context, [told])
         seen.context = context
-    elif turn is not None:
+    elif turn is None:
+        seen.erased = True
+    else:
         seen.outside.append((event.content_ref, fact.after))
     if told is None:
         return None
@@ -199,6 +204,7 @@ def _chosen(seen: Speakers, event: Event, fact: ev.SpeakerChosen) -> Pairs | Non
         seen.met.clear()
     seen.context = None if told is None else dict(told["context"])
     seen.outside.clear()
+    seen.erased = False
     if found is None or told is None:
         return None
     recorded = {name: getattr(fact, name) for name in found if name != "context"}
@@ -261,7 +267,7 @@ def _outside(seen: Speakers, fact: ev.SpeakerChosen) -> dict[str, object]:
 
 
 def _context(seen: Speakers) -> dict[str, JSON]:
-    if seen.context is None and seen.accepted:
+    if seen.erased or (seen.context is None and seen.accepted):
         raise Unknown
     return dict(seen.begins_with if seen.context is None else seen.context)
 

@@ -89,6 +89,7 @@ FOUND_BY = {
     "swap_into_open": {"swaps_are_allowed", "decision_derives"},
     # Conversations.
     "writes_forgotten": {"speaker_follows_from_the_graph"},
+    "outside_forgotten": {"speaker_follows_from_the_graph"},
     "turns_unbounded": {"speaker_follows_from_the_graph"},
     "hops_unbounded": {"hops_are_in_bounds"},
     "tools_for_all": {"conversations_are_their_members_alone"},
@@ -212,6 +213,7 @@ WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "one_probe_more": _probed,
     "swap_for_anything": _swaps,
     "writes_forgotten": _conversing,
+    "outside_forgotten": _conversing,
     "turns_unbounded": _conversing,
     "hops_unbounded": _conversing,
     "tools_for_all": _talking_team,
