@@ -11,7 +11,7 @@ from fabric.core.flow import End, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.graph.conversation import MAX_TURNS
 from fabric.core.judges import is_judge
-from fabric.core.mechanisms import budget, escalation, state_of, validation_gate
+from fabric.core.mechanisms import budget, escalation, hop_limit, state_of, validation_gate
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.mechanisms.validation_gate import Awaited, Found
 from fabric.core.run import step_id
@@ -157,12 +157,17 @@ def _proposal(work: Work, stage: Stage, done: Concluded) -> Proposal:
         step_id=step_id,
         agent=agent,
         payload=done.payload,
+        too_many=_too_many(work, done.payload) if stage is Stage.PLAN and agent else (),
         said=said,
         request=request.get("text", ""),
         documents=tuple(request.get("documents", ())),
         exit_criteria=tuple(slices.plan(work)["exit_criteria"]) if oracle else (),
         sources=rests.sources(work) if asks else None,
     )
+
+
+def _too_many(work: Work, plan: JSON) -> tuple[str, ...]:
+    return tuple(hop_limit.too_many_briefs(work.run, work.compiled.spec, len(plan.get("briefs", ()))))
 
 
 def _author(work: Work, stage: Stage, done: Concluded) -> str:

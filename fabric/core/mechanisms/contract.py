@@ -124,6 +124,8 @@ class Proposal:
     message: str = ""
     code: str = ""
     """Of an error that a tool gives its model: the tool's own name for it."""
+    too_many: tuple[str, ...] = ()
+    """Output of a plan that an agent wrote: what speaks against handing out so many briefs."""
     said: tuple[Any, ...] = ()
     """Output of a fan-out: what its agents said, which the payload only refers to."""
     request: str = ""

@@ -18,7 +18,6 @@ from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.grounding import citations, numbers, quotes
 from fabric.core.judges import FIRST, GROUNDING_CRITIC, judges_of
-from fabric.core.mechanisms import hop_limit
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
 from fabric.core.taxonomy import Cause
@@ -112,10 +111,7 @@ def _schema(config: Config, proposal: Proposal, view: View) -> Found:
     except ValidationError as error:
         return Found(demands.problems_of(error))
     found = demands.unmet_next(proposal.stage, proposal.payload, view.spec)
-    planned = view.run.stages.get(Stage.PLAN) if proposal.stage is Stage.PLAN else None
-    if planned is not None and planned.agents and not found:  # A fixed plan is its author's.
-        found = hop_limit.too_many_briefs(view.run, view.spec, len(proposal.payload["briefs"]))
-    return Found(tuple(found))
+    return Found(tuple(found) or proposal.too_many)
 
 
 def _allowed(config: Config, proposal: Proposal, view: View) -> Found:
@@ -140,10 +136,10 @@ def released(proposal: Proposal, view: View) -> bool:
 def _invariants(config: Config, proposal: Proposal, view: View) -> Found:
     limited = proposal.stage is Stage.FINALIZE and view.spec.gates.max_outcome_chars is not None
     own = proposal.stage in view.evaluators.invariants
-    found = _too_long(proposal, view) if limited else []
+    found = tuple(_too_long(proposal, view)) if limited else proposal.too_many
     if own and not found:
-        found = view.evaluators.broken(proposal.stage, of_payload(proposal, view))
-    return Found(tuple(found), configured=limited or own)
+        found = tuple(view.evaluators.broken(proposal.stage, of_payload(proposal, view)))
+    return Found(found, configured=limited or own or bool(found))
 
 
 def of_payload(proposal: Proposal, view: View) -> dict[str, Any]:

@@ -111,16 +111,18 @@ def test_a_plan_of_16_branches_passes_and_one_of_17_is_malformed(count, state):
 def test_agents_alive_are_counted_before_any_is_started():
     world = ran(spec(limits={"sub_agents_alive": 2}), {"planner": planned(3)})
     assert world.end.state is RunState.ABORTED
-    assert "3 agents would work at once, and the run may have 2" in world.end.reason
+    assert "briefs: 3 of them, and this run may start 2 more agents" in world.end.reason
     assert world.asked("worker") == 0
-    assert world.of(ev.StageEntered)[1].agents == ()
+    fixed = ran(spec(roles=(), topology={"plan": plan(3)}, limits={"sub_agents_alive": 2}))
+    assert "3 agents would work at once, and the run may have 2" in fixed.end.reason
+    assert fixed.of(ev.StageEntered)[1].agents == ()
 
 
 def test_agents_are_counted_over_the_whole_run_replans_included():
     fabric = spec(limits={"sub_agents_spawned": 5})
     world = ran(fabric, {"planner": planned(3), "worker": fails(Cause.TOOL_CONSTRAINT)}, tier=Tier.BATCH)
     assert world.end.state is RunState.ABORTED
-    assert "6 agents would have been started, and the run may start 5" in world.end.reason
+    assert "briefs: 3 of them, and this run may start 2 more agents" in world.end.reason
     assert world.asked("worker") == 3
 
 
