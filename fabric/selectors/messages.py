@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL, RunState
-from fabric.core.inputs import INBOX, PersonSpoke
+from fabric.core.inputs import INBOX
+from fabric.core.person_inputs import PersonSpoke
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.teams import specs_of
 from fabric.models import Event, Inbox

@@ -11,15 +11,8 @@ from fabric.core.audit import Act
 from fabric.core.fingerprint import encode
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.graph.state import ENGINE_KEYS
-from fabric.core.inputs import (
-    INBOX,
-    CancelRequested,
-    ContextGiven,
-    PauseRequested,
-    PersonSpoke,
-    ResumeRequested,
-    TerminateRequested,
-)
+from fabric.core.inputs import INBOX, CancelRequested, PauseRequested, ResumeRequested, TerminateRequested
+from fabric.core.person_inputs import ContextGiven, PersonSpoke
 from fabric.core.roles import Right
 from fabric.core.spec_conversation import WRITES_MAX
 from fabric.core.text import clean, clean_text

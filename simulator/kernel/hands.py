@@ -13,15 +13,14 @@ from fabric.core.flow import TERMINAL, RunState
 from fabric.core.forks import contents_of, kept_at
 from fabric.core.inputs import (
     CancelRequested,
-    ContextGiven,
     ForkRequested,
     InboxInput,
     Kept,
     PauseRequested,
-    PersonSpoke,
     ResumeRequested,
     TerminateRequested,
 )
+from fabric.core.person_inputs import ContextGiven, PersonSpoke
 from fabric.core.run import Run
 from fabric.core.spec_conversation import is_conversation
 from fabric.runtime.ports import Batch

@@ -28,8 +28,9 @@ class Fixed:
         if came:
             return _answered(request, came[-1])
         written = request.model.options.get("agents")
-        mine = written.get(request.agent) if isinstance(written, Mapping) else None
-        tool = mine.get("tool") if isinstance(mine, Mapping) else None
+        named = written.get(request.agent) if isinstance(written, Mapping) else None
+        mine = named if isinstance(named, Mapping) else {}
+        tool = mine.get("tool")
         if tool not in [one.name for one in request.tools]:
             there = f"{tool!r} is no tool of it" if tool else "none is written"
             said = f"model {request.model.name!r} makes one call for agent {request.agent!r}, and {there}; write options.agents.{request.agent}.tool"

@@ -13,14 +13,12 @@ from fabric.core.inputs import (
     CallFailed,
     CallStreamed,
     CancelRequested,
-    ContextGiven,
     DecisionMade,
     ForkRequested,
     InputUnreadable,
     ModelReplied,
     OwnerChanged,
     PauseRequested,
-    PersonSpoke,
     ResumeRequested,
     RunRequested,
     TerminateRequested,
@@ -28,6 +26,7 @@ from fabric.core.inputs import (
     ToolFinished,
     WorkerStopping,
 )
+from fabric.core.person_inputs import ContextGiven, PersonSpoke
 from fabric.core.work import Work
 
 HANDLERS: Mapping[type[Any], Callable[[Work, Any], None]] = {

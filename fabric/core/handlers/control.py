@@ -8,14 +8,13 @@ from fabric.core.flow import RunState
 from fabric.core.graph.writes import written
 from fabric.core.inputs import (
     CancelRequested,
-    ContextGiven,
     InboxInput,
     InputUnreadable,
     PauseRequested,
-    PersonSpoke,
     ResumeRequested,
     TerminateRequested,
 )
+from fabric.core.person_inputs import ContextGiven, PersonSpoke
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.work import Work
 

@@ -117,8 +117,8 @@ class _Reading:
         for name, one in nodes.items():
             self._node_attributes(one, kinds[name])
         self._edge_attributes(kinds)
-        for name, one in self.dot.inner:
-            self.notes.idles(f"subgraph {name}", one.line)
+        for name, attribute in self.dot.inner:
+            self.notes.idles(f"subgraph {name}", attribute.line)
         workers = Workers(self.notes)
         parts = workers.parts(nodes, kinds, people, edges)
         graph = TransitionGraph(

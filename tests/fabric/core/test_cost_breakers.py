@@ -33,17 +33,23 @@ class Clock:
         return self.world.now
 
 
-def world(scope: str, tier: Tier, **how) -> World:
+class Guarded(World):
+    """A world with the store of its breakers."""
+
+    guards: MemoryGuards
+
+
+def world(scope: str, tier: Tier, **how) -> Guarded:
     clock = Clock()
     store = MemoryGuards(clock)
     fabric, script = spender(breakers=[{"preset": "semantic", "scope": scope}], **how)
-    made = World(fabric, script, tier=tier, prices=CHEAP, breakers=VirtualBreakers(store))
+    made = Guarded(fabric, script, tier=tier, prices=CHEAP, breakers=VirtualBreakers(store))
     clock.world = made
     made.guards = store
     return made
 
 
-def standing(made: World, scope: str) -> dict:
+def standing(made: Guarded, scope: str) -> dict:
     (breaker,) = made.spec.policy.breakers
     (row,) = made.guards.guards([(row_scope(BreakerScope(scope), "fabric-1", NAMES[scope]), breaker.kind)])
     return json.loads(row.state) if row.state else {}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.commands import Command
+from fabric.core.commands import CallTool, Command
 from fabric.core.flow import RunState
 from fabric.core.forms import InputRequest
 from fabric.core.inputs import ToolFinished
@@ -25,6 +27,7 @@ def asking(server: str = "") -> Answer:
     request = InputRequest(server=server, message="Approve the plan?", schema=FORM)
 
     def result(c: Command) -> ToolFinished:
+        assert isinstance(c, CallTool)
         if c.answers:
             return ToolFinished(command_id=c.command_id, attempt=c.attempt, result={"answer": "Approve"})
         return ToolFinished(
@@ -37,7 +40,11 @@ def asking(server: str = "") -> Answer:
 def asked(server: str = "") -> World:
     """A run in batch whose first speaker asks a person, and fails where nobody answers."""
     fabric = graph(rule(FAILED, "bob"), topology=TWO, tools=("look",), agents={"alice": {"tools": ["look"]}})
-    script = {**SAYS, "alice": [asks(call()), fails(Cause.TOOL_CONSTRAINT, "nobody answered")], "look": asking(server)}
+    script: dict[str, Any] = {
+        **SAYS,
+        "alice": [asks(call()), fails(Cause.TOOL_CONSTRAINT, "nobody answered")],
+        "look": asking(server),
+    }
     return World(fabric, script, tier=Tier.BATCH).start().go()
 
 
@@ -73,7 +80,7 @@ def test_what_somebody_rejects_and_what_a_server_asks_in_vain_ends_the_run(serve
 
 def test_the_answer_is_the_calls_result():
     fabric = graph(tools=("look",), agents={"alice": {"tools": ["look"]}})
-    script = {**SAYS, "alice": [asks(call()), summary("Done.")], "look": asking()}
+    script: dict[str, Any] = {**SAYS, "alice": [asks(call()), summary("Done.")], "look": asking()}
     world = World(fabric, script, tier=Tier.BATCH).start().go()
     world.decide("edit", edited={"answer": "Approve"})
     world.go()

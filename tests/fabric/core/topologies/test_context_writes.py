@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fabric.core import events as ev
 from fabric.core.commands import Command
 from fabric.core.flow import RunState
 from fabric.core.graph.state import Writes
-from fabric.core.inputs import ContextGiven, ToolFinished
+from fabric.core.inputs import ToolFinished
+from fabric.core.person_inputs import ContextGiven
 from fabric.core.taxonomy import Cause
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import Answer, asks, call, fails, summary
@@ -85,7 +88,7 @@ def test_it_stands_though_the_turn_in_flight_is_lost():
 
 def test_of_two_who_write_the_same_the_later_stands():
     def after(*inputs: float) -> object:
-        script = {**SAYS, "alice": [asks(sets(done=False, mine=1)).after(2), summary("Done.").after(2)]}
+        script: dict[str, Any] = {**SAYS, "alice": [asks(sets(done=False, mine=1)).after(2), summary("Done.").after(2)]}
         world = World(graph(agents=using("alice")), script).start().go(until_s=inputs[0])
         return contexts(given(world, done=True, delete=("mine",)).go())[0]
 

@@ -14,7 +14,8 @@ from fabric.core.evolve import evolve
 from fabric.core.flow import RunState, Stage
 from fabric.core.graph.registry import Next, Register, Registry
 from fabric.core.graph.state import Finish, Handoff, Why
-from fabric.core.inputs import DecisionMade, PersonSpoke, ToolFinished
+from fabric.core.inputs import DecisionMade, ToolFinished
+from fabric.core.person_inputs import PersonSpoke
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import plan
 from tests.fabric.core.harness import World, ran

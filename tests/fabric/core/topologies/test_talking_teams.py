@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.graph.state import Why
-from fabric.core.inputs import ForkRequested, PersonSpoke
+from fabric.core.inputs import ForkRequested
+from fabric.core.person_inputs import PersonSpoke
 from fabric.core.run import Run
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.families import Household
