@@ -112,17 +112,19 @@ def test_replans_are_charged_to_the_stage_that_failed():
 # -- approvals that cannot simply run a step again ---------------------------------------------------------------------
 
 
+SAME = {"agent": "worker", "title": "Part", "instructions": "Look into the booking and say whether it can be moved."}
+
+
 def test_approving_a_stage_without_a_failed_step_plans_again():
-    fabric = spec(limits={"sub_agents_alive": 2})
-    world = ran(fabric, {"planner": [planned(3), planned(2)]}, tier=Tier.HIGH_STAKES)
-    assert world.question.fact.required_role == "finance"
+    world = ran(spec(), {"planner": [planned(briefs=[SAME, SAME]), planned(2)]}, tier=Tier.HIGH_STAKES)
+    assert world.of(ev.ReactionDecided)[-1].cause.cause is Cause.BRIEF_REPEATED
     world.decide("approve").go()
     assert (world.end.state, world.run.epoch) == (RunState.COMPLETED, 1)
 
 
 def test_an_approval_cannot_replan_past_the_limit():
-    fabric = spec(limits={"sub_agents_alive": 2, "replans_per_stage": 1})
-    world = ran(fabric, {"planner": planned(3)}, tier=Tier.HIGH_STAKES)
+    fabric = spec(limits={"replans_per_stage": 1})
+    world = ran(fabric, {"planner": planned(briefs=[SAME, SAME])}, tier=Tier.HIGH_STAKES)
     world.decide("approve").go().decide("approve").go()
     assert world.end.state is RunState.ABORTED
     assert (
