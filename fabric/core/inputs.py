@@ -130,9 +130,7 @@ class ForkRequested:
     origin_hash: str
     stages: tuple[tuple[str, str], ...] = ()
     """``(stage, reference of its output)`` of what is not run again, in order."""
-    branches: tuple[
-        tuple[int, str, str], ...
-    ] = ()  # ``(branch, agent, reference of its output)``: those that are done.
+    branches: tuple[tuple[int, str, str], ...] = ()  # ``(branch, agent, reference)``: those that are done.
     parts: tuple[tuple[int, str, tuple[int, ...], tuple[int, ...]], ...] = ()
     """``(branch, reference, briefs, briefs without anything)`` of what the rounds of those brought that are runs of their own."""
     contents: tuple[Kept, ...] = ()

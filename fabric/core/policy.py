@@ -213,6 +213,9 @@ class StallWatchdog(_Policy):
     )
 
 
+Why = Annotated[str, Field(max_length=500, exclude_if=_empty, description="Why it is laxer than required.")]
+
+
 class Retry(_Policy):
     """Backoff with full jitter: ``U(0, base * factor^n)``, first retry n = 0 (S0 "Retry Budget With Backoff")."""
 
@@ -227,12 +230,7 @@ class Retry(_Policy):
         default=True,
         description="Whether a retry also takes a token that all runs of the fabric share, and one of the provider's; false needs a deviation.",
     )
-    deviation: str = Field(
-        default="",
-        max_length=500,
-        exclude_if=_empty,
-        description="Why retries take no shared tokens, or are more than a fifth of the first attempts.",
-    )
+    deviation: Why = ""
 
 
 def _preset_filled(given: Any) -> Any:
@@ -317,12 +315,7 @@ class FlowPolicy(_Policy):
         description="The layers that a failure goes through before it is the run's. S1: retry layers.",
     )
     breakers: Breakers = UNNAMED
-    breakers_deviation: str = Field(
-        default="",
-        max_length=500,
-        exclude_if=_empty,
-        description="Why the fabric has no circuit breaker (breakers: []).",
-    )
+    breakers_deviation: Why = ""
     humans: Humans = Humans()
     fan_in: FanIn = FanIn()
     saga: SagaPolicy = SagaPolicy()

@@ -117,7 +117,12 @@ def test_every_input_has_a_handler():
 def test_every_input_from_outside_survives_the_inbox():
     assert set(get_args(InboxInput)) < set(get_args(Input))
     samples = {"request": {"text": "x"}, "deadline_at": 1, "verb": "approve", "origin_seq": 3}
-    samples |= {"stages": (("plan", "ref"),), "branches": ((0, "one", "ref"),), "parts": ((0, "ref", (0,), (1,)),)}
+    samples |= {
+        "stages": (("plan", "ref"),),
+        "branches": ((0, "one", "ref"),),
+        "parts": ((0, "ref", (0,), (1,)),),
+        "work": (),
+    }
     samples |= {"contents": (Kept(what="plan", content={"output": 1}),), "purpose": "slice", "depth": 2}
     samples |= {
         "released": ("a" * 32,),
