@@ -1,0 +1,74 @@
+"""``manage.py scoreboard``: how a new fabric's defaults meet what models and providers do wrong, over real HTTP in an installation of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from fabric.core.taxonomy import Tier
+from simulator.bench.database import fresh
+from simulator.scoreboard.judging import as_json, table, verdict
+from simulator.scoreboard.running import played
+from simulator.scoreboard.scenarios import SCENARIOS
+
+INSIDE = "FABRIC_SCOREBOARD"
+"""Set in the process that has the installation of its own."""
+
+
+class Command(BaseCommand):
+    """Plays each scenario in each tier at once; the longest takes three minutes, in batch."""
+
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
+
+    help = "Plays what models and providers do wrong against a new fabric's defaults, and says what was stopped, honest, named and kept."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The options."""
+        parser.add_argument("--tier", action="append", choices=[str(tier) for tier in Tier], help="default: all three")
+        parser.add_argument("--only", default="", help="scenarios, divided by commas (default: all)")
+        parser.add_argument("--most", type=float, default=200.0, help="seconds that a run is waited for (default 200)")
+        parser.add_argument("--json", action="store_true", help="one line of JSON in place of the table")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Plays them. CommandError: exit code 1 where a mark is missing, 2 for a scenario that does not exist."""
+        only = [name for name in options["only"].split(",") if name]
+        unknown = set(only) - {one.name for one in SCENARIOS}
+        if unknown:
+            there = ", ".join(one.name for one in SCENARIOS)
+            raise CommandError(f"there is no scenario {min(unknown)!r}; there are: {there}", returncode=2)
+        if INSIDE not in os.environ:
+            self._in_an_installation_of_its_own()
+            return
+        call_command("bootstrap", "--json", stdout=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+        chosen = {one.name: one for one in SCENARIOS if not only or one.name in only}
+        tiers = options["tier"] or [str(tier) for tier in Tier]
+        found = {(seen.scenario, seen.tier): seen for seen in played(list(chosen.values()), tiers, options["most"])}
+        judged = [
+            (one, found[one.name, tier], verdict(one, found[one.name, tier]))
+            for tier in tiers
+            for one in chosen.values()
+        ]
+        if options["json"]:
+            self.stdout.write(json.dumps(as_json(judged)))
+        else:
+            self.stdout.write("\n".join(table(judged)))
+        if missing := sum(not mark.whole for _, _, mark in judged):
+            raise CommandError(f"{missing} of {len(judged)} runs lack a mark", returncode=1)
+
+    def _in_an_installation_of_its_own(self) -> None:
+        manage = Path(settings.BASE_DIR) / "manage.py"
+        with fresh("sqlite") as environment:
+            done = subprocess.run(
+                [sys.executable, str(manage), *sys.argv[1:]], env={**environment, INSIDE: "1"}, check=False
+            )
+        if done.returncode:
+            sys.exit(done.returncode)

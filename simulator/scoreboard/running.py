@@ -1,0 +1,152 @@
+"""Runs the scenarios: an endpoint for each run, one engine in this process, and its database."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from fabric import wiring
+from fabric.adapters.nudge import Nudged
+from fabric.core.actor import Actor
+from fabric.selectors.escalations import escalations_open
+from fabric.selectors.runs import RunView, run_events, run_get, run_outcome
+from fabric.services.fabrics import fabric_publish
+from fabric.services.runs import run_start
+from fabric.services.workspaces import owner_actor
+from simulator.endpoint import Received, ScriptedEndpoint, Step, refusal
+from simulator.scoreboard.judging import Seen
+from simulator.scoreboard.scenarios import Scenario
+
+FABRIC = """\
+name: {name}
+title: {name}
+tiers: {{default: {tier}, allowed: [{tier}]}}
+models:
+  - {{name: script, provider: openai, model: scripted, base_url: "http://{authority}/v1", price: {{input_usd_per_mtok: 3, output_usd_per_mtok: 15}}}}
+tools:
+  - name: lookup
+    kind: http
+    target: http://{authority}/lookup
+    description: Says where an order is.
+    polling: {polling}
+    parameters: {{type: object, properties: {{order: {{type: string}}}}, required: [order]}}
+agents:
+  - {{name: clerk, model: script, answers: {answers}, instructions: Find the order., tools: [{tools}]}}
+{agents}topology: {topology}
+policy:
+  budget: {{run_usd_micros: 1000000}}
+reviewers: [owner]
+"""
+"""What publication demands, and nothing else: every limit is the default."""
+ALONE = "{workers: [clerk], plan: {briefs: [{agent: clerk, title: The order, instructions: Find it.}], exit_criteria: [It is found.]}}"
+PARTS = {"polling": "false", "answers": "text", "tools": "lookup", "agents": "", "topology": ALONE}
+RESTING = frozenset({"completed", "stopped", "failed", "aborted", "cancelled", "waiting"})
+EVENTS_MAX = 500
+
+
+@dataclass(slots=True)
+class Playing:
+    """One run under way, and what its endpoint has seen."""
+
+    scenario: Scenario
+    tier: str
+    endpoint: ScriptedEndpoint
+    run_id: str = ""
+    began: float = 0.0
+    seconds: float = 0.0
+
+
+def scripted(scenario: Scenario) -> Callable[[Received], Step]:
+    """Model and tool behind one endpoint, each counted for itself."""
+    counts = {"model": 0, "tool": 0}
+    lock = threading.Lock()
+
+    def reply(received: Received) -> Step:
+        kind = "model" if received.path.endswith("/chat/completions") else "tool"
+        if kind == "tool" and received.path != "/lookup":
+            return refusal(404, "nothing is served here")
+        with lock:
+            counts[kind] += 1
+            n = counts[kind]
+        return scenario.says(n, received) if kind == "model" else scenario.gives(n)
+
+    return reply
+
+
+def played(scenarios: Sequence[Scenario], tiers: Sequence[str], most_s: float) -> Iterator[Seen]:
+    """Runs each scenario in each tier, all at once, and yields what is seen of each when it rests, or after ``most_s`` seconds."""
+    with ExitStack() as stack:
+        playing = [
+            Playing(scenario, tier, stack.enter_context(ScriptedEndpoint(scripted(scenario))))
+            for tier in tiers
+            for scenario in scenarios
+        ]
+        settings.FABRIC_ALLOWED_HOSTS = tuple(one.endpoint.authority for one in playing)
+        heard = stack.enter_context(_listening())
+        stack.enter_context(wiring.local_engine())
+        actor = owner_actor()
+        for one in playing:
+            _start(actor, one)
+        waiting = list(playing)
+        while waiting:
+            for one in list(waiting):
+                run, now = run_get(actor, one.run_id), time.monotonic()
+                if run.state in RESTING or now - one.began > most_s:
+                    one.seconds = now - one.began
+                    waiting.remove(one)
+                    yield _seen(actor, one, run)
+            with heard:
+                heard.wait(0.2)
+
+
+@contextmanager
+def _listening() -> Iterator[threading.Condition]:
+    heard = threading.Condition()
+
+    def hear(nudged: Nudged) -> None:
+        with heard:
+            heard.notify_all()
+
+    ear = wiring.listener(hear, "told")
+    ear.start()
+    try:
+        yield heard
+    finally:
+        ear.stop()
+
+
+def _start(actor: Actor, one: Playing) -> None:
+    name = f"{one.scenario.name}-{one.tier}".replace("_", "-")
+    given = {**PARTS, **one.scenario.fabric, "name": name, "tier": one.tier, "authority": one.endpoint.authority}
+    published = fabric_publish(actor=actor, source=FABRIC.format(**given))
+    one.began = time.monotonic()
+    started = run_start(
+        store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=published.name, text="Where is order 42?"
+    )
+    one.run_id = started.run_id
+
+
+def _seen(actor: Actor, one: Playing, run: RunView) -> Seen:
+    events = list(run_events(actor, one.run_id, limit=EVENTS_MAX))
+    outcome = run_outcome(actor, one.run_id)
+    asked = [question.reason for question in escalations_open(actor, run_id=one.run_id)]
+    received = list(one.endpoint.received)
+    return Seen(
+        scenario=one.scenario.name,
+        tier=one.tier,
+        state=str(run.state) if run.state in RESTING else "running",
+        first=(asked[0] if asked else run.reason) or "",
+        seconds=one.seconds,
+        requests=sum(request.path.endswith("/chat/completions") for request in received),
+        executions=sum(request.path == "/lookup" for request in received),
+        kept=sum(event.kind == "tool_answered" for event in events),
+        usd_micros=run.cost_usd_micros,
+        outcome=outcome,
+        told=json.dumps([[event.fact, event.content] for event in events]) + json.dumps(outcome),
+    )

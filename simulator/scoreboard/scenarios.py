@@ -1,0 +1,196 @@
+"""The scenarios of the scoreboard: the behaviour of model and tool, and the end that a caller may expect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from simulator.endpoint import Received, Step, answer, call, empty, hang, html, refusal, trickle
+
+Says = Callable[[int, Received], Step]
+"""The model's n-th answer, from 1, to a request."""
+Gives = Callable[[int], Step]
+"""The tool's n-th result, from 1."""
+Kind = Literal["board", "control", "beyond"]
+
+FOUND = "The order has arrived."
+KEY = "AKIA" + "QZ7TM2XWPL4RD6VB"
+"""Has the shape of a cloud provider's access key, and is none."""
+SPIKE = (900, 18_000)
+"""Tokens in and out of an answer that costs $0.27."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One row. ``words``: each stands in what is read first, where the run is stopped. ``requests``: the most that a caller may expect."""
+
+    name: str
+    says: Says
+    requests: int
+    words: tuple[str, ...] = ()
+    gives: Gives = lambda n: Step(body=b'"nothing yet"')
+    ends: Literal["stops", "answers"] = "stops"
+    kind: Kind = "board"
+    fabric: Mapping[str, str] = field(default_factory=dict)
+    """Replaces parts of the fabric: ``topology``, ``agents``, ``answers``, ``polling``."""
+
+
+def looks(n: int, *orders: str) -> Step:
+    """An answer that looks up orders."""
+    return answer("", [call("lookup", {"order": order}, f"call-{n}-{at}") for at, order in enumerate(orders)])
+
+
+def works(n: int, received: Received) -> Step:
+    """One call, then the answer."""
+    return looks(n, "42") if n == 1 else answer(FOUND)
+
+
+def always(step: Step) -> Says:
+    """The same answer to each request."""
+    return lambda n, received: step
+
+
+def first(times: int, step: Step, then: Says = works) -> Says:
+    """The same answer to the first requests; the later ones count from 1 again."""
+    return lambda n, received: step if n <= times else then(n - times, received)
+
+
+def until_stripped(says: Says) -> Says:
+    """The same while tools are on offer; then a last word that is no success."""
+    return lambda n, received: says(n, received) if received.body.get("tools") else answer("I could not find it.")
+
+
+def _paraphrases(n: int, received: Received) -> Step:
+    ends = ("please", "now", "again", "once", "soon", "today", "quickly", "here", "there", "kindly")
+    return looks(n, f"where is the big blue order of our oldest customer in town {ends[n % 10]}")
+
+
+def _polls(n: int, received: Received) -> Step:
+    return answer(FOUND) if "done" in str(received.body["messages"][-1].get("content", "")) else looks(n, "42")
+
+
+def _searches(n: int, received: Received) -> Step:
+    what = (
+        "red apple",
+        "old bridge",
+        "tall candle",
+        "dragon egg",
+        "steam engine",
+        "dark forest",
+        "gold ring",
+        "blue harbour",
+    )
+    return looks(n, what[n - 1]) if n <= len(what) else answer(FOUND)
+
+
+def _late(n: int, received: Received) -> Step:
+    return looks(n, f"4{n}") if n <= 3 else refusal(503, "overloaded")
+
+
+def _wide(n: int, received: Received) -> Step:
+    return looks(n, *(f"order {order}" for order in range(200))) if n == 1 else answer(FOUND)
+
+
+def _passes_on(n: int, received: Received) -> Step:
+    who = received.body["messages"][0]["content"].removeprefix("You are ").partition(".")[0]
+    if not received.body.get("tools") or received.body["messages"][-1]["role"] == "tool":
+        return answer("I do not know.")
+    to = "writer" if who == "clerk" else "clerk"
+    brief = "Please look at this once more, and say what the customer should be told about the order."
+    return answer("", [call("transfer", {"to": to, "brief": brief}, f"call-{n}")])
+
+
+def _plans(n: int, received: Received) -> Step:
+    who = received.body["messages"][0]["content"].removeprefix("You are ").partition(".")[0]
+    below = {"planner": "lead1", "lead1": "lead2", "lead2": "lead3"}.get(who, "clerk")
+    briefs = [{"agent": below, "title": f"Part {part}", "instructions": f"Do part {part}."} for part in range(16)]
+    return answer(json.dumps({"goal": "Find it.", "briefs": briefs, "exit_criteria": ["It is found."]}))
+
+
+def _spends(calls: int, usage: tuple[int, int]) -> Says:
+    def say(n: int, received: Received) -> Step:
+        return (
+            answer("", [call("lookup", {"order": f"{n}"}, f"call-{n}")], usage=usage) if n <= calls else answer(FOUND)
+        )
+
+    return say
+
+
+def _counted(n: int) -> Step:
+    return Step(body=json.dumps(f"row {n} of many").encode())
+
+
+NO_JSON = answer("", [call("lookup", '{"order": ', "call-1")])
+UNKNOWN = answer("", [call("does_not_exist", {}, "call-1")])
+OFF = answer('{"citations": 7}')
+SHAPED = {"answers": "json"}
+SUMMARY = json.dumps({"text": FOUND, "citations": []})
+HANDOFF = {
+    "topology": "{kind: handoff, workers: [clerk, writer]}",
+    "agents": "  - {name: writer, model: script, answers: text, instructions: Write., tools: [transfer]}\n",
+    "tools": "lookup, transfer",
+}
+LEADS = ("lead1", "lead2", "lead3")
+TEAMS = ", ".join(
+    f"{lead}: {{topology: {{planner: {lead}, workers: [{below}]}}}}"
+    for lead, below in zip(LEADS, (*LEADS[1:], "clerk"), strict=True)
+)
+NESTED = {
+    "topology": f"{{kind: hierarchical, planner: planner, workers: [lead1], teams: {{{TEAMS}}}}}",
+    "agents": "".join(f"  - {{name: {name}, model: script, instructions: Lead.}}\n" for name in ("planner", *LEADS)),
+}
+
+
+def _shaped_slip(n: int, received: Received) -> Step:
+    return (looks(1, "42"), OFF, answer(SUMMARY))[min(n, 3) - 1]
+
+
+def _slow_down(seconds: str) -> Step:
+    return refusal(429, "Rate limit reached", headers={"Retry-After": seconds})
+
+
+SCENARIOS = (
+    Scenario("loop", until_stripped(lambda n, r: looks(n, "42")), 4, ("lookup", "42", "clerk")),
+    Scenario("loop_changing", until_stripped(lambda n, r: looks(n, "42")), 6, ("lookup", "42", "clerk"), gives=_counted),
+    Scenario("loop_paraphrase", until_stripped(_paraphrases), 9, ("lookup", "clerk")),
+    Scenario("period2", until_stripped(lambda n, r: looks(n, ("41", "42")[n % 2])), 6, ("lookup", "clerk")),
+    Scenario("storm429", always(_slow_down("7")), 3, ("429",)),
+    Scenario("blip429", first(4, _slow_down("1")), 6, ends="answers"),
+    Scenario("outage503", always(refusal(503, "overloaded")), 3, ("503",)),
+    Scenario("hang", always(hang()), 2, ("did not finish",)),
+    Scenario("trickle", always(trickle()), 2, ("did not finish",)),
+    Scenario("badjson", always(NO_JSON), 4, ("not a JSON object",)),
+    Scenario("unknown_tool", always(UNKNOWN), 4, ("does_not_exist", "lookup")),
+    Scenario("offschema", always(OFF), 4, ("text",), fabric=SHAPED),
+    Scenario("handoff_pingpong", _passes_on, 6, ("clerk", "writer"), fabric=HANDOFF),
+    Scenario("spawn", _plans, 10, ("brief",), fabric=NESTED),
+    Scenario("costspike", _spends(100, SPIKE), 4, ("$",)),
+    Scenario("unsafe", always(answer(f"The access key is {KEY}.")), 2, ("credentials",)),
+    Scenario("wide200", _wide, 2, ends="answers"),
+    Scenario("html", always(html()), 2, ("web page",)),
+    Scenario("empty", always(answer("")), 4, ("empty",)),
+    Scenario("late503", _late, 6, ("503",)),
+    Scenario("ok", works, 2, ends="answers", kind="control"),
+    Scenario(
+        "poll8",
+        _polls,
+        9,
+        gives=lambda n: Step(body=b'"done"' if n >= 8 else b'"pending"'),
+        ends="answers",
+        kind="control",
+        fabric={"polling": "true"},
+    ),
+    Scenario("badjson_once", first(1, NO_JSON, always(answer(FOUND))), 2, ends="answers", kind="control"),
+    Scenario("unknown_tool_once", first(1, UNKNOWN, always(answer(FOUND))), 2, ends="answers", kind="control"),
+    Scenario("offschema_once", _shaped_slip, 3, ends="answers", kind="control", fabric=SHAPED),
+    Scenario("empty_once", first(1, answer("")), 3, ends="answers", kind="control"),
+    Scenario("html_once", first(1, html()), 3, ends="answers", kind="control"),
+    Scenario("spender", _spends(7, (20_000, 4_000)), 8, ends="answers", kind="beyond"),
+    Scenario("search8", _searches, 9, ends="answers", kind="beyond"),
+    Scenario("pages8", lambda n, r: looks(n, f"page {n}") if n <= 8 else answer(FOUND), 9, ends="answers", kind="beyond", gives=_counted),
+    Scenario("call_as_text", always(answer('<tool_call>{"name": "lookup", "arguments": {"order": "42"}}</tool_call>')), 4, ("as text",), kind="beyond"),
+    Scenario("cut", always(answer("The order has", finish="length")), 4, ("cut",), kind="beyond"),
+    Scenario("nothing", always(empty()), 3, kind="beyond"),
+)  # fmt: skip
