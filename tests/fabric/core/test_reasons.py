@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fabric.core import events as ev
+from fabric.core.commands import Command
 from fabric.core.reasons import NO_SENTENCES, WHAT_TO_DO, why_no_sentence
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
-from tests.fabric.core.fabrics import lone
+from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.scripts import HANGS, asks, call, fails, say, summary
+from tests.fabric.core.scripts import HANGS, Answer, asks, call, fails, gives, planned, say, scored, summary
+from tests.fabric.core.test_ladder import SAME
+from tests.fabric.core.topologies.fabrics import graph, passes, peers, rule
+from tests.fabric.core.topologies.test_graph import END, SAYS, of_graph, round_robin, using
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reasons.md"
 WRITE = "WRITE_DOCS"
@@ -35,6 +41,47 @@ def _loop() -> World:
     return ran(lone(), {"worker": [*[asks(call(q="order 42"))] * 4, summary("What I have.")]})
 
 
+def _hub() -> World:
+    def hands_on(request: Command) -> Answer:
+        part = request.command_id.split(".")[1]
+        return asks(call("transfer", to="bob", brief=f"Look at part {part} of it."))
+
+    back = rule({"kind": "from_speaker", "agent": "bob"}, "alice")
+    fabric = graph(back, topology={"max_turns": 20}, agents=using("alice"))
+    return ran(fabric, {"alice": hands_on, "bob": summary("I need more information.")})
+
+
+def _circle() -> World:
+    script = {"triage": passes("network"), "network": passes("triage")}
+    return ran(peers("triage", "network", limits={"hops": 20}), script)
+
+
+def _hops() -> World:
+    steps = {name: [passes(to, f"Matter {n} of {name}, which is new.") for n in range(4)] for name, to in PAIR}
+    return ran(peers("triage", "network"), steps)
+
+
+def _looking(fabric: FabricSpec, **script: Any) -> World:
+    """A worker that looks up one thing after the other."""
+    return ran(fabric, {"worker": [*[asks(call(q=word)) for word in THINGS], summary()], **script})
+
+
+PAIR = (("triage", "network"), ("network", "triage"))
+THINGS = (
+    "apples",
+    "bridges",
+    "candles",
+    "dragons",
+    "engines",
+    "forests",
+    "gardens",
+    "harbours",
+    "islands",
+    "jackets",
+    "kettles",
+    "ladders",
+)
+KEY = "AKIA" + "QZ7TM2XWPL4RD6VB"
 SHORT = {"interactive": {"call_s": 20, "stage_s": 20, "run_s": 30}}
 
 
@@ -47,6 +94,34 @@ SCENES: Mapping[Cause, Callable[[], World]] = {
     ),
     Cause.STAGE_DEADLINE: lambda: ran(lone(deadlines=SHORT), {"worker": HANGS}),
     Cause.SUB_AGENT_CAP: lambda: ran(lone(workers=3, limits={"sub_agents_alive": 2})),
+    Cause.BUDGET_GATE: lambda: ran(lone(budget={"run_usd_micros": 500})),
+    Cause.COST_VELOCITY: lambda: _looking(lone(cost_velocity={"usd_micros_per_minute": 200})),
+    Cause.RUN_DEADLINE: lambda: ran(
+        lone(deadlines={"interactive": {"call_s": 25, "stage_s": 25, "run_s": 25}}), {"worker": HANGS}
+    ),
+    Cause.STALLED: lambda: ran(lone(stall_watchdog={"after_s": 5}), {"worker": HANGS}),
+    Cause.NO_PROGRESS: lambda: _looking(lone()),
+    Cause.REPEATED_FAILURE: lambda: _looking(lone(), look=gives(error="the order does not exist")),
+    Cause.PENDING_CAP: lambda: ran(
+        lone(limits={"pending_calls": 2}), {"worker": [asks(*[call(q=word) for word in THINGS[:3]]), summary()]}
+    ),
+    Cause.PLAN_GATE: lambda: ran(spec(), {"planner": planned(1, agent="critic")}),
+    Cause.POLICY_DENIED: lambda: ran(spec(), {"finalizer": summary(f"The key is {KEY}.")}),
+    Cause.INVARIANT: lambda: ran(spec(gates={"max_outcome_chars": 5})),
+    Cause.GROUNDING: lambda: ran(
+        spec(gates={"citations": "exist"}), {"aggregator": summary("All.", citations=("ledger.txt",))}
+    ),
+    Cause.BELOW_TAU: lambda: ran(spec(), {"critic": scored(0.2)}),
+    Cause.HANDOFF_CYCLE: _circle,
+    Cause.HOP_LIMIT: _hops,
+    Cause.SUPERVISOR_STUCK: _hub,
+    Cause.BRIEF_REPEATED: lambda: ran(spec(), {"planner": planned(briefs=[SAME, SAME])}),
+    Cause.GOAL_UNMET: lambda: ran(
+        graph(rule("always", END), topology={"max_turns": 5}, goal_gates={"nodes": ["bob"]}), SAYS
+    ),
+    Cause.VISIT_LIMIT: lambda: ran(
+        of_graph(round_robin(["alice", "bob"], max_turns=40), limits={"max_node_visits": 10}), SAYS
+    ),
 }
 """A run for each cause whose sentence is the engine's own."""
 
