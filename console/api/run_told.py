@@ -46,7 +46,7 @@ class RunOut(Told):
     revision: int = Field(description="Number of the revision it pinned.", examples=[3])
     revision_id: str = Field(description="Id of that revision.")
     title: str = Field(description="The request's first line.")
-    state: RunState = Field(description="Where it stands. completed, failed, aborted and cancelled are final.")
+    state: RunState = Field(description="Where it stands. completed, stopped, failed, aborted and cancelled are final.")
     stage: str = Field(description="The stage it is in, or ended in; empty before the first.", examples=["fan_out"])
     tier: Tier = Field(description="The tier it was started in.")
     priority: PriorityName = Field(description="How urgently it is taken up.")

@@ -18,6 +18,7 @@ from fabric.core.flow import ANSWERED, RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
 from fabric.core.words import words
+from fabric.selectors.advice import advice_of
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.margin import Margin
 from fabric.selectors.run_margins import by_nearness, margins_of, spend_rate
@@ -292,6 +293,11 @@ class RunPage:
             RunState.ABORTED: "The run was aborted.",
             RunState.CANCELLED: "The run was cancelled.",
         }.get(self.run.state, "")
+
+    @property
+    def advice(self) -> str:
+        """What to do about it now; empty: nothing."""
+        return advice_of(self.run)
 
     @property
     def reason(self) -> str:

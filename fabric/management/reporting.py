@@ -12,6 +12,7 @@ from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
 from fabric.management.card import question, questions_json
 from fabric.management.following import ASKING, Say
 from fabric.runtime.origin import EXCERPT_CHARS
+from fabric.selectors.advice import advice_of
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.run_inputs import DocumentView, documents_of
@@ -42,6 +43,7 @@ def summary(actor: Actor, run: RunView) -> dict[str, JSON]:
         "state": run.state.value,
         "outcome": run_outcome(actor, run.id),
         "reason": run.reason,
+        "advice": advice_of(run),
         "cost_usd_micros": run.cost_usd_micros,
         "tokens": run.tokens,
         "tokens_by_kind": dict(run_story(actor, run.id).total.kinds),
@@ -93,4 +95,6 @@ def _for_people(command: FabricCommand, actor: Actor, run: RunView) -> None:
     of_them = f" ({parts})" if parts else ""
     spent = f"{dollars(run.cost_usd_micros)}, {run.tokens:,} tokens{of_them}, {run.last_seq} events"
     command.stdout.write(f"Run {run.id} {how}{reason} ({spent})")
+    if advice := advice_of(run):
+        command.stdout.write(f"What to do: {advice}")
     command.stdout.flush()
