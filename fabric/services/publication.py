@@ -34,6 +34,7 @@ from fabric.services import (
     publication_people,
     publication_retries,
     publication_teams,
+    publication_weak,
 )
 from fabric.services.fabric_yaml import Problem
 from fabric.services.publication_judges import judge_problems
@@ -345,6 +346,7 @@ def publication_warnings(spec: FabricSpec, installation: Installation | None = N
     found += publication_teams.everywhere(spec, publication_never.briefed, publication_outputs.warnings)
     found += publication_graphs.warnings(spec, BUILT_IN if installation is None else installation.registry)
     found += [Problem(path, sentence) for path, sentence in spec_persona.doubtful(spec)]
+    found += [Problem(path, sentence) for path, sentence in publication_weak.weakened(spec)]
     if installation is not None and installation.people is not None:
         doubts = publication_people.doubtful(spec, installation.people)
         found += [Problem(path, sentence) for path, sentence in doubts]

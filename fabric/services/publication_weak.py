@@ -1,0 +1,94 @@
+"""What a fabric switches off, or weakens so far that it stops nothing: a note for its author, who may mean it (S0 "Requirements at publication")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from fabric.core.loop_policy import Detector, LoopDetector
+from fabric.core.policy import Progress
+from fabric.core.spec import FabricSpec
+
+DETECTS: Mapping[Detector, str] = {
+    "A": "the same call with the same result",
+    "B": "calls that repeat in turn",
+    "C": "nearly the same call with the same result",
+    "D": "the same call whatever its results",
+    "E": "the same answer again",
+    "F": "calls that were all made before",
+    "G": "nearly the same call over many turns",
+    "H": "turns in which every call fails",
+    "I": "the same announcement again",
+}
+"""What each detector finds."""
+NUMBERS: Mapping[str, Detector] = {
+    "identical_threshold": "A",
+    "consecutive_threshold": "D",
+    "answer_threshold": "E",
+    "stale_threshold": "F",
+    "long_threshold": "G",
+    "failing_threshold": "H",
+    "said_threshold": "I",
+}
+"""The number at which a detector trips, in turns or calls of one agent."""
+SHORT_BRIEF_CHARS = 200
+"""A brief of more characters is a long one."""
+
+Note = tuple[str, str]
+
+
+def weakened(spec: FabricSpec) -> Iterator[Note]:
+    """``(path, sentence)`` for each protection that is off, or that no run can reach."""
+    for rule in RULES:
+        yield from rule(spec)
+
+
+def _detectors(spec: FabricSpec) -> Iterator[Note]:
+    rule, path = spec.policy.loop_detector, "policy.loop_detector"
+    if rule.preset is not None:
+        return
+    off = [DETECTS[one] for one in DETECTS if one not in rule.detectors]
+    if off:
+        yield f"{path}.detectors", f"leaves out {', '.join(off)}: nothing stops an agent that does that"
+    turns = spec.policy.limits.turns
+    for field, detector in NUMBERS.items():
+        if detector in rule.detectors and getattr(rule, field) > max(turns, _default(field)):
+            yield (
+                f"{path}.{field}",
+                f"is above the {turns} turns that an agent has, so {DETECTS[detector]} never stops it",
+            )
+
+
+def _default(field: str) -> int:
+    default: int = LoopDetector.model_fields[field].default
+    return default
+
+
+def _progress(spec: FabricSpec) -> Iterator[Note]:
+    turns, limit = spec.policy.progress.agent_turns, spec.policy.limits.turns
+    if turns > max(limit, Progress().agent_turns):
+        yield "policy.progress.agent_turns", f"is above the {limit} turns that an agent has, so no standstill stops it"
+
+
+def _deadlocks(spec: FabricSpec) -> Iterator[Note]:
+    rule, path = spec.policy.deadlock_monitor, "policy.deadlock_monitor"
+    if rule.similarity == 1.0:
+        yield f"{path}.similarity", "is 1: only briefs of exactly the same words count as one"
+    if rule.brief_chars > SHORT_BRIEF_CHARS:
+        yield f"{path}.brief_chars", f"is {rule.brief_chars}: shorter briefs may be given out again and again"
+
+
+def _velocity(spec: FabricSpec) -> Iterator[Note]:
+    rule, path = spec.policy.cost_velocity, "policy.cost_velocity"
+    if not rule.factor:
+        yield f"{path}.factor", "is 0: nobody looks how fast money goes out"
+    elif not rule.times_usual and rule.usd_micros_per_minute is None:
+        yield f"{path}.times_usual", "is 0, and no rate is given: nobody looks how fast one run spends"
+
+
+def _confidence(spec: FabricSpec) -> Iterator[Note]:
+    if not spec.policy.tau and spec.topology.critic:
+        yield "policy.tau", "is 0: a result passes however unsure its critic is"
+
+
+RULES: tuple[Callable[[FabricSpec], Iterator[Note]], ...] = (_detectors, _progress, _deadlocks, _velocity, _confidence)
+"""Each looks at one protection."""

@@ -1,0 +1,65 @@
+"""A protection that is off, or that no run can reach, is noted at publication; the defaults are noted nowhere."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from fabric.core.loop_policy import Detector, LoopDetector
+from fabric.services.publication import publication_warnings
+from fabric.services.publication_weak import DETECTS, NUMBERS, RULES, weakened
+from tests.fabric.core.fabrics import spec
+
+
+def test_each_detector_has_its_words():
+    assert set(DETECTS) == set(get_args(Detector))
+    assert set(NUMBERS) <= set(LoopDetector.model_fields)
+
+
+def test_the_defaults_are_noted_nowhere():
+    assert list(weakened(spec())) == []
+    assert list(weakened(spec(limits={"turns": 3}))) == [], "a short run weakens nothing"
+
+
+@pytest.mark.parametrize(
+    ("policy", "path", "said"),
+    [
+        ({"loop_detector": {"detectors": ["E"]}}, "loop_detector.detectors", "the same call with the same result"),
+        (
+            {"loop_detector": {"consecutive_threshold": 150}},
+            "loop_detector.consecutive_threshold",
+            "above the 25 turns",
+        ),
+        ({"loop_detector": {"identical_threshold": 100}}, "loop_detector.identical_threshold", "above the 25 turns"),
+        ({"progress": {"agent_turns": 100}}, "progress.agent_turns", "no standstill stops it"),
+        ({"deadlock_monitor": {"similarity": 1.0}}, "deadlock_monitor.similarity", "exactly the same words"),
+        ({"deadlock_monitor": {"brief_chars": 1000}}, "deadlock_monitor.brief_chars", "shorter briefs"),
+        ({"cost_velocity": {"factor": 0}}, "cost_velocity.factor", "how fast money goes out"),
+        ({"cost_velocity": {"times_usual": 0}}, "cost_velocity.times_usual", "how fast one run spends"),
+        ({"tau": 0}, "tau", "however unsure its critic is"),
+    ],
+)
+def test_what_is_weakened_is_noted_once(policy, path, said):
+    ((found, sentence),) = weakened(spec(**policy))
+    assert found == f"policy.{path}"
+    assert said in sentence
+    noted = [(problem.path, problem.sentence) for problem in publication_warnings(spec(**policy))]
+    assert (found, sentence) in noted
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"loop_detector": {"preset": "flow"}},
+        {"cost_velocity": {"times_usual": 0, "usd_micros_per_minute": 1_000}},
+        {"limits": {"turns": 200}, "loop_detector": {"consecutive_threshold": 150}},
+    ],
+)
+def test_another_rule_in_its_place_is_no_weakness(policy):
+    assert list(weakened(spec(**policy))) == []
+
+
+def test_without_a_critic_tau_decides_nothing():
+    assert list(weakened(spec(roles=(), tau=0))) == []
+    assert len(RULES) == 5
