@@ -41,15 +41,15 @@ def test_every_state_has_its_word_and_something_that_can_be_done():
 
 
 def test_without_any_the_page_says_what_would_give_one(browser, actor):
-    guarded(actor, "\n  breakers: []\n")
+    guarded(actor, "\n  breakers: []\n  breakers_deviation: One worker alone asks this endpoint.\n")
     shown = text(browser.get("/breakers"))
     assert "No fabric has a circuit breaker" in shown
-    assert "one that names none has one in front of each provider, for rate limits" in shown
+    assert "one that names none has one in front of each provider" in shown
 
 
-def test_a_fabric_that_names_none_has_that_of_rate_limits(browser, small):
+def test_a_fabric_that_names_none_has_that_of_outages(browser, small):
     shown = text(browser.get("/breakers"))
-    assert "rate limit 0 / 3 opens at 3 in a row" in shown
+    assert "rate limit or server error or timeout 0 / 3 opens at 3 in a row" in shown
     (address,) = set(re.findall(r'href="(/breakers/provider[^"]*)"', browser.get("/breakers").content.decode()))
     assert "never: it opens again for another cooldown" in text(browser.get(address))
 

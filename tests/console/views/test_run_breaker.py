@@ -52,7 +52,7 @@ def test_it_stands_in_the_header_with_its_count_and_leads_to_its_row(browser, jo
     said = margin(shown(browser, run_id))
     assert 'data-tone="warn"' in said
     assert "2<small> / 3</small>" in said
-    assert "provider scripted: rate limit, opens at 3 in a row" in said
+    assert "provider scripted: rate limit or server error or timeout, opens at 3 in a row" in said
     anchor = re.search(r'<a href="/breakers#([^"]+)"', said)[1].replace("%3A", ":")
     assert f'id="{anchor}"' in browser.get("/breakers").content.decode()
 

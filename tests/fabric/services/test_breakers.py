@@ -162,7 +162,7 @@ def test_the_command_lists_and_moves_them(actor):
     assert (told["state"], told["by"], told["generation"], told["signals"][0]["share"]) == ("closed", "owner", 2, 0)
     change(the(actor), TRIPPED)
     assert re.search(
-        r"open \(5 x timeout\), (60|59\.\d+) s of its cooldown left; 1 trip in 24 h", command("breakers").out
+        r"open \(5 times timeout\), (60|59\.\d+) s of its cooldown left; 1 trip in 24 h", command("breakers").out
     )
     tell_to_wait(the(actor), 900)
     assert re.search(r", (15|14\.\d+) min of the Retry-After of its endpoint left; 1 trip", command("breakers").out)
