@@ -27,7 +27,7 @@ CHANGES: Mapping[str, bool] = {
         "fork": False,
         "scenario": False,
     }.items()
-}
+} | {"api-run-context": False}
 """Routes that change a run, or make something of it, by name; True: an operator may take them to the run of a live drill."""
 
 

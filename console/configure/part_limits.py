@@ -84,4 +84,6 @@ def _group(editing: Editing, name: str, title: str, tier: str = "") -> Group:
     assert shape is not None
     names = shape.fields if shape.kind != "table" else ()
     made = [editing.field(f"policy.{name}.{each}") for each in names]
+    if shape.kind not in ("group", "table"):  # One value, and no group of them.
+        made = [editing.field(f"policy.{name}")]
     return Group(name, title, tuple(one for one in made if one.shape.kind not in ("items", "table", "group")), tier)

@@ -49,6 +49,8 @@ def model_request(
     data = spec.typed[command.typed] if command.typed else None
     fill = _Fill(spec, agent, command.output, contents, documents, data)
     schema = json_schema(command.output) if data is None else asked_json_schema(data)
+    if agent.answers == "text" or fill.plans:
+        schema = None  # No endpoint takes a schema with arguments of any shape.
     return ModelRequest(
         command_id=command.command_id,
         attempt=command.attempt,
@@ -60,9 +62,7 @@ def model_request(
         messages=tuple(fill.message(message) for message in command.messages),
         tools=tuple(_offered(spec, name, offers) for name in command.tools),
         output=command.output,
-        output_schema=None
-        if agent.answers == "text" or fill.plans
-        else schema,  # No endpoint takes a schema with arguments of any shape.
+        output_schema=schema,
         plans=fill.plans,
         data_schema=data,
         max_output_tokens=command.max_output_tokens,

@@ -39,6 +39,7 @@ gates:
   grounding: numbers
   grounding_critic: auditor
   max_outcome_chars: 9000
+  unguarded: Its readers ask for their own keys.
   guardrails:
     - {places: [finalize, arguments], rules: [credentials, personal_data], patterns: [{name: codename, pattern: '(?i)project heron'}]}
     - {rules: [exfiltration_links]}

@@ -55,7 +55,7 @@ def test_what_a_template_has_is_read_from_its_fabric() -> None:
         "Changes": "undone when a run fails, a person before each that cannot be undone, four eyes",
         "Cap": "$0.20 a run",
     }
-    assert dict(facts(template_get("blank").spec))["Gates"] == "schemas only"
+    assert dict(facts(template_get("blank").spec))["Gates"] == "guardrails", "credentials in the outcome"
 
 
 def test_the_model_of_the_installation_is_said_and_taken(browser: Client, actor: Actor, settings: object) -> None:

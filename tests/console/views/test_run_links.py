@@ -251,7 +251,7 @@ def margins(shown: str) -> dict[str, str]:
 def test_the_header_always_has_five_margins_and_whatever_is_near(browser, told):
     shown = page(browser, f"/runs/{told(Teller().start().planned().enter(Stage.FAN_OUT, 'reader'))}")
     names = margins(shown)
-    assert {"hops", "identical calls", "replans", "retry tokens", "spend rate"} <= set(names)
+    assert {"hops", "identical calls", "replans", "retry tokens"} <= set(names)
     assert len(names) == 6
     teller = Teller().start(60).planned().enter(Stage.FAN_OUT, "reader").wait(55).ask(WORKER, 1, "reader")
     assert margins(page(browser, f"/runs/{told(teller)}"))["run deadline"] == "warn"

@@ -96,12 +96,12 @@ def test_what_no_gate_has_met_yet_is_no_partial_result_either():
 )
 def test_credentials_in_the_outcome_are_blocked_in_a_fabric_that_asks_for_nothing(gates, tier, end):
     world = ran(spec(gates=gates), {"finalizer": LEAKS}, tier=tier)
-    assert world.outcome is None
-    assert SECRET not in said(world)
     if end is None:
         assert world.question.fact.failure_type is FailureType.UNSAFE_OUTPUT
-    else:
-        assert world.end.state is end
+        return
+    assert world.end.state is end
+    assert SECRET not in said(world)
+    assert world.outcome["text"] == "All of it.", "what there was before it, which holds none"
 
 
 def test_a_reason_against_it_lets_credentials_pass():

@@ -25,6 +25,7 @@ from fabric.core.events import (
 )
 from fabric.core.events.parts import Check
 from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.spending import UsualRate
 from fabric.core.taxonomy import Cause, ErrorClass, FailureType, Tier
 from fabric.core.verdict import Evidence
 from fabric.core.words import clock, dollars, duration, instant, words
@@ -57,6 +58,7 @@ def value_of(hint: Any) -> Any:
         int | None: None,
         tuple[str, ...]: ("approve", "reject"),
         tuple[int, ...]: (0, 1),
+        tuple[UsualRate, ...]: (UsualRate(scope="run", usd_micros=20_000, tokens=900, runs=5),),
         TripRecord: TripRecord(mechanism="deadline", cause=Cause.RUN_DEADLINE, message="it has passed"),
     }
     if hint in known:

@@ -39,7 +39,7 @@ def test_values_are_those_in_force():
             assert limit.value == getattr(policy.deadlines_of(tier), key)
         elif path == "humans.due_s":
             assert limit.value == policy.due_s(tier)
-        elif path in ("retry_layers.edges", "retry_layers.stages"):
+        elif path in ("retry_layers.edges", "retry_layers.stages", "retry_layers.workers"):
             assert limit.value == (), "they are told in words, and nothing is said of them"
         elif path in ("budget.agents", "budget.stages"):
             assert limit.value == limit.default == (), "they are told in words, and nothing is said of them"

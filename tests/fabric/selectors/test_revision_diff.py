@@ -49,7 +49,9 @@ def publish(actor, **replaced: tuple[str, str]) -> None:
 
 
 def test_versions_of_a_fabric(actor, small):
-    publish(actor, a=("instructions: Read.", "instructions: Read twice."), b=("reviewers: [owner]", "reviewers: [ana]"))
+    publish(
+        actor, a=("instructions: Read.", "instructions: Read twice."), b=("reviewers: [owner]", "reviewers: [reviewer]")
+    )
     fabric = fabric_get(actor, small)
     found = revision_changes(actor, fabric.id, [2, 1])
     assert (found[1].against, found[1].changes) == (None, ())

@@ -69,7 +69,8 @@ def test_a_user_may_be_named_in_place_of_a_role():
 def test_who_may_let_an_output_pass_must_be_there_whoever_the_cell_asks():
     own = cell("unsafe_output", "batch", {"reaction": "escalate", "role": "ann", "with": ["block"]})
     batch = {"tiers": {"default": "batch", "allowed": ["batch"]}, "decision_table": own}
-    assert told({"ann"}, **batch) == []
+    assert told({"ann"}, **batch, gates={"unguarded": "Its users ask for their own keys."}) == []
+    assert told({"ann"}, **batch) == told({"ann"}, **batch, **GUARDED), "credentials are always looked for"
     ((path, sentence),) = told({"ann"}, **batch, **GUARDED)
     assert path == "decision_table.unsafe_output.batch"
     assert "only the role 'safety' lets one pass" in sentence

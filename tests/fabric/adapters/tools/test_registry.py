@@ -71,7 +71,7 @@ def test_a_builtin_s_own_error_is_data():
 def test_an_unknown_builtin_is_a_configuration_error():
     result = run(ToolSpec(name="teleport"), {})
     assert result.cause is Cause.BAD_CONFIGURATION
-    assert "there is no built-in 'teleport'; there are: calculator, http_get" in result.message
+    assert "there is no built-in 'teleport'; there are: ask_person, calculator, http_get" in result.message
 
 
 def test_nothing_runs_after_the_deadline():
