@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from fabric.core.envelope import Event
@@ -14,6 +15,16 @@ JSON = Any
 OVER = ("done", "refused", "skipped")
 WAITED = (Cause.TOOL_CONSTRAINT, Cause.DEPENDENCY_FAILED, Cause.SCHEMA_INVALID)
 """Why a call is refused for what it refers to."""
+
+
+@on("step_opened")
+def a_step_goes_on_with_its_calls(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Takes the calls of a step that is opened again with what it did, so that they are judged as before."""
+    if fact.keeps:
+        base, _, number = fact.step_id.rpartition(".r")
+        before = seen.referred.get(f"{base}.r{int(number) - 1}", {})
+        seen.referred[fact.step_id] = deepcopy(before)
+    return ""
 
 
 @on(

@@ -21,7 +21,7 @@ from tests.e2e.scenes import FABRIC
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-INVITED = {"ana": ("owner", "reviewer"), "ben": ("reviewer",)}
+INVITED = {"ana": ("owner", "reviewer"), "ben": ("reviewer", "safety")}
 ASKED = "reviewers: [reviewer]"
 PASSWORD = "four-dull-words-in-a-row"
 FAILING = FABRIC.format(

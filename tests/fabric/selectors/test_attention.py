@@ -93,7 +93,7 @@ def test_a_breaker_that_is_not_closed_is_named(actor):
         Kind.BREAKER,
         "provider scripted",
         "stopped",
-        "timeout",
+        "5 times timeout",
     )
 
 

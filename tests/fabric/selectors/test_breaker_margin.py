@@ -46,7 +46,7 @@ def test_every_state_of_a_breaker_has_its_words():
 
 
 def test_without_breakers_nothing_is_read(actor, django_assert_num_queries):
-    run = begun(actor, "\n  breakers: []\n")
+    run = begun(actor, "\n  breakers: []\n  breakers_deviation: One worker alone asks this endpoint.\n")
     spec = revision_spec(run.revision_id)
     with django_assert_num_queries(0):
         assert breaker_margin.breaker_nearest(run, spec) is None

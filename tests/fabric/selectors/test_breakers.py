@@ -5,7 +5,7 @@ import time
 import pytest
 
 from fabric import wiring
-from fabric.core.breaker.policy import BreakerScope, rate_limit
+from fabric.core.breaker.policy import BreakerScope, outage
 from fabric.core.breaker.table import FORCED, BreakerState, Standing
 from fabric.models import GuardChange, Workspace
 from fabric.selectors.breakers import DAY_US, breaker_find, breakers_of, breakers_open
@@ -23,12 +23,12 @@ def the(actor, over, name=None):
 
 def test_a_fabric_that_names_none_has_one_in_front_of_each_provider(actor, small):
     (one,) = breakers_of(actor)
-    own = rate_limit().model_copy(update={"on_open": "model"})
+    own = outage().model_copy(update={"on_open": "model"})
     assert (one.over, one.published, one.breaker) == (BreakerScope.PROVIDER, True, own)
 
 
 def test_without_breakers_there_are_none(actor):
-    guarded(actor, "\n  breakers: []\n")
+    guarded(actor, "\n  breakers: []\n  breakers_deviation: One worker alone asks this endpoint.\n")
     assert breakers_of(actor) == []
     assert breakers_open(actor, now=0) == []
 

@@ -49,7 +49,7 @@ def test_an_empty_list_says_what_to_do(actor):
     [
         (b"name: small\ntitle: [", "small.yaml, line 2, column "),
         (SMALL.replace("model: script", "model: big").encode(), "small.yaml, line 12, column 12, agents.0.model: no model is named 'big'"),
-        (SMALL.replace("provider: scripted", "provider: oracle").encode(), "models.0.provider: no provider is named 'oracle'; there are: anthropic, azure, bedrock, google, openai, scripted, vertex"),
+        (SMALL.replace("provider: scripted", "provider: oracle").encode(), "models.0.provider: no provider is named 'oracle'; there are: anthropic, azure, bedrock, fixed, google, openai, scripted, vertex"),
         (b"\xff\xfe", "small.yaml is no UTF-8 text (byte 0 is not)"),
         (b"x" * 300_000, "small.yaml has 300,000 bytes; at most 262,144 are taken as a fabric"),
         (b"", "a fabric is fields with values"),
