@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from fabric.core.envelope import Event
 from fabric.core.fingerprint import decode, fingerprint
 from fabric.core.run import CallRecord, Run
 from fabric.core.taxonomy import Cause
-from simulator.kernel.seen import Seen, on
+from simulator.kernel.seen import Seen, on, step_before
 
 JSON = Any
 OVER = ("done", "refused", "skipped")
@@ -18,6 +19,7 @@ WAITED = (Cause.TOOL_CONSTRAINT, Cause.DEPENDENCY_FAILED, Cause.SCHEMA_INVALID)
 
 @on(
     *(
+        "step_opened",
         "call_streamed",
         "model_answered",
         "tool_answered",
@@ -32,6 +34,10 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
     """A call that refers to others is sent after all of them, with what they brought; and none that refers to what failed is."""
     step = after.steps.get(fact.step_id)
     if step is None or not step.agent:
+        return ""
+    if fact.kind == "step_opened":
+        if fact.keeps:
+            seen.referred[fact.step_id] = deepcopy(seen.referred.get(step_before(seen, fact), {}))
         return ""
     known: dict[str, JSON] = seen.referred.setdefault(fact.step_id, {})
     if fact.kind == "model_answered":
