@@ -7,7 +7,7 @@ from typing import Any
 from fabric.core.envelope import Event
 from fabric.core.run import Run
 from fabric.core.taxonomy import CLASSIFY
-from simulator.kernel.seen import Seen, on
+from simulator.kernel.seen import Seen, on, step_before
 
 US = 1_000_000
 SHARE, LEAST = 1.4, 0.1
@@ -47,9 +47,7 @@ def what_was_done_stands(seen: Seen, event: Event, fact: Any, after: Run) -> str
     """A step whose failed call is made again has all that was said and done in it before, and goes on where it was."""
     if not fact.keeps:
         return ""
-    before = next(
-        (one for one in seen.run.steps.values() if (one.stage, one.branch) == (fact.stage, fact.branch)), None
-    )
+    before = seen.run.steps.get(step_before(seen, fact))
     step = after.steps[fact.step_id]
     if before is None or not before.history:
         return "nothing was done before"

@@ -9,7 +9,7 @@ from fabric.core.envelope import Event
 from fabric.core.fingerprint import decode, fingerprint
 from fabric.core.run import CallRecord, Run
 from fabric.core.taxonomy import Cause
-from simulator.kernel.seen import Seen, on
+from simulator.kernel.seen import Seen, on, step_before
 
 JSON = Any
 OVER = ("done", "refused", "skipped")
@@ -29,6 +29,7 @@ def a_step_goes_on_with_its_calls(seen: Seen, event: Event, fact: Any, after: Ru
 
 @on(
     *(
+        "step_opened",
         "call_streamed",
         "model_answered",
         "tool_answered",
@@ -43,6 +44,10 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
     """A call that refers to others is sent after all of them, with what they brought; and none that refers to what failed is."""
     step = after.steps.get(fact.step_id)
     if step is None or not step.agent:
+        return ""
+    if fact.kind == "step_opened":
+        if fact.keeps:
+            seen.referred[fact.step_id] = deepcopy(seen.referred.get(step_before(seen, fact), {}))
         return ""
     known: dict[str, JSON] = seen.referred.setdefault(fact.step_id, {})
     if fact.kind == "model_answered":

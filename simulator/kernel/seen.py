@@ -261,6 +261,12 @@ def on(*kinds: str) -> Callable[[Check], Check]:
     return register
 
 
+def step_before(seen: Seen, opened: Any) -> str:
+    """The id of the step whose place a step takes that is being opened; empty: the place was free."""
+    place = (opened.stage, opened.branch)
+    return next((key for key, one in seen.run.steps.items() if (one.stage, one.branch) == place), "")
+
+
 # -- comparing states --------------------------------------------------------------------------------------------------
 
 

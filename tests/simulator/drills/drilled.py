@@ -37,7 +37,7 @@ def drilled(*, lead: bool = False, fallbacks: int = 0, **changes: Any) -> Fabric
         for name in names
     ]
     plain["gates"] = {**plain["gates"], "citations": "exist"}
-    plain["policy"]["breakers"] = [RATE_LIMIT]
+    plain["policy"]["breakers"] = [RATE_LIMIT if behind else {"preset": "rate_limit"}]
     if lead:
         plain["topology"]["handover"] = "lead"
     return FabricSpec.model_validate({**plain, **changes})

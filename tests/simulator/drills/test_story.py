@@ -52,7 +52,8 @@ def test_a_decision_names_its_rung_its_use_and_the_numbers_that_it_rests_on():
         ("decided", "retry", 0, 1, 2),
         ("decided", "retry", 0, 2, 2),
         ("skipped", "fallback_model", 1, None, None),
-        ("decided", "surface", 2, 1, None),
+        ("skipped", "wait_for_breaker", 2, None, None),
+        ("decided", "surface", 3, 1, None),
     ]
     backoff = next(one for one in disturbed(FailureType.PROVIDER, FAST)["segments"] if one["kind"] == "backoff")
     waited = round(backoff["end_s"] - backoff["start_s"], 2)
