@@ -48,9 +48,8 @@ def model_request(
     agent = spec.agent(command.agent)
     data = spec.typed[command.typed] if command.typed else None
     fill = _Fill(spec, agent, command.output, contents, documents, data)
-    schema = json_schema(command.output) if data is None else asked_json_schema(data)
-    if agent.answers == "text" or fill.plans:
-        schema = None  # No endpoint takes a schema with arguments of any shape.
+    words = agent.answers == "text" or fill.plans  # No endpoint takes a schema with arguments of any shape.
+    schema = None if words else json_schema(command.output) if data is None else asked_json_schema(data)
     return ModelRequest(
         command_id=command.command_id,
         attempt=command.attempt,
