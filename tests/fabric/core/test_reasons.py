@@ -11,6 +11,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.commands import Command
+from fabric.core.graph.factories import round_robin
 from fabric.core.reasons import NO_SENTENCES, WHAT_TO_DO, why_no_sentence
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
@@ -19,7 +20,7 @@ from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, Answer, asks, call, fails, gives, planned, say, scored, summary
 from tests.fabric.core.test_ladder import SAME
 from tests.fabric.core.topologies.fabrics import graph, passes, peers, rule
-from tests.fabric.core.topologies.test_graph import END, SAYS, of_graph, round_robin, using
+from tests.fabric.core.topologies.test_graph import END, SAYS, of_graph, using
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reasons.md"
 WRITE = "WRITE_DOCS"
