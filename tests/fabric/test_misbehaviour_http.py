@@ -158,7 +158,9 @@ def answered(requests: int, executions: int) -> Callable[[Seen], None]:
 def ran_again(seen: Seen) -> None:
     """The call's retries, then the node once more after its wait, with a call of its own; each attempt an event, each layer named."""
     assert seen.row.state == "completed", seen.said
-    assert [fact["layer"] for fact in seen.kinds("reaction_decided")] == ["call_retries"] * 3 + ["node_retries"]
+    assert [fact["layer"] for fact in seen.kinds("reaction_decided")] == ["call_retries"] * 3 + ["node_retries"], (
+        seen.said
+    )
     assert len(seen.requests) == len(seen.kinds("call_issued")) == 5
     [waited] = seen.kinds("node_retry_scheduled")
     assert (waited["attempt"], waited["attempts"]) == (2, 5)

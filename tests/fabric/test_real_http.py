@@ -106,9 +106,7 @@ def test_a_quota_is_asked_once_and_the_run_says_when_it_is_back(settings: Any) -
 
 def test_a_retry_after_of_0_makes_no_burst(settings: Any) -> None:
     """The backoff holds, where the endpoint says that it may be asked at once."""
-    row, events, requests = run_against(
-        settings, [refusal(429, "slow", headers={"Retry-After": "0"})], **WITHOUT_WAITS
-    )
+    row, events, requests = run_against(settings, [refusal(429, "slow", headers={"Retry-After": "0"})], **WITHOUT_WAITS)
     assert (row.state, requests) == ("failed", 3), row.reason
     waited = [event.fact for event in events if event.kind == "retry_scheduled"]
     assert {fact["source"] for fact in waited} == {"backoff"}
