@@ -210,7 +210,8 @@ def paraphrased(n: int) -> Step:
     return looks(n, f"find one more old record about these famous lighthouse keepers {ends[n % 10]}")
 
 
-LAYERS = "  retry_layers: {preset: fabro, stages: {fan_out: {retry_policy: standard}}}\n"
+UNGUARDED = "  breakers: []\n  breakers_deviation: What a retry layer does is looked at alone.\n"
+LAYERS = f"{UNGUARDED}  retry_layers: {{preset: fabro, stages: {{fan_out: {{retry_policy: standard}}}}}}\n"
 SOON = {"Retry-After": "0.01"}
 GUARDED = "gates:\n  guardrails: [{rules: [credentials]}]\n"
 BRIEFS = [{"agent": "worker", "title": f"Part {n}", "instructions": f"Do part {n}."} for n in range(200)]
