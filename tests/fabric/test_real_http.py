@@ -33,6 +33,9 @@ ONE_RETRY = {"reviewers: [owner]\n": f"reviewers: [owner]\n{CELL}"}
 WITHOUT_WAITS = {"reviewers: [owner]\n": f"reviewers: [owner]\n{CELL.replace('retry, times: 1', 'retry, times: 2')}"}
 """The default retries and swap, and no wait for the breaker, which closes after 30 seconds."""
 
+UNGUARDED = {"policy:\n  budget:\n": "policy:\n  breakers: []\n  breakers_deviation: Each step asks anew.\n  budget:\n"}
+"""No breaker keeps a step from asking an endpoint that failed in the step before."""
+
 
 @pytest.fixture
 def site(settings: Any) -> Iterator[Installation]:
@@ -224,7 +227,10 @@ def run_with_fallback(settings: Any, script: Any, **replaced: str) -> tuple[Any,
 
 @pytest.mark.parametrize(
     ("script", "cause", "replaced"),
-    [([refusal(503, "overloaded")], "server_error", {}), ([hang()], "timeout", SHORT | ONE_RETRY)],
+    [
+        ([refusal(503, "overloaded")], "server_error", UNGUARDED),
+        ([hang()], "timeout", SHORT | ONE_RETRY | UNGUARDED),
+    ],
     ids=["unavailable", "hang"],
 )
 def test_a_run_goes_on_with_the_fallback_of_an_endpoint_that_is_down(
