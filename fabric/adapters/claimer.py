@@ -19,6 +19,7 @@ from fabric.runtime.snapshots import STATE_DIGEST
 from fabric.runtime.surprises import KIND as BILLED_ABOVE
 from fabric.runtime.surprises import scope_of
 from fabric.runtime.usual_rates import KIND as USUAL_RATE
+from fabric.runtime.usual_rates import compares
 
 log = logging.getLogger(__name__)
 CLAIMS_MAX = 256
@@ -135,7 +136,9 @@ class Claimer:
         guards, now = self._ports.guards, time.monotonic()
         loaded = [(one.fabric_id, revisions[one.revision_id]) for one in claims]
         keys = {(scope_of(fabric, one.compiled.revision), BILLED_ABOVE) for fabric, one in loaded if one}
-        keys |= {(fabric, USUAL_RATE) for fabric, one in loaded if one}
+        keys |= {
+            (fabric, USUAL_RATE) for fabric, one in loaded if one and compares(one.compiled.spec.policy.cost_velocity)
+        }
         self._looked = {key: at for key, at in self._looked.items() if now - at < KNOWN_S}
         wanted = sorted(keys - self._looked.keys())
         if guards is None or not wanted:

@@ -80,6 +80,11 @@ def _read(state: str) -> list[Minutes]:
     return [{scope: (usd, tokens) for scope, (usd, tokens) in run.items()} for run in runs]
 
 
+def compares(rule: CostVelocity) -> bool:
+    """Whether a fabric compares its rates with what is usual: otherwise nobody learns what is."""
+    return bool(rule.factor and rule.times_usual)
+
+
 class UsualRates:
     """The rates that this process knows. ``tell`` None: it shares them with no other process."""
 
@@ -102,7 +107,7 @@ class UsualRates:
 
     def note(self, fabric: str, rule: CostVelocity, before: Run, run: Run, now: int) -> None:
         """Adds a run that ended between two of its states, where it completed and no protection cut it short. ``now``: microseconds since the epoch."""
-        if not run.terminal or before.terminal or self._tell is None or not (rule.factor and rule.times_usual):
+        if not run.terminal or before.terminal or self._tell is None or not compares(rule):
             return
         if run.state is not RunState.COMPLETED or run.truncated or run.family.lineage is not None:
             return

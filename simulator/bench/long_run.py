@@ -65,7 +65,7 @@ SPEC = FabricSpec.model_validate(
             "humans": {"failure_rounds": MANY},
             "failure_signature": {"limit": MANY},
         },
-        "decision_table": {"provider_failure": {"batch": {"rungs": [{"reaction": "escalate"}]}}},
+        "decision_table": {"unsafe_output": {"batch": {"rungs": [{"reaction": "escalate"}]}}},
         "reviewers": ["reviewer"],
     }
 )
@@ -207,7 +207,7 @@ def _answer(command: Command) -> Result:
     turn = int(command.command_id.rpartition(".t")[2])
     if turn <= TURNS:
         return ModelReplied(**about, text="", calls=(ToolCall(call_id=f"call-{turn}", tool="poll", args={}),))
-    return CallFailed(**about, cause=Cause.BAD_REQUEST, message="it cannot go on")
+    return CallFailed(**about, cause=Cause.CONTENT_FILTER, message="it cannot go on")
 
 
 def measure(

@@ -85,7 +85,7 @@ topology: {planner: planner, workers: [reader, booker], aggregator: lead}
 policy:
   budget: {run_usd_micros: CAP, fabric_hour_usd_micros: SHARED, session_usd_micros: CAP}
   deadlines: {batch: {call_s: 20, stage_s: 3600, run_s: 86400}}
-  retry: {bucket: 200, base_s: 0.2, cap_s: 2}
+  retry: {base_s: 0.2, cap_s: 2}
 reviewers: [owner]
 """
 

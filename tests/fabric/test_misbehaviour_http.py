@@ -158,7 +158,9 @@ def answered(requests: int, executions: int) -> Callable[[Seen], None]:
 def ran_again(seen: Seen) -> None:
     """The call's retries, then the node once more after its wait, with a call of its own; each attempt an event, each layer named."""
     assert seen.row.state == "completed", seen.said
-    assert [fact["layer"] for fact in seen.kinds("reaction_decided")] == ["call_retries"] * 3 + ["node_retries"]
+    assert [fact["layer"] for fact in seen.kinds("reaction_decided")] == ["call_retries"] * 3 + ["node_retries"], (
+        seen.said
+    )
     assert len(seen.requests) == len(seen.kinds("call_issued")) == 5
     [waited] = seen.kinds("node_retry_scheduled")
     assert (waited["attempt"], waited["attempts"]) == (2, 5)
@@ -208,7 +210,8 @@ def paraphrased(n: int) -> Step:
     return looks(n, f"find one more old record about these famous lighthouse keepers {ends[n % 10]}")
 
 
-LAYERS = "  retry_layers: {preset: fabro, stages: {fan_out: {retry_policy: standard}}}\n"
+UNGUARDED = "  breakers: []\n  breakers_deviation: What a retry layer does is looked at alone.\n"
+LAYERS = f"{UNGUARDED}  retry_layers: {{preset: fabro, stages: {{fan_out: {{retry_policy: standard}}}}}}\n"
 SOON = {"Retry-After": "0.01"}
 GUARDED = "gates:\n  guardrails: [{rules: [credentials]}]\n"
 BRIEFS = [{"agent": "worker", "title": f"Part {n}", "instructions": f"Do part {n}."} for n in range(200)]

@@ -33,8 +33,12 @@ policy:
   budget: {{run_usd_micros: 100000000}}
   deadlines: {{interactive: {{call_s: 20, stage_s: 60, run_s: 90}}}}
   retry: {{base_s: 0.05, cap_s: 0.1}}
+decision_table:
+  provider_failure:
+    interactive: {{rungs: [{{reaction: retry, times: 2}}, {{reaction: surface}}]}}
 reviewers: [owner]
 """
+"""It waits for no breaker: an endpoint that plays one scenario is not well after 30 seconds either."""
 DOCUMENT = Document("parts.md", "part 1, part 2 and part 3 of the old record about lighthouse keepers")
 PROTOCOLS = {
     "chat": ("openai", "m", "/v1", ""),

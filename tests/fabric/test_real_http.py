@@ -30,6 +30,12 @@ decision_table:
 ONE_RETRY = {"reviewers: [owner]\n": f"reviewers: [owner]\n{CELL}"}
 """Each of four steps then waits for two calls, and at most a second between them: the run is over long before its deadline."""
 
+WITHOUT_WAITS = {"reviewers: [owner]\n": f"reviewers: [owner]\n{CELL.replace('retry, times: 1', 'retry, times: 2')}"}
+"""The default retries and swap, and no wait for the breaker, which closes after 30 seconds."""
+
+UNGUARDED = {"policy:\n  budget:\n": "policy:\n  breakers: []\n  breakers_deviation: Each step asks anew.\n  budget:\n"}
+"""No breaker keeps a step from asking an endpoint that failed in the step before."""
+
 
 @pytest.fixture
 def site(settings: Any) -> Iterator[Installation]:
@@ -75,7 +81,7 @@ def test_a_run_goes_end_to_end_over_real_http(settings: Any) -> None:
         ([trickle()], "second", SHORT),
         ([hang()], "second", SHORT),
         ([answer("")], "empty", {}),
-        ([refusal(503, "overloaded")], "503", {}),
+        ([refusal(503, "overloaded")], "503", WITHOUT_WAITS),
     ],
     ids=["wrong key", "html", "trickle", "hang", "empty", "unavailable"],
 )
@@ -103,7 +109,7 @@ def test_a_quota_is_asked_once_and_the_run_says_when_it_is_back(settings: Any) -
 
 def test_a_retry_after_of_0_makes_no_burst(settings: Any) -> None:
     """The backoff holds, where the endpoint says that it may be asked at once."""
-    row, events, requests = run_against(settings, [refusal(429, "slow", headers={"Retry-After": "0"})])
+    row, events, requests = run_against(settings, [refusal(429, "slow", headers={"Retry-After": "0"})], **WITHOUT_WAITS)
     assert (row.state, requests) == ("failed", 3), row.reason
     waited = [event.fact for event in events if event.kind == "retry_scheduled"]
     assert {fact["source"] for fact in waited} == {"backoff"}
@@ -118,7 +124,7 @@ def test_an_endpoint_that_is_down_is_named(settings: Any) -> None:
         "http://127.0.0.1:9/v1",
     )
     with installation() as site:
-        name = site.publish("document-review")
+        name = site.publish("document-review", **WITHOUT_WAITS)
         row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "interactive"))
         kinds = site.kinds(row.id)
     assert row.state == "failed"
@@ -221,7 +227,10 @@ def run_with_fallback(settings: Any, script: Any, **replaced: str) -> tuple[Any,
 
 @pytest.mark.parametrize(
     ("script", "cause", "replaced"),
-    [([refusal(503, "overloaded")], "server_error", {}), ([hang()], "timeout", SHORT | ONE_RETRY)],
+    [
+        ([refusal(503, "overloaded")], "server_error", UNGUARDED),
+        ([hang()], "timeout", SHORT | ONE_RETRY | UNGUARDED),
+    ],
     ids=["unavailable", "hang"],
 )
 def test_a_run_goes_on_with_the_fallback_of_an_endpoint_that_is_down(

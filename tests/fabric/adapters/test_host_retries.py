@@ -3,10 +3,20 @@
 import pytest
 
 from fabric.core.inputs import CallFailed
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.host_scenes import Site, policy, sharing
 
 RUNS = 12
+RUNGS = [{"reaction": "retry", "times": 2}, {"reaction": "surface"}]
+
+
+def retrying() -> FabricSpec:
+    """flow5 whose calls are retried, with nothing else that keeps a call from a provider that is down."""
+    table = {"provider_failure": {"interactive": {"rungs": RUNGS}}}
+    return FabricSpec.model_validate(
+        policy(retry={"base_s": 0.01}, breakers=[]).model_dump() | {"decision_table": table}
+    )
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
@@ -17,7 +27,7 @@ def site(request, tmp_path, sqlite_template):
         made.shared = shared.grants, shared.guards
     else:
         made = sharing(request.param, tmp_path, sqlite_template)
-    made.spec = policy(retry={"base_s": 0.01})
+    made.spec = retrying()
     made.processes = 1 if request.param == "sqlite" else 3
     yield made
     made.close()
@@ -59,9 +69,9 @@ def test_all_runs_in_all_processes_retry_at_most_twenty_times_and_a_tenth_of_the
 def test_a_run_that_meets_no_failure_asks_no_bucket(site):
     """No statement of a budget, and of the guards only the claims' look at what models billed above their reservations, one a second at most.
 
-    Without circuit breakers: the one that a fabric has unless it says otherwise is looked up beside the calls, in the same store.
+    Without circuit breakers, and without a comparison with usual rates: what a fabric has of both by default stands in the same store.
     """
-    site.spec = policy(retry={"base_s": 0.01}, breakers=[])
+    site.spec = policy(retry={"base_s": 0.01}, breakers=[], cost_velocity={"times_usual": 0})
     host = site.host(site.agents(), beat_s=0.05)
     runs = [site.create() for _ in range(3)]
     host.offer()

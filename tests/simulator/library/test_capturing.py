@@ -26,7 +26,8 @@ from tests.simulator.library.test_scenario_command import scenario
 
 PRICE = "    price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}\n"
 KEPT = origin_from("PDF", b"the file", NOTES.text, ("no text on page 4",)).as_json()
-QUICK = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  retry: {base_s: 0.01}")
+UNGUARDED = "\n  breakers: []\n  breakers_deviation: The runs of this test share no guards.\n"
+QUICK = SMALL.replace("run_usd_micros: 1000000}", f"run_usd_micros: 1000000}}\n  retry: {{base_s: 0.01}}{UNGUARDED}")
 
 
 def failing(cause: str, **more: object) -> str:
@@ -60,7 +61,7 @@ FAILING = {
     "dropped_stream": failing("dropped_stream"),
     "network": failing("network"),
     "content_filter": failing("content_filter"),
-    "spared": SPARED,
+    "spared": SPARED.replace("\n  retry: {base_s: 0.01}", f"\n  retry: {{base_s: 0.01}}{UNGUARDED}"),
     "strict": SPARED_STRICT,
     "doubtful": DOUBTFUL,
 }
