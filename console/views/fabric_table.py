@@ -145,8 +145,9 @@ def layers_of(spec: FabricSpec) -> list[LayersLine]:
 
 def ladder_in(found: Ladders, failure: FailureType, tier: Tier, stage: Stage) -> tuple[tuple[RungLine, ...], bool]:
     """All that a failure in that stage goes down, layers and ways by rules included; and whether that is more than its cell."""
-    rungs = rungs_of(found.at(failure, tier, stage))
-    return rungs, rungs != rungs_of(found.table[failure, tier])
+    laid = found.layered.get((failure, tier, stage))
+    layered = laid is not None and rungs_of(laid) != rungs_of(found.table[failure, tier])
+    return rungs_of(found.at(failure, tier, stage)), layered
 
 
 def rungs_of(ladder: Ladder) -> tuple[RungLine, ...]:

@@ -98,6 +98,22 @@ LEADS = {"replan": _R.REPLAN, "handover": _R.HANDOVER}
 
 def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, stage: Stage) -> tuple[Option, ...]:
     """The rungs of a failure that happens in that stage, in their order."""
+    return tuple(_alerting(_laid(spec, cell, failure, tier, stage)))
+
+
+def _alerting(rungs: tuple[Option, ...]) -> Iterator[Option]:
+    """From the first rung that alerts people on, each one does (semantics.md 10 "Alert")."""
+    alerts = False
+    for one in rungs:
+        alerts = alerts or Accompaniment.ALERT in one.with_
+        yield (
+            replace(one, with_=(*one.with_, Accompaniment.ALERT))
+            if alerts and Accompaniment.ALERT not in one.with_
+            else one
+        )
+
+
+def _laid(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, stage: Stage) -> tuple[Option, ...]:
     own = tuple(Option(rung.reaction, rung.times, rung.with_) for rung in cell.rungs)
     layers = spec.policy.retry_layers
     routed = stage is Stage.FAN_OUT and leaves_by_rules(spec)

@@ -100,15 +100,18 @@ def not_held_after(probes: Sequence[Mapping[str, JSON]]) -> str:
 
 
 def held_by_a_breaker(world: World) -> bool:
-    """Whether a circuit breaker stood in the way of the run after: it is meant to outlast the failure, and no cell of the table is about that."""
+    """Whether a circuit breaker stood in the way of the run after from its first failure on. It is meant to outlast the failure, and no cell of the table is about that.
+
+    A breaker that opens only once calls of the run after have failed is no excuse: the failure is still there.
+    """
     run = run_after(world)
     rows = world.store.rows(run.id) if run is not None else ()
-    facts: list[Any] = [
-        from_row(row.seq, row.kind, row.version, row.header).fact for row in rows if row.kind == "attempt_failed"
-    ]
-    return any(
-        fact.breaker_wait_s is not None or (fact.trip is not None and fact.trip.mechanism == "circuit_breaker")
-        for fact in facts
+    first: Any = next(
+        (from_row(row.seq, row.kind, row.version, row.header).fact for row in rows if row.kind == "attempt_failed"),
+        None,
+    )
+    return first is not None and (
+        first.breaker_wait_s is not None or (first.trip is not None and first.trip.mechanism == "circuit_breaker")
     )
 
 

@@ -55,9 +55,9 @@ def test_every_kind_of_segment_seam_and_breaker_has_its_words():
 def test_each_line_has_its_evidence_its_count_and_its_instant(browser, driven):
     shown = text(browser.get(f"{PAGE}/{driven}"))
     assert re.search(r"1 retry 1 of 5 retry 1 of 5 503, attempt 1; back-off \d\.\d\d s, 9 tokens left \+\d\.\d\d s Same", shown)  # fmt: skip
-    assert "wait for breaker, passed over no circuit breaker refused the call" in shown
+    assert re.search(r"5 wait for breaker 1 of 2 wait for breaker 1 of 2 the circuit breaker of provider scripted is open for \d\d\.\d s more \(3 times server error\)", shown)  # fmt: skip
     assert "escalate, last rung" in shown
-    assert re.search(r"8 run aborted run aborted \$0\.\d+ spent", shown)
+    assert re.search(r"11 run aborted run aborted \$0\.\d+ spent", shown)
 
 
 def test_the_steady_state_stands_at_three_moments_with_the_numbers_that_were_watched(browser, driven):
@@ -77,12 +77,13 @@ def test_the_picture_has_the_ghost_what_was_expected_and_what_was_seen_and_a_tab
     page = browser.get(f"{PAGE}/{driven}").content.decode()
     (picture,) = re.findall(r'<svg class="ghosts".*?</ul>', page, flags=re.DOTALL)
     assert picture.count('class="gh"') == 5
-    assert picture.count('class="g-fail"') - 1 == 6, "one stands in the legend"
+    assert picture.count('class="g-fail"') - 1 == 8, "one stands in the legend"
     assert picture.count('class="g-retry"') - 1 == 5
     assert "folded" in picture
     assert " style=" not in page
     rows = re.search(r"The picture as a table.*?</table>", page, flags=re.DOTALL)[0]
     assert rows.count("back-off") >= 5
+    assert rows.count("waits for the breaker") == 2
     assert "waits for a person" in rows
 
 

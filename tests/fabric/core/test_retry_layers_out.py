@@ -91,7 +91,10 @@ def test_an_edge_for_another_class_is_passed_over_with_its_reason():
         routed([{"failure_class": "deterministic", "to": "handover"}]),
         {"planner": planned(), "worker": DOWN, "handover": summary()},
     )
-    assert skips(world)[0] == ("handover", "the edge is for deterministic, and this is transient_infra")
+    assert skips(world) == [
+        ("wait_for_breaker", "no circuit breaker refused the call"),
+        ("handover", "the edge is for deterministic, and this is transient_infra"),
+    ]
     # The branch is over; that its stage lacks it is a failure of that class, and planning is what goes up.
     assert acted(world)[3:5] == [("run_failure", "surface"), ("edge_routing", "handover")]
     assert world.of(ev.Replanned)[0].planner == "handover"

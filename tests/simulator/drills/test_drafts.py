@@ -35,6 +35,7 @@ from simulator.drills.selectors import State, coverage, drill_get, drills_recent
 from simulator.drills.services import drill_ask, drill_stop
 from simulator.drills.standing import drills_standing
 from tests.fabric.services.world import SMALL
+from tests.simulator.drills.test_cells import BY_DEFAULT
 
 ONE = (FailureType.PROVIDER, Tier.BATCH)
 TWO = (FailureType.PROVIDER, Tier.INTERACTIVE)
@@ -204,7 +205,7 @@ def test_the_name_of_a_drafts_fabric_is_read_back():
 def test_the_chains_that_differ_are_those_of_the_changed_cell(draft):
     [one] = expectation_changes(read(SMALL), draft)
     assert one.cell == ONE
-    assert one.before == "retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted"
+    assert one.before == BY_DEFAULT[Tier.BATCH]
     assert one.after == "retry > abort > aborted"
     assert expectation_changes(draft, draft) == []
 

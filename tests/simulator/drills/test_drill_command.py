@@ -17,7 +17,7 @@ from fabric.services.samples import SAMPLES, samples_publish
 from fabric.services.workspaces import owner_actor
 from tests.fabric.services.world import SMALL
 from tests.simulator.drills.drilled import with_cell
-from tests.simulator.drills.test_cells import by_hand
+from tests.simulator.drills.test_cells import BY_DEFAULT, by_hand
 
 FIELDS = ["failure", "tier", "verdict", "expected", "observed", "seed"]
 
@@ -38,7 +38,10 @@ def test_all_24_cells_of_the_default_table_end_with_one_line_of_json():
     assert (code, list(found)) == (0, ["cells", "passed", "failed", "seconds"])
     assert (found["passed"], found["failed"]) == (24, 0)
     assert all(list(cell) == FIELDS for cell in found["cells"])
-    assert {(cell["failure"], cell["tier"]): cell["observed"] for cell in found["cells"]} == by_hand()
+    assert {(cell["failure"], cell["tier"]): cell["observed"] for cell in found["cells"]} == {
+        **by_hand(),
+        **{(FailureType.PROVIDER, tier): chain for tier, chain in BY_DEFAULT.items()},
+    }
     assert all((cell["verdict"], cell["seed"]) == ("pass", 1) for cell in found["cells"])
     assert found["seconds"] > 0
     assert len(err.splitlines()) == 24, "each cell is told as it comes"
