@@ -93,6 +93,7 @@ EVERY = """\
     agents: {reader: {usd_micros: 500000}}}
   deadlines: {batch: {call_s: 1, stage_s: 2, run_s: 3}, high_stakes: {call_s: 1, stage_s: 2, run_s: 3}}
   limits: {max_node_visits: 9, max_visits: {plan: 3}, visits_preset: fabro}
+  cost_velocity: {usd_micros_per_minute: 9, agent_usd_micros_per_minute: 9, stage_usd_micros_per_minute: 9, tokens_per_minute: 9}
   loop_detector: {preset: flow}
   stall_watchdog: {after_s: 10}
   humans: {due_s: 60}
