@@ -87,7 +87,7 @@ def _dearer(usd_micros: int) -> str:
 
 
 def usual_rates(seen: Seen) -> list[Section]:
-    """What the fabric usually spends in a minute, as the run took it at its start."""
+    """The fabric's usual spending in a minute, as the run read it at its start."""
     rates = [
         f"{cap_words(one['scope'])}: {amount_words(one['usd_micros'], 'usd_micros')} and {amount_words(one['tokens'], 'tokens')} "
         f"in its busiest minute, over {one['runs']} runs"

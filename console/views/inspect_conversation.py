@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def speaker_chosen(seen: Seen) -> list[Section]:
-    """Who speaks next, and why."""
+    """The next speaker and the reason."""
     fact = seen.fact
     rule = fact["transition"]
     facts = pairs(

@@ -296,7 +296,7 @@ class RunPage:
 
     @property
     def advice(self) -> str:
-        """What to do about it now; empty: nothing."""
+        """The advice for the run's cause; empty: there is none."""
         return advice_of(self.run)
 
     @property

@@ -1,4 +1,4 @@
-"""What one agent or one stage may spend in a run, by name: ``policy.budget.agents`` and ``policy.budget.stages`` (semantics.md 4 "budgets"). Data alone."""
+"""Caps of single agents and stages: ``policy.budget.agents`` and ``policy.budget.stages`` (semantics.md 4 "budgets"). Data alone."""
 
 from __future__ import annotations
 

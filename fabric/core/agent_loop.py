@@ -67,7 +67,7 @@ def _drained_output(work: Work, step: Step) -> bool:
 
 
 def _same_again(work: Work, step: Step) -> Found | None:
-    """The last answer, where it is unusable and was given as often in a row as the loop detector's rule for answers lets pass."""
+    """The repeat of an unusable answer, where the loop detector's rule for answers has been reached; else None."""
     if not step.history or step.history[-1].verdict != "rejected":
         return None
     row = takewhile(lambda turn: turn.verdict == "rejected", reversed(step.history))

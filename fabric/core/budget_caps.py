@@ -47,7 +47,7 @@ FIELDS: Mapping[tuple[str, str], str] = MappingProxyType(
 
 
 def fabrics_cap(budget: Budget, scope: str, unit: CapUnit) -> int | None:
-    """What a fabric gives a run, a stage or an agent; None: that has no cap. What it says of one by name beats what it says of all."""
+    """The fabric's cap for a run, a stage or an agent; None: it has none. A cap by name beats the cap for all."""
     whose, _, name = scope.partition(":")
     named_ones: dict[str, Mapping[Any, AgentBudget | StageBudget]] = {AGENT: budget.agents, STAGE: budget.stages}
     own = named_ones.get(whose, {}).get(name)

@@ -97,7 +97,7 @@ TEAM_AT_WORK = 2
 
 
 def teams_without_room(work: Work, agents: list[str]) -> list[str]:
-    """What speaks against a plan that has not gone out yet, by the agents of its briefs: teams for which too little would be left. Empty: nothing."""
+    """The problems of a plan whose teams would have too few agents left; empty: none. ``agents``: those of its briefs."""
     nested = work.ctx.compiled.nested
     plan = [agent for agent in agents if agent in nested and nested[agent].spec.topology.planner is not None]
     alive, _ = hop_limit.caps(work.compiled.spec.policy.limits, work.run)

@@ -65,7 +65,7 @@ def state_of(work: Work, step: Step | None = None) -> State:
 
 
 def _log(work: Work, step: Step) -> tuple[Logged, ...]:
-    """What was written while a turn was in flight, by itself and from outside, in the order of its arrival."""
+    """The changes of context variables during a turn, its own and those from outside, in their order."""
     own = [Logged(True, one) for one in _writes(work, step)]
     for ref, after in reversed(work.run.talk.written):
         own.insert(min(after, len(own)), Logged(False, writes_of(work.ctx.contents.read(ref))))

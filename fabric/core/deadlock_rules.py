@@ -90,7 +90,7 @@ def _repeated(rules: Rules, recent: Sequence[Move], move: Move, repeats: bool) -
 
 
 def _same(rules: Rules, old: Move, new: Move) -> bool:
-    """Whether two briefs say the same. One that only has fewer items of a list than the one before says that the others are done."""
+    """Returns True where two briefs say the same. A brief that only loses items of a list is progress, and not the same."""
     fewer = new.items < old.items
     return not fewer and near_identical(old.words, new.words, rules.similarity)
 
@@ -105,7 +105,7 @@ def list_items(text: str) -> frozenset[str]:
 
 
 def _stuck(rules: Rules, recent: Sequence[Move], move: Move) -> Stuck | None:
-    """Whoever supervises turns to a worker it has turned to before, and heard the same before both."""
+    """Finds a supervisor that turns to the same worker again after the same message."""
     if move.heard is None:
         return None
     for old in recent:

@@ -43,7 +43,7 @@ class ForkPoint:
     stopped: tuple[str, ...] = ()
     """Sentences about agents that were stopped, and whose work is kept."""
     work: tuple[KeptWork, ...] = ()
-    """What was said and done in branches whose call failed."""
+    """The kept turns of branches whose call failed."""
 
 
 def kept_at(run: Run, *, sources: bool = False) -> ForkPoint:
@@ -128,7 +128,7 @@ def _kept(point: ForkPoint) -> Iterator[tuple[str, str]]:
 
 
 def _works(run: Run) -> Iterator[KeptWork]:
-    """What is kept of the branches of a fan-out that is under way."""
+    """The kept turns of each branch of the fan-out under way."""
     for step in sorted(run.steps.values(), key=lambda one: one.branch):
         if step.stage is Stage.FAN_OUT and _of_a_call(run, step) and not _changed_the_world(run, step):
             turns = tuple(_turn_kept(turn) for turn in step.history)
@@ -136,7 +136,7 @@ def _works(run: Run) -> Iterator[KeptWork]:
 
 
 def _of_a_call(run: Run, step: Step) -> bool:
-    """Whether it was a call that failed in the step, and nothing that it did itself."""
+    """Returns True where the step failed by its call alone."""
     plain = bool(step.agent) and not is_judge(step) and not is_slice(step.agent)
     if not plain or step.final or step.corrections or not step.history or step.turn is not None:
         return False

@@ -31,7 +31,7 @@ def opening(run: Run, spec: FabricSpec, step: Step) -> tuple[Message, ...]:
 
 
 def too_many(work: Work, step: Step, output: JSON) -> list[str]:
-    """What a planner is told about a plan with more briefs than may be handed out; nothing about any other output."""
+    """The correction of a plan with more briefs than the planner may hand out; empty for any other output."""
     if not _plans(step) or work.run.family.lineage is not None:
         return []
     found = hop_limit.too_many_briefs(work.run, work.compiled.spec, len(output["briefs"]))

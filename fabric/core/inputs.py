@@ -209,7 +209,7 @@ class ToolFinished:
     returned: Handoff | Finish | None = None
     """What its result means to the conversation that it was called in; None: nothing."""
     writes: Writes | None = None
-    """What it writes to the context variables of that conversation; None: nothing."""
+    """Its changes of the conversation's context variables; None: none."""
     requested: InputRequest | None = None
     """The question that its server asks a person before it does the call; None: it asks nothing. ``error`` says so too, for a call that waits for no person."""
     kind: Literal["tool_finished"] = "tool_finished"

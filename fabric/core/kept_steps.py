@@ -1,4 +1,4 @@
-"""What was done stays done: a person who approves a failed call has that call made again, and not its step (semantics.md 4 "Human waits").
+"""Keeps the work of a step whose failed call a person approves: the call is made again, and not the step (semantics.md 4 "Human waits").
 
 A provider that was away, or money that had run out, says nothing against what the step did before. Its answers and their results stand. Any other failure
 is about what the step did, so the step begins anew with a note about it.
@@ -15,7 +15,7 @@ CALLS = frozenset({FailureType.PROVIDER, FailureType.COST_OVERRUN})
 
 
 def keeps(run: Run, failure_type: FailureType | None, step_id: str) -> bool:
-    """Whether an approval of a failure keeps what the step of it did. A graph's turn begins anew, since its writes are taken back with it."""
+    """Returns True where an approval keeps the step's work. A graph's turn begins anew, since its writes are taken back."""
     step = run.steps.get(step_id)
     if failure_type not in CALLS or step is None or not step.history or is_judge(step):
         return False

@@ -1,4 +1,4 @@
-"""What a fork goes on with of a branch whose call failed: all that its agent had said and done before, so that the fork makes one call again and no tool is called twice.
+"""Keeps the turns of a branch whose call failed for a fork of its run. The fork makes that call again and calls no tool twice.
 
 A branch that changed the world is done anew: what it did is undone where its run ended so. So is one that failed of what it did itself.
 """

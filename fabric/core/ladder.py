@@ -130,7 +130,7 @@ NOT_RUN_AGAIN: Mapping[Cause, str] = {
 }
 """What a retry would repeat although it has been tried again already, in smaller pieces."""
 RETRIED_ONCE: Mapping[Cause, str] = {Cause.MALFORMED_ANSWER: "what came was no answer, and it was tried again already"}
-"""What may pass, and seldom does: a web page in the place of an answer is mostly an address that is wrong."""
+"""Causes that seldom go away by themselves: a web page in the place of an answer mostly means a wrong address."""
 
 
 def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:

@@ -19,7 +19,7 @@ Positive = Annotated[int, Field(ge=1)]
 Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H", "I"]
 _ALL_DETECTORS = frozenset[Detector](get_args(Detector))
 _EVER_DEFAULT = (_ALL_DETECTORS, _ALL_DETECTORS - {"F", "G", "H", "I"}, _ALL_DETECTORS - {"I"})
-"""What stands beside a preset in a stored revision: nobody asked for it."""
+"""The detectors that a stored revision names beside a preset, without its author's wish."""
 
 
 BEFORE_I = 5
@@ -27,7 +27,7 @@ BEFORE_I = 5
 
 
 def _is(number: int) -> Callable[[int], bool]:
-    """Whether a number that came later is the default: it is left out of a spec's JSON then, so that a fabric of before keeps its digest."""
+    """Returns a test for the default of a number that came later. A spec's JSON leaves the default out, so that an earlier fabric keeps its digest."""
     return lambda given: given == number
 
 

@@ -10,9 +10,9 @@ from fabric.core.frozen import value
 from fabric.core.velocity_policy import CostVelocity
 
 Against = Literal["configured", "usual", "projection", "ceiling"]
-"""What a pace is compared with: a rate of the fabric's policy, its usual rate, the cap at the end of the plan, or its hour's ceiling."""
+"""The measures of a pace: the policy's rate, the usual rate, the cap at the end of the plan, or the hour's ceiling."""
 USUAL_SHARE = 10
-"""A rate above the usual one is too fast once the minute took at least one part in so many of the cap.
+"""A rate above the usual one trips only where its minute took at least this part of the cap: one in so many.
 
 Without that, a fabric whose runs cost a cent would stop the first long document, which is no danger to anybody.
 """
@@ -61,7 +61,7 @@ class Pace:
 
 
 def empties_too_soon(rule: CostVelocity, pace: Pace) -> bool:
-    """Returns True where runs together spend above the even pace of their hour, and would soon have spent the rest of its money."""
+    """Returns True where runs together spend above the even pace of their hour and would soon have used it up."""
     if not rule.factor or pace.calls < rule.calls or pace.observed <= pace.limit:
         return False
     return pace.left * 60 <= pace.observed * rule.within_s
@@ -79,7 +79,7 @@ class TooFast:
 
 @value()
 class Projection:
-    """A plan that cannot be finished within a cap, even if each branch left costs as little as the cheapest one that is done."""
+    """A plan that its cap cannot pay for, even where each branch left costs as little as the cheapest finished one."""
 
     scope: str
     cap: int

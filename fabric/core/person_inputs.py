@@ -1,4 +1,4 @@
-"""What reaches a run's conversation from outside: messages, and changes of its context variables."""
+"""Inputs of a run's conversation from outside: messages, and changes of its context variables."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from fabric.core.work import US, Work
 JSON = Any
 Item = Literal["failure", "post_stage", "pre_action", "compensation", "child", "ticket"]
 OnExpiry = Literal["reject", "error"]
-"""What silence is: a rejection, or an error of the call whose tool is there to ask."""
+"""The meaning of silence: a rejection, or an error of the call whose tool asks the person."""
 VERBS: Mapping[Item, tuple[str, ...]] = {
     "failure": ("approve", "edit", "respond", "reject"),
     "post_stage": ("approve", "edit", "respond", "reject"),

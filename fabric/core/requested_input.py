@@ -104,7 +104,7 @@ def offered(work: Work, requested: Requested, one: Proposed) -> dict[str, JSON]:
 
 
 def asks_itself(shown: Mapping[str, JSON]) -> bool:
-    """Returns True where the tool is there to ask a person, so that silence is an error of its call and rejects nothing."""
+    """Returns True for a tool that asks a person: silence is an error of its call and rejects nothing."""
     return is_about(shown) and not shown["asks"]["server"]
 
 

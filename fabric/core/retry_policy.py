@@ -61,7 +61,7 @@ class NodeLayers(_WaysOut):
 
 
 class WorkerRetries(_Said):
-    """What differs for one worker that takes turns by a graph: each turn is a node (S1: attributes of a node)."""
+    """Retries of one worker in a graph, where each turn is a node (S1: attributes of a node)."""
 
     retry_policy: PresetName | None = Field(default=None, description="As of a stage.")
     max_retries: Retries | None = Field(default=None, description="As of a stage. None: the stage's.")
@@ -111,7 +111,7 @@ class RetryLayers(_WaysOut):
         return max(self.retries_of(stage, name).attempts for name in ("", *workers)) - 1
 
     def partial_of(self, stage: Stage, worker: str = "") -> bool:
-        """Whether a node that has exhausted its retries is a partial success."""
+        """Returns True where a node that has exhausted its retries is a partial success."""
         turn = self.workers.get(worker)
         return self.node(stage).allow_partial or (turn is not None and turn.allow_partial)
 

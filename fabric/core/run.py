@@ -32,7 +32,7 @@ class CallRecord:
     error: bool = False
     correction: bool = False
     writes: bool = False
-    """Whether its result writes context variables."""
+    """True: its result writes context variables."""
     hands_to: str = ""
     """Whom it hands the conversation over to; empty: to nobody."""
     ends: str = ""

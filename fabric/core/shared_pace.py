@@ -63,7 +63,7 @@ Steps = Generator[Step, Any, "tuple[tuple[Shared, Row], ...] | TooFast"]
 
 
 def shared_by(policy: FlowPolicy, fabric_id: str) -> tuple[Shared, ...]:
-    """What a run spends together with others: its fabric's hour, where that is capped and rates are judged. A session has no time to be measured by."""
+    """The hour that a run shares with its fabric's other runs, where it is capped and rates are judged. A session has no period to measure."""
     budget, rule = policy.budget, policy.cost_velocity
     if not rule.factor or not budget.fabric_hour_usd_micros:
         return ()

@@ -217,9 +217,8 @@ def _unsure(work: Work, proposal: Proposal) -> Trip | None:
 
 
 def _gate_failure(work: Work, gate: ev.GateResult, proposal: Proposal) -> Failure | None:
-    """What stops the output: the check that failed."""
-    unsure = _unsure(work, proposal)
-    if gate.cause is Cause.BELOW_TAU and unsure is not None:
+    """The failure of the gate, by its failed check; None: it passed."""
+    if gate.cause is Cause.BELOW_TAU and (unsure := _unsure(work, proposal)) is not None:
         return Failure((unsure,), proposal.stage, payload=proposal.payload, gate=gate)
     trip = validation_gate.trip_of(gate, proposal.stage, proposal.left_out)
     if trip is None:

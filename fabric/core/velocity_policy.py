@@ -1,4 +1,4 @@
-"""What a fabric says of how fast its runs may spend."""
+"""The policy of cost velocity: how fast runs may spend."""
 
 from __future__ import annotations
 

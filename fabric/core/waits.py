@@ -18,7 +18,7 @@ def delay_s(work: Work, failure: Failure, spent: int) -> float:
 
 
 def out_of_time(work: Work, failure: Failure) -> str:
-    """Whether the failed attempts have taken the time of their call, as a sentence; empty: no."""
+    """The sentence that a call's attempts have used up its time; empty: they have not."""
     issued = failure.issued
     assert issued is not None
     timeout = calls.timeout_s(work, issued.target if issued.call == "tool" else "")
@@ -33,7 +33,7 @@ def backoff_s(policy: FlowPolicy, spent: int, drawn: float) -> float:
 
 
 def too_long(work: Work, failure: Failure) -> str:
-    """Whether whoever failed wants to be left alone for longer than a retry may wait, as a sentence; empty: no."""
+    """The sentence that a Retry-After is longer than a retry may wait; empty: it is not."""
     policy = work.compiled.spec.policy
     cap = retry_presets.CAP_S if policy.retry_layers.layered else policy.retry.cap_s
     if failure.retry_after_s is None or failure.retry_after_s <= cap:
@@ -44,7 +44,7 @@ def too_long(work: Work, failure: Failure) -> str:
 GROWTHS_MAX = 64
 """So many growths pass the cap from any base; more would only overflow."""
 HERD = 0.1
-"""Share of the wait that is drawn on top, so that those who wait for one breaker do not all come back in one instant."""
+"""Share of a wait that is drawn on top, so that calls that wait for one breaker come back spread out."""
 
 
 def wait_s(work: Work, failure: Failure, spent: int) -> float:
@@ -67,6 +67,6 @@ def named_s(policy: FlowPolicy, asked_s: float, spent: int, drawn: float) -> flo
 
 
 def named(work: Work, failure: Failure, trip: Trip) -> bool:
-    """Whether an endpoint that is away named the wait. The clock bounds such waits, and not a number. S1's layers wait for their cap at most, and a tool's handler is no endpoint."""
+    """Returns True where an endpoint that is away named the wait. The clock bounds such waits, not a count. S1's layers and a tool's handler do not wait so."""
     layered = work.compiled.spec.policy.retry_layers.layered
     return failure.retry_after_s is not None and classification(trip).failover and not layered

@@ -11,7 +11,7 @@ from fabric.core.work import Work
 
 
 def worker_of(step: Step) -> str:
-    """Whose node a step is: of a turn, whoever's turn it is."""
+    """The worker whose node a step is; in a graph the one whose turn it is."""
     return step.agent if step.turn is None else step.turn.agent
 
 

@@ -100,7 +100,7 @@ class Following:
         return run.state is RunState.PAUSED and not self.wait and to_be_held(self.actor, run.id)
 
     def _asks(self) -> bool:
-        """Whether the run and the runs below it wait for answers alone, and following ends with that."""
+        """Returns True where the run and those below it wait for answers alone, which ends the following."""
         items = self._open()
         on_their_way = self.answered & answers_waiting(items).keys()
         # Read again: what a run has taken in since the first look is no question any more.

@@ -62,7 +62,7 @@ class ModelRequest:
     output_schema: Mapping[str, JSON] | None
     """None: plain text is wanted, or a plan of calls."""
     plans: bool = False
-    """Whether the answer may be a plan of calls, which is JSON that no schema describes."""
+    """True: the answer may be a plan of calls, in JSON that no schema describes."""
     data_schema: Mapping[str, JSON] | None = None
     """The schema of the answer's ``data``, as its author wrote it; None: no data is wanted."""
     max_output_tokens: int
@@ -77,7 +77,7 @@ class ModelRequest:
 
     @property
     def wants_words(self) -> bool:
-        """Whether the answer is plain words, and no JSON."""
+        """Returns True where plain words are wanted, and no JSON."""
         return self.output_schema is None and not self.plans
 
 

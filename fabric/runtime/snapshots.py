@@ -124,7 +124,7 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
 
 
 def _compared(run: Run, step: Step) -> tuple[tuple[str, ...], ...]:
-    """What the loop detector may still compare: a step's answers, what it said before its calls, and their arguments, of which some may stand in no answer that came whole."""
+    """The contents that the loop detector may still compare: a step's answers, its words before calls, and the calls' arguments."""
     window = state_of(run.guards, loop_detector, step.id)
     if not _goes_on(run, step):
         return (window.answers,)

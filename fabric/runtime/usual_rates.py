@@ -26,7 +26,7 @@ RUNS_NEEDED = 5
 FABRICS_MAX = 1_000
 """Fabrics whose rates this process remembers: the ones that it used last."""
 SELDOM_US = 60_000_000
-"""A worker that has added ``RUNS_KEPT`` runs of a fabric adds at most one in so many microseconds, so that a busy fabric costs no write a run."""
+"""Microseconds between two runs that a worker adds for one fabric, once it has added ``RUNS_KEPT``. So a busy fabric costs no write a run."""
 
 Minutes = dict[str, tuple[int, int]]
 """Micro-dollars and tokens of one run's busiest minute, by scope."""
@@ -81,7 +81,7 @@ def _read(state: str) -> list[Minutes]:
 
 
 def compares(rule: CostVelocity) -> bool:
-    """Whether a fabric compares its rates with what is usual: otherwise nobody learns what is."""
+    """Returns True where a fabric compares its rates with the usual one; only then is that learned."""
     return bool(rule.factor and rule.times_usual)
 
 

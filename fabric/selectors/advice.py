@@ -1,4 +1,4 @@
-"""What to do about a run that was stopped or that asks a person: the advice of ``core.reasons`` for the cause of its reason."""
+"""Advises on a run that was stopped or that asks a person, by the cause of its reason (``core.reasons``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADVISED = frozenset({RunState.STOPPED, RunState.FAILED, RunState.ABORTED, RunSta
 
 
 def advice_of(run: RunView) -> str:
-    """What to do now, in a sentence or two; empty: nothing went wrong, or nobody decided about it."""
+    """The advice, in a sentence or two; empty: nothing went wrong, or no decision names a cause."""
     if run.state not in ADVISED:
         return ""
     rows = Event.objects.filter(run_id=run.id, kind="reaction_decided").order_by("-seq")[:LOOKS]

@@ -1,4 +1,4 @@
-"""Whether a run and the runs below it go on without a person."""
+"""Tells whether a run and the runs below it go on without a person."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fabric.selectors.store_time import store_now
 
 
 def family_at_work(actor: Actor, run_id: str) -> bool:
-    """Whether anything of a run and the runs below it goes on without a person.
+    """Returns True where anything of a run and the runs below it goes on without a person.
 
     A run whose clock does not stop for questions stays *running* while its children wait for answers; its journal says whether it does anything beside that.
     """
@@ -31,5 +31,5 @@ def family_at_work(actor: Actor, run_id: str) -> bool:
 
 
 def _has_news(ids: list[str]) -> bool:
-    """Whether something has arrived that one of the runs has not taken in."""
+    """Returns True where one of the runs has an input that it has not taken."""
     return Inbox.objects.filter(run_id__in=ids, consumed_seq__isnull=True, visible_at__lte=store_now()).exists()

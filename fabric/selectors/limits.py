@@ -262,7 +262,7 @@ def _in_words(limit: Limit) -> Limit:
 
 
 def caps_said(name: str, own: AgentBudget | StageBudget) -> str:
-    """What one agent or stage may spend, in a few words."""
+    """The caps of one agent or stage, in a few words."""
     money = [] if own.usd_micros is None else [dollars(own.usd_micros)]
     return f"{name}: {', '.join(money + ([] if own.tokens is None else [f'{own.tokens:,} tokens']))}"
 

@@ -1,4 +1,4 @@
-"""What a fabric's runs usually spend in their busiest minute, as its workers have learned it."""
+"""Reads the usual spending of a fabric's runs in their busiest minute, as its workers learned it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UsualRates:
 
 
 def usual_rates(actor: Actor, name: str, spec: FabricSpec) -> UsualRates:
-    """What a fabric usually spends. Refused: not_found. ``spec``: the revision that says how much more is too fast."""
+    """A fabric's usual rates. Refused: not_found. ``spec``: the revision whose policy says how much more is too fast."""
     state = Guard.objects.filter(scope=fabric_get(actor, name).id, kind=KIND).values_list("state", flat=True).first()
     rates = tuple(
         Usual(

@@ -59,7 +59,7 @@ class _Window:
     """By call: its arguments under its tool's name."""
     answers: list[str] = field(default_factory=list)
     said: list[tuple[str, Words]] = field(default_factory=list)
-    """What was said right before a call, with the id of the last call before it."""
+    """The words right before a call, with the id of the call before them."""
 
 
 def stopped_by(trace: Trace) -> frozenset[str]:
@@ -116,7 +116,7 @@ _NOTICE = re.compile(r"\s*(?:transferr?ed|handed|handing|handoff)\b[^.]*\bto\b",
 
 
 def _handed(moves: list[Move], step: TraceStep) -> set[str]:
-    """Whether the deadlock monitor would have stopped a handoff; adds it to the moves. A framework's notice of it ("Transferred to ...") is no brief."""
+    """Returns True where the deadlock monitor would stop this handoff; adds it to the moves. A framework's notice ("Transferred to ...") is no brief."""
     text = "" if _NOTICE.match(step.said) else step.said
     move = Move(
         step.agent, step.target, words_of({"text": text}), len(text.strip()), len(moves), True, items=list_items(text)
@@ -175,7 +175,7 @@ HUNG_CALLS = 3
 
 
 def hung(trace: Trace) -> bool:
-    """Whether a run hung, in hindsight: each of its last three calls failed, or came to a result that its tool had given before."""
+    """Returns True for a run that hung: each of its last three calls failed, or gave a result that its tool had given before."""
     known: set[tuple[str, str]] = set()
     row = 0
     for step in trace.steps:
@@ -187,7 +187,7 @@ def hung(trace: Trace) -> bool:
 
 
 def catch(trace: Trace) -> JSON:
-    """What the first trip of ours would have left of a run: its step, its rules, the calls, tokens and dollars from there on, and the step of the next trip.
+    """The rest of a run at our first trip: its step, its rules, the calls, tokens and dollars left, and the step of the next trip.
     None: there is none. The next trip is that of the recorded run, whose first one nobody acted on.
     """
     found = [(number, names & set(ALL_OURS)) for number, names in _judged(trace, set()) if names & set(ALL_OURS)]

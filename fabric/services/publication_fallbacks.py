@@ -55,7 +55,7 @@ RUNGS = {"model": Reaction.FALLBACK_MODEL, "static_answer": Reaction.SAFE_FALLBA
 
 
 def _used(spec: FabricSpec, breaker: Breaker) -> bool:
-    """Whether a run may come to the fallback: a cell that the breaker's signals lead to has its rung, in a tier that runs may have."""
+    """Returns True where a run can reach the fallback: an allowed tier's cell for the breaker's signals has its rung."""
     table, rung = table_with(spec.decision_table), RUNGS[breaker.on_open]
     rows = [CLASSIFY[CAUSE_OF[name]] for signal in breaker.signals for name in signal.names]
     rows = [row for row in rows if row.failover or rung is Reaction.SAFE_FALLBACK]

@@ -51,7 +51,7 @@ def laxer(spec: FabricSpec) -> Iterator[tuple[str, str, str]]:
 
 
 def unguarded(spec: FabricSpec) -> Iterator[tuple[str, str]]:
-    """What is wrong where a fabric has no circuit breaker, or excuses that it has none although it has."""
+    """The problems of a fabric without a circuit breaker, or with a reason for none although it has one."""
     policy = spec.policy
     if not policy.breakers and not policy.breakers_deviation.strip():
         yield (

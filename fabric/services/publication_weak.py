@@ -1,4 +1,4 @@
-"""What a fabric switches off, or weakens so far that it stops nothing: a note for its author, who may mean it (S0 "Requirements at publication")."""
+"""Notes protections that a fabric switches off or weakens so far that they stop nothing (S0 "Requirements at publication"). Its author may mean it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DETECTS: Mapping[Detector, str] = {
     "H": "turns in which every call fails",
     "I": "the same announcement again",
 }
-"""What each detector finds."""
+"""The behaviour that each detector finds."""
 NUMBERS: Mapping[str, Detector] = {
     "identical_threshold": "A",
     "consecutive_threshold": "D",

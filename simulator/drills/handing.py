@@ -45,7 +45,7 @@ def with_transfer(spec: FabricSpec, peers: int) -> tuple[FabricSpec, str]:
 
 
 HUB = "drill-hub"
-"""Who supervises by handing over, in a drill of a stuck supervisor."""
+"""The supervisor that hands over, in a drill of a stuck supervisor."""
 
 
 def with_hub(spec: FabricSpec) -> tuple[FabricSpec, str]:

@@ -138,7 +138,7 @@ def _laid(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, stag
 
 
 def _other_first(own: tuple[Option, ...]) -> bool:
-    """Whether a cell asks another model before it waits."""
+    """Returns True where a cell asks another model before it waits."""
     order = [one.reaction for one in own if one.reaction in (_R.FALLBACK_MODEL, _R.WAIT_FOR_BREAKER)]
     return order[:1] == [_R.FALLBACK_MODEL]
 

@@ -100,7 +100,7 @@ def not_held_after(probes: Sequence[Mapping[str, JSON]]) -> str:
 
 
 def held_by_a_breaker(world: World) -> bool:
-    """Whether a circuit breaker stood in the way of the run after from its first failure on. It is meant to outlast the failure, and no cell of the table is about that.
+    """Returns True where a circuit breaker refused the next run's first failed call. A breaker is meant to outlast the failure, and no cell is about that.
 
     A breaker that opens only once calls of the run after have failed is no excuse: the failure is still there.
     """

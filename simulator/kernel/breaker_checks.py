@@ -83,7 +83,7 @@ def _state(written: str) -> str:
 
 
 def _spared(driver: RunDriver, command: CallModel | CallTool, row: GuardRow) -> bool:
-    """Whether a breaker that opened over money does not concern the call: a cheaper model makes it, it is a tool's, or a person let its run go on."""
+    """Returns True for a call that a breaker over money lets pass: a cheaper model's, a tool's, or one of a run that a person let go on."""
     if json.loads(row.state).get("signal") != "cost_rate":
         return False
     if any(key.startswith("cost_velocity") and state.approved for key, state in driver.run.guards.items()):

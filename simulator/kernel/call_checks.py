@@ -1,4 +1,4 @@
-"""What must be true of the attempts of a call, and of a call that a person has made again: invariants as in ``invariants.py``. Counted anew from the facts alone."""
+"""Invariants of a call's attempts, and of a call that is made again after a person's approval; counted anew from the facts alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def attempts_share_a_time(seen: Seen, event: Event, fact: Any, after: Run) -> st
 
 @on("step_opened")
 def what_was_done_stands(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """A step whose failed call is made again has all that was said and done in it before, and goes on where it was."""
+    """A step whose failed call is made again keeps all its turns and goes on from there."""
     if not fact.keeps:
         return ""
     before = seen.run.steps.get(step_before(seen, fact))

@@ -1,4 +1,4 @@
-"""What must be true of how fast a run spends: invariants as in ``invariants.py`` (semantics.md 4 "cost velocity").
+"""Invariants of a run's rate of spending (semantics.md 4 "cost velocity").
 
 What was spent lately is summed here anew, from the facts alone and to the microsecond: the program's own sums may hold up to one bucket more.
 """
@@ -85,7 +85,7 @@ def costs_are_noted(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("reaction_decided")
 def a_rate_that_tripped_was_too_fast(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """What a trip says was spent in a minute was spent, and is over what it was compared with. Then it is counted anew."""
+    """The minute of a trip spent the amount that it names, and that is over its limit. Then it is counted anew."""
     trips = [trip for trip in (fact.cause, *fact.causes) if trip.mechanism == "cost_velocity"]
     found = ""
     for trip in trips:

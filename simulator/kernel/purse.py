@@ -57,7 +57,7 @@ class Purse:
 
 @dataclass(slots=True)
 class Rate:
-    """What the model calls of a run cost, since its rate was decided about last."""
+    """The cost of a run's model calls since the last decision about its rate."""
 
     usual: dict[str, int] = field(default_factory=dict)
     """Micro-dollars of the usual busiest minute, by scope."""

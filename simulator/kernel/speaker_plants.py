@@ -21,7 +21,7 @@ def _writes_forgotten() -> AbstractContextManager[None]:
 
 
 def _outside_forgotten() -> AbstractContextManager[None]:
-    """What somebody outside writes to the context while a turn is in flight is lost with the packet of that turn."""
+    """A change of the context from outside during a turn is lost with that turn."""
 
     def log(work: Any, step: Any) -> Any:
         return tuple(Logged(True, one) for one in conversations._writes(work, step))

@@ -1,4 +1,4 @@
-"""What a caller sees of one run, held against what it may expect."""
+"""Judges one run by the things that its caller sees."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Verdict:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is missing; more requests than expected are said and not counted."""
+        """True: no mark is missing. More requests than expected are shown and do not count."""
         return self.in_time and self.honest and self.named and self.kept
 
 

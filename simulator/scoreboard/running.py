@@ -43,7 +43,7 @@ policy:
   budget: {{run_usd_micros: 1000000}}
 reviewers: [owner]
 """
-"""What publication demands, and nothing else: every limit is the default."""
+"""The least that publication demands: every limit is the default."""
 ALONE = "{workers: [clerk], plan: {briefs: [{agent: clerk, title: The order, instructions: Find it.}], exit_criteria: [It is found.]}}"
 PARTS = {"polling": "false", "answers": "text", "tools": "lookup", "agents": "", "topology": ALONE}
 RESTING = frozenset({"completed", "stopped", "failed", "aborted", "cancelled", "waiting"})
@@ -80,7 +80,7 @@ def scripted(scenario: Scenario) -> Callable[[Received], Step]:
 
 
 def played(scenarios: Sequence[Scenario], tiers: Sequence[str], most_s: float) -> Iterator[Seen]:
-    """Runs each scenario in each tier, all at once, and yields what is seen of each when it rests, or after ``most_s`` seconds."""
+    """Runs each scenario in each tier, all at once. Yields each run as seen when it rests, or after ``most_s`` seconds."""
     with ExitStack() as stack:
         playing = [
             Playing(scenario, tier, stack.enter_context(ScriptedEndpoint(scripted(scenario))))

@@ -39,7 +39,7 @@ class Fixed:
 
 
 def _answered(request: ModelRequest, message: ChatMessage) -> ModelReplied | CallFailed:
-    """What the call gave, as the answer."""
+    """The call's result as the answer."""
     value, _ = parse_json_object(message.text, strict=True)
     error = (value or {}).get("error")
     if isinstance(error, Mapping) and "message" in error:

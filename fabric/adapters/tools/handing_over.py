@@ -1,4 +1,4 @@
-"""What a tool's result means to the conversation that it is called in: who speaks next, or what its context variables are from now on.
+"""Reads the next speaker and the changed context variables from a tool's result.
 
 A function returns ``Handoff``, ``Finish`` or ``Wrote``; of another tool its declaration lets its JSON say so.
 """
@@ -47,7 +47,7 @@ def taken(spec: ToolSpec, result: JSON) -> tuple[JSON, Returned | None, Writes |
 
 
 def read(result: JSON) -> Returned | Wrote | None:
-    """What JSON says; None: nothing. ToolError where it is neither a handoff nor an end nor a change of variables, and says that it is one."""
+    """Reads a handoff, an end or changed variables from JSON; None: it is none of them. ToolError for a malformed one."""
     if not isinstance(result, dict) or not {SET, DELETE, *LEADS} & set(result):
         return None
     if {SET, DELETE} & set(result) and set(result) <= {SET, DELETE, "result", *LEADS}:

@@ -1,4 +1,4 @@
-"""What the end of a call will make of circuit breakers, before they are told of it: which other calls they would refuse, and how long they are open then."""
+"""Foretells the circuit breakers after the end of a call: which calls they will refuse, and for how long."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fabric.core.frozen import replace
 
 
 def opened(met: Iterable[Met], end: str, wait_us: int = 0) -> Generator[Step, Any, tuple[Looked, ...]]:
-    """The breakers that a call which ended so leaves open: its failure is the one too many, or another call's was. ``wait_us``: of the Retry-After that it told.
+    """The breakers that are open once a call has ended so. ``end``: the name of its signal; ``wait_us``: the Retry-After that came with it.
 
     Probes are not among them (``reopened``). Moves nothing.
     """
@@ -45,8 +45,8 @@ def opened(met: Iterable[Met], end: str, wait_us: int = 0) -> Generator[Step, An
 
 
 def refusing(gates: Iterable[Gate], met: Iterable[Met], end: str) -> Generator[Step, Any, bool]:
-    """Whether a call that follows one which ended so would be refused by one of these. ``met``: the breakers that let that one pass, which have not been
-    told of its end yet. Moves nothing and takes no permit: the call itself may find it otherwise.
+    """Returns True where one of these would refuse the next call, once this one has ended so. ``met``: the breakers that let this one pass; they do not
+    know its end yet. Moves nothing and takes no permit, so the next call itself may find it otherwise.
     """
     passed = {one.gate.key: one for one in met}
     for gate in gates:
@@ -86,7 +86,7 @@ def _with_end(one: Met, row: Row, end: str, wait_us: int = 0) -> Row:
 
 
 def reopened(one: Met, end: str, wait_us: int = 0) -> Looked | None:
-    """A breaker as it stands after a probe that ended so, and told to wait so long; None: it was none of its signals."""
+    """A breaker after a probe that ended so and asked for such a wait; None: the end is none of its signals."""
     breaker, row = one.gate.breaker, one.row
     if not any(end in signal.names for signal in breaker.signals):
         return None

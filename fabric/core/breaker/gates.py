@@ -1,4 +1,4 @@
-"""Which circuit breakers stand in front of a call."""
+"""Finds the circuit breakers in front of a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fabric.core.spec import FabricSpec
 
 
 def name_of(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
-    """What a breaker of a scope stands in front of where this call goes out, by name; None: nothing, it is no call of that kind."""
+    """The name of the thing that a breaker of this scope guards in this call; None: no call of that kind."""
     match scope:
         case BreakerScope.PROVIDER:
             return endpoint_name(spec.model(command.model)) if isinstance(command, CallModel) else None
@@ -28,7 +28,7 @@ def name_of(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool
 
 
 def row_scope(scope: BreakerScope, fabric_id: str, name: str) -> str:
-    """Whose breaker it is: what stands in its row. A provider's endpoint is the same one for all fabrics."""
+    """The scope that a breaker's row is kept under. All fabrics share a provider's endpoint."""
     match scope:
         case BreakerScope.PROVIDER:
             return f"{scope}:{name}"
@@ -48,9 +48,9 @@ def gates_of(
     dear_passes: bool = False,
     last_word: bool = False,
 ) -> tuple[Gate, ...]:
-    """The breakers in front of a call, in the policy's order, each row once. What a tool's endpoint says counts for the tool alone; a model's for all of its own.
+    """The breakers in front of a call, in the policy's order, each row once. A tool's end counts for the tool's breakers alone, a model's for all.
 
-    A call that a stand-in takes is the fallback that ``on_open: model`` speaks of: of such breakers it passes those that do not go by the model.
+    A call to a stand-in passes each breaker with ``on_open: model``, except a provider's.
     ``dear_passes``: a person let the run go on at its rate. ``last_word``: it is an agent's last one, without tools.
     """
     found: dict[Key, Gate] = {}
@@ -69,7 +69,7 @@ def gates_of(
 
 
 def _stands_in(spec: FabricSpec, command: CallModel) -> bool:
-    """Whether the model is one of those that may stand in for its agent's own."""
+    """Returns True where the model stands in for its agent's own."""
     own = spec.agent(command.agent).model
     if command.model == own:
         return False
@@ -77,7 +77,7 @@ def _stands_in(spec: FabricSpec, command: CallModel) -> bool:
 
 
 def _costs_less(spec: FabricSpec, command: CallModel) -> bool:
-    """Whether the model is one of those that are cheaper than its agent's own."""
+    """Returns True where the model is a cheaper one for its agent's own."""
     cheaper = {model.name: model.cheaper for model in spec.models}
     name = cheaper.get(spec.agent(command.agent).model)
     while name is not None and name != command.model:  # Publication refuses a ring.

@@ -187,7 +187,7 @@ def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked | None]:
 
 
 def spares(gate: Gate, standing: Standing) -> bool:
-    """Whether the breaker opened for a reason that this call does away with."""
+    """Returns True where the call may pass although the breaker is open: it opened over money, and the call is cheaper or allowed."""
     return gate.dear_passes and standing.signal == SignalName.COST_RATE
 
 
@@ -218,7 +218,7 @@ def opened_by_counts(gate: Gate, row: Row, standing: Standing) -> Standing | Non
 
 
 def looked_at(gate: Gate, row: Row, standing: Standing) -> Looked:
-    """A breaker as a call meets it that it refuses, and when to ask again."""
+    """The breaker that refuses a call, with the instant at which to ask again."""
     retry_at = row.counts.get(RETRY_AT, 0)
     until = cools_at(gate.breaker, row.changed_at, retry_at) if standing.state is BreakerState.OPEN else 0
     if standing.state in (BreakerState.HALF_OPEN, BreakerState.CLOSED):
@@ -271,15 +271,11 @@ def _opened_by(one: Met, end: SignalName | Neutral | None) -> Settling:
     """
     if not any(end in signal.names for signal in one.gate.breaker.signals):
         return
-    row = yield Step("look", one.gate.key)
-    standing = decoded(row.state)
-    opened = opened_by_counts(one.gate, row, standing) if standing.state is BreakerState.CLOSED else None
-    if opened is not None:
-        yield Step("change", one.gate.key, row, encoded(opened))
+    yield from tripping((one.gate,))
 
 
 def tripping(gates: Iterable[Gate]) -> Settling:
-    """Opens the breakers whose streaks have reached a threshold, at the trip itself: its run may make no further call."""
+    """Opens those of the breakers whose counts have reached a threshold, without waiting for a further call."""
     for gate in gates:
         row = yield Step("look", gate.key)
         standing = decoded(row.state)

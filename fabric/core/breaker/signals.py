@@ -140,7 +140,7 @@ def tallies(policy: Breaker, domain: str, signal: SignalName | None, wait_us: in
 
 
 def _part(one: Signal, name: SignalName) -> str:
-    """What the count of one name of a group is called."""
+    """The key under which one name of a group is counted."""
     return f"{one.key}/{name}"
 
 

@@ -86,7 +86,7 @@ class Standing:
     early: int = 0
     """Probes that failed after a wait which the endpoint named and which was shorter than the cooldown. They are no trips."""
     signal: str = ""
-    """What opened it: of several that are counted together the one that came most often; ``forced`` for a person."""
+    """The signal that opened it; of a group, its most frequent one. ``forced``: a person did."""
     failures: int = 0
     """How often it had failed, whatever of its signals it was."""
     threshold: float = 0.0
@@ -101,7 +101,7 @@ class Standing:
 
     @property
     def counted(self) -> str:
-        """What opened it and how often, as words: ``3 times server error, 2 times timeout``; empty: nothing was counted."""
+        """The counted signals in words: ``3 times server error, 2 times timeout``; empty: none was counted."""
         parts = self.parts or (((self.signal, self.failures),) if self.failures else ())
         return ", ".join(f"{n} times {name.replace('_', ' ')}" for name, n in parts)
 

@@ -142,7 +142,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
 
 
 def _goes_with(fact: ev.ReactionDecided, rung: Rung) -> tuple[str, ...]:
-    """What goes with a rung. Journals of before format 12 alert with the rung alone that names it."""
+    """The accompaniments of a rung. Before journal format 12 only the rung that names an alert raised it."""
     older = Accompaniment.ALERT not in fact.accompanies
     return tuple(one for one in rung.with_ if not (older and one is Accompaniment.ALERT))
 

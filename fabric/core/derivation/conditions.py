@@ -11,7 +11,7 @@ JSON = Any
 
 
 class Turn(Protocol):
-    """What a condition looks at of a turn."""
+    """The parts of a turn that conditions read."""
 
     speaker: str
     outcome: str
@@ -26,7 +26,7 @@ ON_FAILURE = ("outcome_is", "error_class_is")
 
 
 def asks_how(condition: JSON) -> bool:
-    """Whether a condition asks how a turn ended, by name or by the context variables that say so."""
+    """Returns True where a condition asks for a turn's end, by name or by a context variable."""
     named = condition["kind"] in ("context_equals", "context_text") and condition["key"] in ("outcome", "failure_class")
     return named or condition["kind"] in ON_FAILURE or any(map(asks_how, _within(condition)))
 
@@ -44,7 +44,7 @@ def tools_of(condition: JSON) -> Iterator[str]:
 
 
 def holds(condition: JSON, turn: Turn, context: Mapping[str, JSON], tool: str) -> bool:
-    """Whether a condition holds after a turn, with its routing tool. Unknown for one of the installation's own."""
+    """Returns True where a condition holds after a turn. ``tool``: the turn's routing tool. Unknown for the installation's own conditions."""
 
     def inner(one: JSON) -> bool:
         return holds(one, turn, context, tool)

@@ -107,7 +107,7 @@ def _wait(asked: Asked) -> bool | None:
 
 
 def wait_named(asked: Asked) -> bool:
-    """Whether an endpoint that is away said when to come back; S1's layers do not wait for it beyond their cap."""
+    """Returns True where an endpoint that is away named a wait. S1's layers wait for their cap at most."""
     failed = asked.ledger.attempts.get(asked.fact.command_id)
     if failed is None or failed.retry_after_s is None or _layered(asked):
         return False

@@ -311,13 +311,13 @@ def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
 
 
 def _own(seen: Speakers, turn: _Turn) -> list[JSON]:
-    """What a turn's calls wrote to the context variables."""
+    """The changes of context variables by a turn's calls."""
     wrote = (call for call in turn.calls.values() if call.wrote_ref or call.tool == "context_write")
     return [_wrote(seen, turn, call) for call in wrote if call.made and not call.failed]
 
 
 def _changes(seen: Speakers, turn: _Turn | None) -> list[JSON]:
-    """What was written during the turn in flight, by itself and from outside, in its order. ``turn``: None where nothing of it stands."""
+    """The changes of context variables during the turn in flight, in their order. ``turn``: None where nothing of it stands."""
     found = [] if turn is None else _own(seen, turn)
     for ref, after in reversed(seen.outside):
         told = seen.read(ref)
@@ -335,7 +335,7 @@ def _changed(context: Mapping[str, JSON], changes: list[JSON]) -> dict[str, JSON
 
 
 def _wrote(seen: Speakers, turn: _Turn, call: _Call) -> JSON:
-    """What a call wrote to the context variables: by its result, or as the engine's own tool by its arguments."""
+    """The changes of context variables by a call: in its result, or in the arguments of the engine's own tool."""
     if not call.wrote_ref:
         return _args(seen, turn, call)
     told = seen.read(call.wrote_ref)

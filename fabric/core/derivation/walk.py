@@ -126,13 +126,13 @@ def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
 
 
 def _row(fact: ev.ReactionDecided, trip: ev.TripRecord) -> FailureType | Direct:
-    """The row that a trip enters. What is no answer stood in the schema row before journal format 12."""
+    """The row that a trip enters. Before journal format 12 an endpoint's non-answer entered the schema row."""
     before = trip.cause is Cause.MALFORMED_ANSWER and fact.failure_type is FailureType.SCHEMA_GROUNDING
     return FailureType.SCHEMA_GROUNDING if before and trip is fact.cause else CLASSIFY[trip.cause].goes_to
 
 
 def _endless(asked: Asked, rung: Rung) -> bool:
-    """Whether it is a wait that the endpoint named: those are not counted."""
+    """Returns True for a wait that the endpoint named; those are not counted."""
     return rung.reaction is Reaction.WAIT_FOR_BREAKER and wait_named(asked)
 
 

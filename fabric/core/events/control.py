@@ -93,7 +93,7 @@ class KeptTurn:
 
 @value(kw_only=True)
 class KeptWork:
-    """What an agent had said and done in a branch whose call failed: a fork makes that call again, and nothing of this."""
+    """An agent's turns in a branch whose call failed. A fork makes that call again and keeps these."""
 
     branch: int
     agent: str

@@ -29,7 +29,7 @@ class RunStarted:
 
 @value(kw_only=True)
 class UsualRatesPinned:
-    """What this run's spending is compared with, as its fabric's completed runs had taught by its start."""
+    """The usual rates that this run's spending is compared with, learned from its fabric's completed runs."""
 
     rates: tuple[UsualRate, ...]
     kind: ClassVar[str] = "usual_rates_pinned"

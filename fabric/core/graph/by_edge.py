@@ -34,7 +34,7 @@ def on_failure(rule: Transition) -> bool:
 
 
 def _asks_how(condition: c.Condition) -> bool:
-    """Whether a condition asks how a turn ended: by name, or by the context variables that say so."""
+    """Returns True where a condition asks for a turn's end, by name or by a context variable."""
     if isinstance(condition, c.ContextEquals | c.ContextText):
         return condition.key in ENGINE_KEYS
     return isinstance(condition, c.OutcomeIs | c.ErrorClassIs)

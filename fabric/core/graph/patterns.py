@@ -33,7 +33,7 @@ def pattern_of(text: str) -> re.Pattern[str]:
 
 
 def found(pattern: str, text: str) -> bool:
-    """Whether a pattern stands anywhere in the beginning of a text."""
+    """Returns True where a pattern matches anywhere in the beginning of a text."""
     return pattern_of(pattern).search(text[:LOOKED_AT]) is not None
 
 

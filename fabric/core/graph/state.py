@@ -84,13 +84,13 @@ class Writes:
 
 @value()
 class Wrote:
-    """What a tool returns that also writes context variables (AG2: ``set_context``)."""
+    """A tool's result that also writes context variables (AG2: ``set_context``)."""
 
     writes: Writes
     result: JSON = None
-    """What the model is shown of it."""
+    """The part that the model sees."""
     then: Handoff | Finish | None = None
-    """Who speaks next, or that it ends; None: it does not say."""
+    """The next speaker, or the end; None: it says neither."""
 
 
 class Logged(NamedTuple):

@@ -135,7 +135,7 @@ def refusal(looked: Looked, agent: str, fabric: str) -> Trip:
 
 
 def _name(looked: Looked, fabric: str) -> str:
-    """What it stands in front of, by name: what is behind the fabric's id; an endpoint has no such id before it."""
+    """The name of the thing that it guards: the part behind the fabric's id. An endpoint's row has no id."""
     rest = looked.scope.partition(":")[2]
     if looked.breaker.scope is BreakerScope.FABRIC:
         return fabric

@@ -63,7 +63,7 @@ class State:
     out: Mapping[str, str] = field(default_factory=dict)
     """The agent of each model call that is out, by command id."""
     usual: Mapping[str, UsualRate] = field(default_factory=dict)
-    """What is usual, by scope; empty: nobody knows yet."""
+    """The usual rate of each scope; empty: not known yet."""
     projected: bool = False
     """True: a projection was decided about. It is said once in a run."""
     asks: bool = False
@@ -182,7 +182,7 @@ def _judged(state: State, stage: str, agent: str) -> Iterator[tuple[str, Spendin
 
 
 def _configured(rule: CostVelocity, scope: str) -> Mapping[str, int]:
-    """What the fabric allows in a minute, by unit."""
+    """The fabric's limit for a minute, by unit."""
     match scope.partition(":")[0]:
         case "agent":
             found = {"usd_micros": rule.agent_usd_micros_per_minute}
@@ -196,7 +196,7 @@ def _configured(rule: CostVelocity, scope: str) -> Mapping[str, int]:
 def _pace(
     config: Config, state: State, scope: str, unit: Any, observed: int, configured: int | None, usual: UsualRate | None
 ) -> Pace | None:
-    """A pace with what it is compared with; None: there is nothing. What is usual of tokens says something only beside a cap of tokens."""
+    """A pace and its comparison; None: there is nothing to compare with. Usual tokens count only beside a cap of tokens."""
     own = _cap(config.budget, state, scope, unit)
     cap = _cap(config.budget, state, RUN, unit) if own is None else own
     left = max(0, (cap or 0) - (state.run.tokens if unit == "tokens" else state.run.usd_micros))

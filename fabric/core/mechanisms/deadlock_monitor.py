@@ -61,7 +61,7 @@ class Wave:
     target: str = ""
     """Of a handoff; of a plan its briefs say."""
     heard_ref: str = ""
-    """What had come back to its speaker since the wave before; empty: nothing."""
+    """The message that came back to the speaker since the wave before; empty: none."""
     past: bool = False
     """Of a plan: an earlier epoch's."""
 
@@ -78,9 +78,9 @@ class State:
     came_back: tuple[str, str] = ("", "")
     """By a rule of a graph: from whom the word came back, and to whom."""
     acted: bool = False
-    """Whether a tool was used since the last move."""
+    """True: a tool was used since the last move."""
     failed: bool = False
-    """Whether something was decided about a worker since the last move: then a supervisor turns to its workers for that."""
+    """True: something was decided about a worker since the last move, and the supervisor turns to it for that."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -127,7 +127,7 @@ BROUGHT = frozenset({Stage.FAN_OUT, Stage.FAN_IN})
 
 
 def _anew(state: State, stage: Stage) -> State:
-    """The state with which a new epoch begins: a supervisor turns to its workers once more because of what they said, and not because one failed or a later stage did."""
+    """The state with which a new epoch begins. Only a supervisor that goes by its workers' words can be stuck, not one that answers a failure."""
     if stage not in BROUGHT or state.failed:
         return State()
     plans = tuple(replace(wave, past=True) for wave in state.waves if not wave.target)
@@ -142,7 +142,7 @@ def _planned(state: State) -> State:
 
 
 def _came_back(state: State, speaker: str, target: str) -> str:
-    """What came back by a rule from the target to the speaker; empty where it did something, or came otherwise."""
+    """The target's message, where a rule brought it back to the speaker; empty: the target used a tool, or it came otherwise."""
     return state.heard_ref if state.came_back == (target, speaker) and not state.acted else ""
 
 

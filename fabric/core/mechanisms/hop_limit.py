@@ -153,7 +153,7 @@ def agents_left(run: Run, spec: FabricSpec) -> int:
 
 
 def too_many_briefs(run: Run, spec: FabricSpec, briefs: int) -> list[str]:
-    """What speaks against a plan of so many briefs that is about to go out; empty: nothing."""
+    """The trips of a plan of so many briefs, before it goes out; empty: none."""
     left, most = agents_left(run, spec), spec.policy.limits.plan_branches
     if briefs <= min(left, most):
         return []

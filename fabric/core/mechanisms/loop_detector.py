@@ -160,7 +160,7 @@ def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Ve
 
 
 def answer_mark(content: JSON) -> str:
-    """The fingerprint of an answer's content, masked; empty for one that says too little. What fits its schema is compared as it was read."""
+    """The masked fingerprint of an answer's content; empty: the answer says too little. A fitting answer is compared in its parsed form."""
     said = content["output"] if "output" in content else content["text"]
     size = len(said) if isinstance(said, str) else len(encode(said))
     return masked_fingerprint(said) if size >= ANSWER_CHARS_MIN else ""

@@ -192,7 +192,7 @@ def _led(work: Work, step: Step, decision: Decision, turns: int) -> tuple[Decisi
 
 
 def _unmet(work: Work) -> list[str]:
-    """Goals among those who take part that ended neither in success nor in partial success yet, since the conversation began anew, in the order of the policy."""
+    """Participants that are goals and have reached neither success nor partial success since the conversation began anew, in the policy's order."""
     steps = _heard(work, steps_of(work, Stage.FAN_OUT))
     met = {conversations.speaker_of(step) for step in steps if step.status == "done" or step.partial}
     there = conversations.graph_of(work).participants

@@ -16,7 +16,7 @@ DEFAULT_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What they come to."""
+    """Their counterparts here."""
 
     fields: dict[str, JSON] = field(default_factory=dict)
     """Of a graph."""
@@ -28,7 +28,7 @@ NO_CLOCKS = Clocks()
 
 
 def clocks_of(tree: dict[str, JSON]) -> Clocks:
-    """Those of a channel's metadata. What its manifest does not say is as AG2 has it, which is as it is here."""
+    """The clocks of a channel's metadata. AG2's defaults hold where its manifest is silent; they are ours too."""
     fields: dict[str, JSON] = {}
     notes: list[str] = []
     lost: list[str] = []

@@ -62,7 +62,7 @@ class FromFabro:
 
 
 def fabro_read(text: str, *, origin: str = "", partial: bool = False) -> FromFabro:
-    """The graph of a Fabro workflow. Refused with its line where it is no DOT, or not said where it begins, and with every part whose loss makes another graph.
+    """The graph of a Fabro workflow. Refused with the line: no DOT, no start, or a part whose loss makes another graph; all such parts are named.
 
     ``partial``: read without those.
     """

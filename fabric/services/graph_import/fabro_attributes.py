@@ -1,4 +1,4 @@
-"""What Fabro's attributes come to: kinds of nodes, durations, parts of a policy, and which say nothing about who is next (S1)."""
+"""Translates Fabro's attributes: kinds of nodes, durations, parts of a policy. Lists those that decide nothing about the next node (S1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TURNS_MAX = 100_000
 
 
 class Kind(StrEnum):
-    """What a node does."""
+    """The kinds of nodes."""
 
     START = "start"
     EXIT = "exit"
@@ -67,7 +67,7 @@ NOT_HERE: Mapping[Kind, str] = {
 
 
 def kind_of(node: Node) -> Kind:
-    """What a node does, by its type, its shape, or its name."""
+    """The kind of a node, by its type, its shape or its name."""
     given = {name: one.value for name, one in node.attributes.items()}
     if given.get("type") in TYPES:
         return TYPES[given["type"]]
@@ -104,7 +104,7 @@ class Part(NamedTuple):
     also: str = ""
     """A second field that it says the same of."""
     zero: bool = True
-    """Whether 0 is written; False: it says that there is no bound, as leaving it out does here."""
+    """False: 0 says that there is no bound, as leaving the field out does here."""
 
 
 _RETRIES = Part("retry_layers", "max_retries", RetryLayers, {"preset": "fabro"})
@@ -132,7 +132,7 @@ def policy_of(part: Part, text: str) -> dict[str, JSON]:
 
 
 def retries_of(name: str, text: str) -> JSON:
-    """What an attribute of a node says of its retries. ValueError with one sentence where it says nothing."""
+    """The retries that a node's attribute asks for. ValueError, one sentence, for an attribute that cannot be read."""
     value: JSON = count_of(text) if name == "max_retries" else text == "true" if name == "allow_partial" else text
     try:
         WorkerRetries.model_validate({name: value})

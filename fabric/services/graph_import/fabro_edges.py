@@ -39,12 +39,12 @@ BRANCHES_MAX = 6
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a person may answer at a gate."""
+    """The answers that a person may give at a gate."""
 
     answers: Mapping[str, str]
     """By key."""
     free: bool
-    """Whether something else may be written."""
+    """True: the person may write another answer."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Edges:
         return [rule for edge in self._out(node) for rule in self._ruled(edge, (speaker,), self.people[node], ())]
 
     def answers_of(self, gate: str) -> Answers:
-        """What a person may answer there."""
+        """The answers that a person may give there."""
         plain = [edge for edge in self._out(gate) if "condition" not in edge.attributes]
         fixed = [edge for edge in plain if not _is(edge, "freeform")]
         return Answers({key: label for label, key in map(_label, fixed)}, len(fixed) < len(plain))
@@ -109,7 +109,7 @@ class Edges:
             yield from self._crossing(edge, _all(when), target, speaker)
 
     def _condition(self, edge: Edge) -> tuple[Condition, ...] | None:
-        """What an edge asks for, beside whose turn it was; None: it is no rule."""
+        """The condition of an edge, beside its speaker; None: it is no rule."""
         of_person = self.kinds[edge.source] is Kind.PERSON
         given = edge.attributes.get("condition")
         if given is None and of_person:

@@ -1,4 +1,4 @@
-"""What became of the parts of a file that was read: taken over, lost with what they mean, or saying nothing here."""
+"""Notes on the parts of a file that was read: lost with their meaning, changed, or without a meaning here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Notes:
     lost: list[Note] = field(default_factory=list)
     """Without it the graph is another one."""
     left: list[Note] = field(default_factory=list)
-    """What the author has to know or do, though the graph is the same."""
+    """Notes for the author, where the graph is the same."""
     idle: dict[str, int] = field(default_factory=dict)
     """Attributes that decide nothing about who is next: the first line of each."""
 
@@ -48,7 +48,7 @@ class Notes:
         self.idle.setdefault(name, line)
 
     def said(self) -> Iterator[str]:
-        """What is not in the result: a line each, and one for all that decides nothing."""
+        """The parts that the result lacks: a line each, and one line for all that decide nothing."""
         yield from (str(one) for one in sorted({*self.lost, *self.left}))
         if self.idle:
             names = ", ".join(f"{name} (line {line})" for name, line in sorted(self.idle.items()))

@@ -29,7 +29,7 @@ class Workers:
 
     @staticmethod
     def reads(kind: Kind, name: str) -> bool:
-        """Whether an attribute of a node of some kind is read here."""
+        """Returns True where an attribute of this kind of node is read here."""
         return name in READ.get(kind, ())
 
     def parts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -48,7 +49,7 @@ class Command(BaseCommand):
         if INSIDE not in os.environ:
             self._in_an_installation_of_its_own()
             return
-        call_command("bootstrap", "--json", stdout=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+        call_command("bootstrap", "--json", stdout=io.StringIO())
         chosen = {one.name: one for one in SCENARIOS if not only or one.name in only}
         tiers = options["tier"] or [str(tier) for tier in Tier]
         found = {(seen.scenario, seen.tier): seen for seen in played(list(chosen.values()), tiers, options["most"])}
