@@ -14,12 +14,13 @@ from console.templatetags.marks import EFFECTS
 from fabric.adapters.tools.registry import BUILTINS, builtin_of
 from fabric.core.agent_budgets import AgentBudget
 from fabric.core.cost import Price
-from fabric.core.decision_table import Reaction, table_with
+from fabric.core.decision_table import Reaction
 from fabric.core.fallbacks import chain
 from fabric.core.flow import Stage
 from fabric.core.gates import OracleCheck
-from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of
+from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of, scored
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
+from fabric.core.spec_stages import cells_in_force
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.templates import host_of
@@ -189,7 +190,9 @@ def _stage(spec: FabricSpec, stage: Stage, agents: str | None, instead: str) -> 
     after = (check for part in CHECKS for check in part(spec, stage))
     before = _before(spec, stage)
     confidence = (
-        f"confidence: a score below tau, {spec.policy.tau:g}, is put to a person" if _scored(spec, stage) else ""
+        f"confidence: a score below tau, {spec.policy.of_stage(stage).tau:g}, is put to a person"
+        if scored(spec, stage)
+        else ""
     )
     return StageLine(
         stage, agents or instead, agents is None, PASSES_ON[stage], tuple(before), tuple(after), confidence
@@ -277,17 +280,11 @@ def asked(check: OracleCheck) -> str:
     return f"asked of tool {check.tool}" if check.tool else "by its expression"
 
 
-def _scored(spec: FabricSpec, stage: Stage) -> bool:
-    """Whether somebody says how sure they are of what a stage made."""
-    critic = stage is Stage.VALIDATE and spec.topology.critic is not None
-    return critic or any(judge.agent for judge in judges_of(spec, stage))
-
-
 def falling_back(spec: FabricSpec) -> list[tuple[FailureType, Tier]]:
     """The cells, of the tiers that a run may pick, that end with the fabric's static answer, or surface where it has none."""
-    table = table_with(spec.decision_table)
-    cells = ((failure, tier) for tier in Tier if tier in spec.tiers.allowed for failure in FailureType)
-    return [cell for cell in cells if any(rung.reaction is Reaction.SAFE_FALLBACK for rung in table[cell].rungs)]
+    asked = Reaction.SAFE_FALLBACK
+    cells = [one for one in cells_in_force(spec) if any(rung.reaction is asked for rung in one.ladder.rungs)]
+    return list(dict.fromkeys((one.failure, one.tier) for one in cells))
 
 
 CHECKS: tuple[Callable[[FabricSpec, Stage], Iterator[str]], ...] = (_schema, _policy, _invariants, _grounding, _judges)

@@ -13,9 +13,9 @@ from console.views.inspect_decision import REACTION_ICONS
 from console.views.meters import Meter
 from console.views.run_control import offered
 from console.views.run_money import Money, money
-from fabric.core.decision_table import table_with
 from fabric.core.flow import ANSWERED, RunState, Stage
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_stages import cell_at
 from fabric.core.taxonomy import FailureType
 from fabric.core.words import words
 from fabric.selectors.advice import advice_of
@@ -204,7 +204,7 @@ class RunPage:
         """What is done when the ceiling is reached: the cell of cost overruns in this tier."""
         if self.spec is None:
             return []
-        rungs = table_with(self.spec.decision_table)[FailureType.COST_OVERRUN, self.run.tier].rungs
+        rungs = cell_at(self.spec, FailureType.COST_OVERRUN, self.run.tier, self.run.stage).rungs
         last = len(rungs) - 1
         return [
             RungWord(REACTION_ICONS[rung.reaction], words(rung.reaction), rung.times, n == last)

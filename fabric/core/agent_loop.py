@@ -47,7 +47,7 @@ def move(work: Work, step: Step) -> Failure | None:
         return wave.run(work, step)
     if conversation_tools.ended(work, step):
         return None
-    if step.corrections > work.compiled.spec.policy.limits.corrections_per_step or _same_again(work, step):
+    if step.corrections > work.policy_in(step.stage).limits.corrections_per_step or _same_again(work, step):
         return _spent(work, step)
     last = step.history[-1] if step.history else None
     answer = _drained_output(work, step)
@@ -72,11 +72,11 @@ def _same_again(work: Work, step: Step) -> Found | None:
         return None
     row = takewhile(lambda turn: turn.verdict == "rejected", reversed(step.history))
     marks = [loop_detector.answer_mark(work.ctx.contents.read(turn.answer_ref)) for turn in row][::-1]
-    return repeated_answer(work.compiled.spec.policy.loop_detector, marks)
+    return repeated_answer(work.policy_in(step.stage).loop_detector, marks)
 
 
 def _spent(work: Work, step: Step) -> Failure:
-    limit = work.compiled.spec.policy.limits.corrections_per_step
+    limit = work.policy_in(step.stage).limits.corrections_per_step
     problems = _problems(work, step)
     shown = f": {problems[0]}" if problems else ""
     cause = Cause.PLAN_GATE if step.stage == "plan" and not is_judge(step) else Cause.CORRECTIONS_SPENT

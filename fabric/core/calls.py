@@ -28,9 +28,9 @@ from fabric.core.work import US, Work
 JSON = Any
 
 
-def timeout_s(work: Work, tool: str = "") -> float:
-    """Seconds that one attempt of a call may take: the tier's value, or the tool's own where it is shorter."""
-    tier = work.compiled.spec.policy.deadlines_of(work.run.tier).call_s
+def timeout_s(work: Work, stage: Stage, tool: str = "") -> float:
+    """Seconds that one attempt of a call may take: the tier's value in its stage, or the tool's own where it is shorter."""
+    tier = work.policy_in(stage).deadlines_of(work.run.tier).call_s
     own = work.compiled.spec.tool(tool).timeout_s if tool else None
     return tier if own is None else min(tier, own)
 
@@ -86,7 +86,7 @@ def model_proposal(
         worst_tokens=max(tokens_in + most, dearest.tokens),
         computed_usd_micros=worst,
         computed_tokens=tokens_in + most,
-        timeout_s=timeout_s(work),
+        timeout_s=timeout_s(work, step.stage),
     )
 
 
@@ -162,7 +162,7 @@ def tool_proposal(
         approval=tool.approval,
         in_doubt=in_doubt,
         polling=tool.polling,
-        timeout_s=timeout_s(work, call.tool),
+        timeout_s=timeout_s(work, step.stage, call.tool),
     )
 
 
@@ -214,7 +214,7 @@ def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: in
         agent=step.agent,
         target=call.tool,
         turn=turn,
-        deadline_at=deadline_at(work, step.stage, timeout_s(work, call.tool)),
+        deadline_at=deadline_at(work, step.stage, timeout_s(work, step.stage, call.tool)),
         key=key,
         call_id=call.call_id,
         args_hash=call.args_hash,

@@ -177,7 +177,7 @@ def _conclude(work: Work, steps: list[Step]) -> Failure | None:
 
 def stalls_at(run: Run, policy: FlowPolicy) -> int | None:
     """The instant at which the run's silence is a stall, if nothing happens before; None: it waits for somebody, or nobody watches."""
-    return stall_watchdog.due_at(run, stall_watchdog.window_s(policy, run.tier))
+    return stall_watchdog.due_at(run, stall_watchdog.window_s(policy.of_stage(run.stage), run.tier))
 
 
 def wake_at(run: Run, announced: frozenset[str] = frozenset(), policy: FlowPolicy | None = None) -> int | None:

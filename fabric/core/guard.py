@@ -29,16 +29,17 @@ def in_order(trips: Iterable[Trip]) -> tuple[Trip, ...]:
 
 
 def judge(proposal: Proposal, view: View, policy: FlowPolicy) -> list[Trip]:
-    """All trips for one proposal, earliest mechanism first; empty when everybody passes.
+    """All trips for one proposal, earliest mechanism first; empty when everybody passes. Each goes by the policy as the proposal's stage sees it.
 
     Raises Lacking when nobody objects and something is wanted that is not at hand: what is refused anyway is not asked for.
     """
     trips: list[Trip] = []
     lacking: Lacking | None = None
+    seen = policy.of_stage(proposal.stage)
     for module in _BY_KIND[proposal.kind]:
         state = state_of(view.run.guards, module, proposal.step_id)
         try:
-            verdict = module.check(module.config(policy), state, proposal, view)
+            verdict = module.check(module.config(seen), state, proposal, view)
         except Lacking as error:
             lacking = lacking or error
             continue

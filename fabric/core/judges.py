@@ -50,6 +50,12 @@ def judges_of(spec: FabricSpec, stage: Stage) -> tuple[Judge, ...]:
     return tuple(found)
 
 
+def scored(spec: FabricSpec, stage: Stage) -> bool:
+    """Whether somebody says how sure they are of what a stage made."""
+    critic = stage is Stage.VALIDATE and spec.topology.critic is not None
+    return critic or any(judge.agent for judge in judges_of(spec, stage))
+
+
 def judge_of(spec: FabricSpec, step: Step) -> Judge:
     """The judge that a step is the work of. LookupError for a step that is none's."""
     for judge in judges_of(spec, step.stage):

@@ -159,7 +159,7 @@ def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
         command_id=failure.issued.command_id,
         attempt=failure.issued.attempt + 1,
         delay_s=waits.delay_s(work, failure, spent),
-        timeout_s=policy.deadlines_of(work.run.tier).call_s,
+        timeout_s=work.policy_in(failure.stage).deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy)
     return trips[0] if trips else ""
@@ -214,7 +214,7 @@ def _retry_node(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
         target=_own_model(work, step),
         command_id=next_id(work, step),
         delay_s=worker_retries.delay_s(work, failure, spent),
-        timeout_s=policy.deadlines_of(work.run.tier).call_s,
+        timeout_s=work.policy_in(failure.stage).deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy) or respawned(work, step.stage, [step.id])
     return trips[0] if trips else ""
@@ -296,7 +296,7 @@ def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
         stage=failure.stage,
         step_id=failure.step_id,
         delay_s=waits.wait_s(work, failure, spent),
-        timeout_s=policy.deadlines_of(work.run.tier).call_s,
+        timeout_s=work.policy_in(failure.stage).deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy)
     return trips[0] if trips else ""

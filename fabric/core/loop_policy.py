@@ -15,7 +15,9 @@ from pydantic import (
     model_validator,
 )
 
-Positive = Annotated[int, Field(ge=1)]
+from fabric.core.spec_parts import Positive
+
+AtLeastTwo = Annotated[int, Field(ge=2)]
 Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H", "I"]
 _ALL_DETECTORS = frozenset[Detector](get_args(Detector))
 _EVER_DEFAULT = (_ALL_DETECTORS, _ALL_DETECTORS - {"F", "G", "H", "I"}, _ALL_DETECTORS - {"I"})
@@ -49,12 +51,12 @@ class LoopDetector(BaseModel):
         default=6, description="D: the same call this often in a row, whatever its results."
     )
     answer_threshold: Positive = Field(default=3, description="E: the same answer to one brief this often.")
-    stale_threshold: Annotated[int, Field(ge=2)] = Field(
+    stale_threshold: AtLeastTwo = Field(
         default=5,
         exclude_if=_is(5),
         description="F: calls in a row that were each made before in the long window, with the same result. As many as S0's window has.",
     )
-    long_threshold: Annotated[int, Field(ge=2)] = Field(
+    long_threshold: AtLeastTwo = Field(
         default=6,
         exclude_if=_is(6),
         description="G: the call of C would stand this often, with nothing new in between...",
@@ -68,7 +70,7 @@ class LoopDetector(BaseModel):
         default=4,
         description="H: turns in a row of which every call failed, whatever it says. One less than S3's breaker, which opens at 5 consecutive.",
     )
-    said_threshold: Annotated[int, Field(ge=2)] = Field(
+    said_threshold: AtLeastTwo = Field(
         default=3, exclude_if=_is(3), description="I: the agent said the same before its calls this often..."
     )
     said_window: Positive = Field(

@@ -282,7 +282,7 @@ def command_of(errand: Errand) -> CallTool:
 def timeout_s(work: Work, tool: str) -> float:
     """Seconds that one attempt of an errand may take: the tool's own value, else the tier's."""
     own = work.compiled.spec.tool(tool).timeout_s
-    return own or work.compiled.spec.policy.deadlines_of(work.run.tier).call_s
+    return own or work.policy_in(work.run.stage).deadlines_of(work.run.tier).call_s
 
 
 def args_of(work: Work, mutation: Mutation) -> JSON:

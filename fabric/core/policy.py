@@ -5,8 +5,9 @@ Limits allow N and refuse N+1; thresholds act at the N-th (semantics.md, general
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -17,12 +18,10 @@ from fabric.core.loop_policy import LoopDetector
 from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
 from fabric.core.signatures import LIMIT
+from fabric.core.spec_parts import Micros, Positive, Seconds
+from fabric.core.stage_policy import StagePolicy, merged
 from fabric.core.taxonomy import Tier
 from fabric.core.velocity_policy import CostVelocity
-
-Positive = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
-Micros = Annotated[int, Field(ge=0, le=10**15)]
 
 
 def _absent(value: object) -> bool:
@@ -230,6 +229,11 @@ class Retry(_Policy):
         default=True,
         description="Whether a retry also takes a token that all runs of the fabric share, and one of the provider's; false needs a deviation.",
     )
+    stage_retries: Positive | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Retries of each stage in one run, all calls together; None: no limit.",
+    )
     deviation: Why = ""
 
 
@@ -320,6 +324,23 @@ class FlowPolicy(_Policy):
     fan_in: FanIn = FanIn()
     saga: SagaPolicy = SagaPolicy()
     tau: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.7, description="S0: confidence threshold.")
+    stages: dict[Stage, StagePolicy] = Field(
+        default={}, exclude_if=lambda given: not given, description="What single stages have otherwise."
+    )
+
+    def of_stage(self, stage: Stage) -> FlowPolicy:
+        """The policy as a stage sees it: its own values over the fabric's."""
+        return self._as_stages_see_it[stage] if self.stages else self
+
+    @cached_property
+    def _as_stages_see_it(self) -> Mapping[Stage, FlowPolicy]:
+        return {stage: _seen_by(self, self.stages.get(stage)) for stage in Stage}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, in which nothing is merged yet."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("_as_stages_see_it", None)
+        return copied
 
     def deadlines_of(self, tier: Tier) -> Deadlines:
         """The deadlines in force for a tier."""
@@ -328,3 +349,13 @@ class FlowPolicy(_Policy):
     def due_s(self, tier: Tier) -> float:
         """Seconds a person has to answer."""
         return self.humans.due_s or HUMAN_DUE_S[tier]
+
+
+def _seen_by(policy: FlowPolicy, own: StagePolicy | None) -> FlowPolicy:
+    if own is None:
+        return policy.model_copy(update={"stages": {}})
+    changed: dict[str, Any] = {name: merged(getattr(policy, name), one.given) for name, one in own.groups.items()}
+    if own.tau is not None:
+        changed["tau"] = own.tau
+    by_tier = {tier: merged(policy.deadlines_of(tier), one.given) for tier, one in own.deadlines.items()}
+    return policy.model_copy(update=changed | {"deadlines": policy.deadlines | by_tier, "stages": {}})

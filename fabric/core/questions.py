@@ -363,7 +363,7 @@ def _reissue(work: Work, run_left: int, stage_left: int, *, stopped: bool) -> No
     interactive tier, where its clock ran on.
     """
     run = work.run
-    deadlines = work.compiled.spec.policy.deadlines_of(run.tier)
+    deadlines = work.policy_in(run.stage).deadlines_of(run.tier)
     needed = int(deadline.margin_s(deadlines.call_s) * US)
     if not stopped and stage_left > needed and run_left > needed:
         return

@@ -113,16 +113,17 @@ def _alerting(ladder: Ladder) -> Ladder:
 
 def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:
     """The table with what a fabric says of its layers. ``spec`` None: there are none."""
+    own = {} if spec is None else own_cells(spec)
     if spec is None or not spec.policy.retry_layers.layered:
-        return _with_edges(table, spec)
+        return _with_edges(table, spec, own)
     # A rung stands in many ladders: each is made, and shown, once.
     of_stages = {stage: _of_stage(spec, stage) for stage in Stage}
     layered: dict[tuple[FailureType, Tier, Stage], Ladder] = {}
     for failure in FailureType:
         for tier in Tier:
-            cell = table[failure, tier]
-            of_cell = _of_cell(cell, ROWS[failure])
             for stage in Stage:
+                cell = own.get((failure, tier, stage)) or table[failure, tier]
+                of_cell = _of_cell(cell, ROWS[failure])
                 rungs = tuple(_rungs(failure, tier, of_cell, of_stages[stage], swaps_first=_swaps_first(cell)))
                 layered[failure, tier, stage] = Ladder.model_construct(rungs=rungs, deviation=cell.deviation)
     rungs_by_id = {id(rung): rung for ladder in layered.values() for rung in ladder.rungs}
@@ -141,16 +142,25 @@ _BEFORE_EDGES = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.F
 """Rungs that are still about a call, or said to the agent at work: a turn has not failed before them."""
 
 
-def _with_edges(table: Table, spec: FabricSpec | None) -> Ladders:
+def own_cells(spec: FabricSpec) -> Layered:
+    """The cells that single stages have of their own (``policy.stages``)."""
+    return {(one.failure, one.tier, one.stage): one.ladder for one in spec.cells if one.stage is not None}
+
+
+def _with_edges(table: Table, spec: FabricSpec | None, own: Layered) -> Ladders:
     """Returns the ladders without layers. Where a graph has rules on how a turn ended, each cell of a turn has the way by them.
 
     It stands behind what is done about the turn's calls. Behind it stands the way back to a retry target, where there is any.
     """
     ways = () if spec is None else (*_edges_of(spec), *_targets_of(spec))
-    if not ways:
+    if not ways and not own:
         return Ladders(table, {}, table_digest(table))
-    layered = {(failure, tier, Stage.FAN_OUT): _routed(cell, ways) for (failure, tier), cell in table.items()}
-    said = [_SAID[rung.reaction] for rung in ways]
+    layered = dict(own)
+    for failure, tier in table if ways else ():
+        key = (failure, tier, Stage.FAN_OUT)
+        layered[key] = _routed(own.get(key) or table[failure, tier], ways)
+    said: list[Any] = [_SAID[rung.reaction] for rung in ways]
+    said += [{"/".join(key): ladder.model_dump(mode="json") for key, ladder in own.items()}] if own else []
     return Ladders(table, layered, fingerprint([table_digest(table), *said]))
 
 

@@ -34,6 +34,7 @@ from fabric.core.spec_memories import problems as memory_problems
 from fabric.core.spec_parts import Line, Name, Named, Prose, SpecGroup, absent
 from fabric.core.spec_persona import Persona
 from fabric.core.spec_price import ModelPrice
+from fabric.core.spec_stages import OwnCell, cells_of, stage_problems
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.spec_topologies import Topology
 from fabric.core.spec_topology import Tiers
@@ -178,6 +179,7 @@ class FabricSpec(SpecGroup):
             *_unknown_goals(self),
             *fallback_problems({model.name: model.fallbacks for model in self.models}),
             *cheaper_problems({model.name: model.cheaper for model in self.models}),
+            *stage_problems(self),
             *layer_problems(self),
             *breaker_problems(self),
             *mcp_problems(self.mcp_servers, [(tool.kind, tool.target) for tool in self.tools]),
@@ -187,6 +189,11 @@ class FabricSpec(SpecGroup):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    @cached_property
+    def cells(self) -> tuple[OwnCell, ...]:
+        """The cells of the decision table that the author wrote: the fabric's, then those of its stages."""
+        return tuple(cells_of(self))
 
     def agent(self, name: str) -> AgentSpec:
         """The agent of that name; KeyError when there is none."""

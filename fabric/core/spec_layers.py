@@ -70,14 +70,16 @@ def _partial(spec: FabricSpec) -> Iterator[str]:
 
 def _said_twice(spec: FabricSpec) -> Iterator[str]:
     """The layers say how often calls are retried and who stands in; nothing else may."""
-    for failure, row in spec.decision_table.items():
-        for tier, ladder in row.items():
-            for n, rung in enumerate(ladder.rungs):
-                if rung.reaction in (Reaction.RETRY, Reaction.FALLBACK_MODEL):
-                    yield (
-                        f"decision_table.{failure}.{tier}.rungs.{n}: {rung.reaction} is a layer's under "
-                        "policy.retry_layers with preset fabro; take the rung out"
-                    )
-    for name in _OWN_WAITS:
-        if getattr(spec.policy.retry, name) != Retry.model_fields[name].default:
-            yield f"policy.retry.{name}: under policy.retry_layers with preset fabro the layers have waits of their own; leave it out"
+    for cell in spec.cells:
+        for n, rung in enumerate(cell.ladder.rungs):
+            if rung.reaction in (Reaction.RETRY, Reaction.FALLBACK_MODEL):
+                yield (
+                    f"{cell.path}.rungs.{n}: {rung.reaction} is a layer's under "
+                    "policy.retry_layers with preset fabro; take the rung out"
+                )
+    retry = spec.policy.retry
+    told = [f"policy.retry.{name}" for name in _OWN_WAITS if getattr(retry, name) != Retry.model_fields[name].default]
+    for stage, own in spec.policy.stages.items():
+        told += [f"policy.stages.{stage}.retry.{name}" for name in _OWN_WAITS if name in own.retry.given]
+    for path in told:
+        yield f"{path}: under policy.retry_layers with preset fabro the layers have waits of their own; leave it out"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 """Lower-case letters, digits, dash and underscore, 63 at most: safe in a URL, a file name and a tool list."""
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
+
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
+Micros = Annotated[int, Field(ge=0, le=10**15)]
 
 
 class SpecGroup(BaseModel):

@@ -40,7 +40,7 @@ def enter(work: Work, stage: Stage) -> Failure | None:
         trips = guard.judge(spawn, work.view, work.compiled.spec.policy)
         trips = trips or children.refused(work, stage, names, range(told))
         trips += _passed_on(work, stage)
-    timeout = work.compiled.spec.policy.deadlines_of(work.run.tier).stage_s
+    timeout = work.policy_in(stage).deadlines_of(work.run.tier).stage_s
     deadline = min(work.ctx.now + int(timeout * US), work.run.deadline_at)
     trips = list(guard.in_order([*visits, *trips]))
     agents = () if trips else names
@@ -191,7 +191,7 @@ def _said(work: Work) -> tuple[str, str, tuple[JSON, ...]]:
 
 
 def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateResult | Awaited:
-    policy = work.compiled.spec.policy
+    policy = work.policy_in(proposal.stage)
     result = validation_gate.judge(validation_gate.config(policy), proposal, work.view)
     if isinstance(result, Awaited):
         return result
@@ -211,7 +211,7 @@ def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateRe
 
 
 def _unsure(work: Work, proposal: Proposal) -> Trip | None:
-    config = escalation.config(work.compiled.spec.policy)
+    config = escalation.config(work.policy_in(proposal.stage))
     verdict = escalation.check(config, escalation.State(), proposal, work.view)
     return verdict if isinstance(verdict, Trip) else None
 
@@ -240,11 +240,16 @@ def _goal_failure(work: Work, stage: Stage) -> Failure | None:
 
 def _calls_refused(work: Work) -> str:
     """The end of a reason: how many calls were refused because their answers had too many; empty: none was."""
-    allowed = work.compiled.spec.policy.limits.calls_per_turn
-    many = sum(max(0, len(turn.calls) - allowed) for step in work.run.steps.values() for turn in step.history)
-    if not many:
+    refused: dict[int, int] = {}
+    for step in work.run.steps.values():
+        allowed = work.policy_in(step.stage).limits.calls_per_turn
+        if many := sum(max(0, len(turn.calls) - allowed) for turn in step.history):
+            refused[allowed] = refused.get(allowed, 0) + many
+    if not refused:
         return ""
-    return f"; {count(many, 'call was', 'calls were')} refused: an answer may have {allowed} (limits.calls_per_turn)"
+    most = " or ".join(str(allowed) for allowed in sorted(refused))
+    many = sum(refused.values())
+    return f"; {count(many, 'call was', 'calls were')} refused: an answer may have {most} (limits.calls_per_turn)"
 
 
 def complete(work: Work) -> None:

@@ -37,7 +37,7 @@ def came(work: Work, pending: Pending, given: CallStreamed) -> None:
     index, one = len(found) - 1, found[-1]
     if one.problem or any(begun.record.call_id == one.call_id for begun in _coming(step)):
         return  # It is wrong, or its id stands for a call already.
-    allowed = work.compiled.spec.policy.limits.calls_per_turn
+    allowed = work.policy_in(step.stage).limits.calls_per_turn
     one = wave.looked_at(work, step, one, index, allowed)
     if one.problem or not _may_begin(work, step, one, index) or not _known(step, one.after):
         return

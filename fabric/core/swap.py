@@ -223,7 +223,7 @@ def _refused(work: Work, step: Step, failure: Failure, name: str, *, takes: bool
         target=name,
         command_id=issued.command_id if takes else "",
         attempt=issued.attempt + 1,
-        timeout_s=calls.timeout_s(work),
+        timeout_s=calls.timeout_s(work, step.stage),
     )
     proposals = (_proposal(work, step, failure, name), *((again,) if repeats(work, issued.target, name) else ()))
     for proposal in proposals:

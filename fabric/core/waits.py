@@ -14,14 +14,14 @@ def delay_s(work: Work, failure: Failure, spent: int) -> float:
     """Seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap, n = 0 first, or Retry-After where that is longer."""
     assert failure.issued is not None
     drawn = unit(work.ctx.seed, "backoff", f"{failure.issued.command_id}#{failure.issued.attempt}")
-    return max(backoff_s(work.compiled.spec.policy, spent, drawn), failure.retry_after_s or 0.0)
+    return max(backoff_s(work.policy_in(failure.stage), spent, drawn), failure.retry_after_s or 0.0)
 
 
 def out_of_time(work: Work, failure: Failure) -> str:
     """The sentence that a call's attempts have used up its time; empty: they have not."""
     issued = failure.issued
     assert issued is not None
-    timeout = calls.timeout_s(work, issued.target if issued.call == "tool" else "")
+    timeout = calls.timeout_s(work, failure.stage, issued.target if issued.call == "tool" else "")
     return call_time.spent(work.run.pending.get(issued.command_id), timeout)
 
 
@@ -34,7 +34,7 @@ def backoff_s(policy: FlowPolicy, spent: int, drawn: float) -> float:
 
 def too_long(work: Work, failure: Failure) -> str:
     """The sentence that a Retry-After is longer than a retry may wait; empty: it is not."""
-    policy = work.compiled.spec.policy
+    policy = work.policy_in(failure.stage)
     cap = retry_presets.CAP_S if policy.retry_layers.layered else policy.retry.cap_s
     if failure.retry_after_s is None or failure.retry_after_s <= cap:
         return ""
@@ -55,7 +55,7 @@ def wait_s(work: Work, failure: Failure, spent: int) -> float:
     drawn = unit(work.ctx.seed, "breaker", f"{failure.issued.command_id}#{failure.issued.attempt}")
     asked_s = failure.retry_after_s or 0.0
     if failure.breaker_wait_s is None:
-        return named_s(work.compiled.spec.policy, asked_s, spent, drawn)
+        return named_s(work.policy_in(failure.stage), asked_s, spent, drawn)
     return max(asked_s, failure.breaker_wait_s * (1 + HERD * drawn))
 
 

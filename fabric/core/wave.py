@@ -43,7 +43,7 @@ def run(work: Work, step: Step) -> Failure | None:
     if step.final:
         _stopped(work, step)
         return None
-    allowed = work.compiled.spec.policy.limits.calls_per_turn
+    allowed = work.policy_in(step.stage).limits.calls_per_turn
     judged = [looked_at(work, step, one, n, allowed) for n, one in enumerate(of_last_answer(work, step))]
     tripped: list[Trip] = []
     returned: list[Trip] = []

@@ -14,9 +14,11 @@ from fabric.core.context import Compiled, Context
 from fabric.core.envelope import Event
 from fabric.core.evolve import evolve
 from fabric.core.fingerprint import content_ref, decode, encode
+from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import View
 from fabric.core.outbox import Outgoing
+from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
 
 JSON = Any
@@ -47,6 +49,10 @@ class Work:
     def compiled(self) -> Compiled:
         """The revision in force; of a team, with the topology that it runs."""
         return self.ctx.compiled.within(self.run.topology)
+
+    def policy_in(self, stage: Stage) -> FlowPolicy:
+        """The policy as a stage sees it."""
+        return self.compiled.spec.policy.of_stage(stage)
 
     @property
     def held(self) -> bool:

@@ -23,6 +23,7 @@ from fabric.core.derivation import Rules
 from fabric.core.derivation.anew import KINDS, NO_FAILURE, Anew, decided_anew
 from fabric.core.envelope import Event as Journaled
 from fabric.core.envelope import from_row
+from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.words import words
@@ -51,6 +52,7 @@ WEIGHED = (
     "policy.retry_layers",
     "policy.goal_gates.retry",
     "policy.retry.cap_s",
+    *(f"policy.stages.{stage}.{part}" for stage in Stage for part in ("decision_table", "retry.cap_s")),
     "topology.planner",
     "topology.handover",
     "safe_fallback",

@@ -17,9 +17,11 @@ from pydantic.fields import FieldInfo
 
 from fabric.core.agent_budgets import AgentBudget, StageBudget
 from fabric.core.breaker.policy import Breaker, Signal
+from fabric.core.flow import Stage
 from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
 from fabric.core.retry_policy import Edge, NodeLayers
 from fabric.core.spec import FabricSpec
+from fabric.core.stage_policy import StagePolicy
 from fabric.core.taxonomy import Tier
 from fabric.core.words import dollars
 
@@ -128,6 +130,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "retry.bucket": ("Retry budget", Unit.RETRY_TOKENS),
     "retry.earn": ("Earned a first attempt", Unit.RETRY_TOKENS),
     "retry.shared": ("Shared retry budget", Unit.MODE),
+    "retry.stage_retries": ("Retries a stage", Unit.TIMES),
     "retry.deviation": ("Why retries are not shared", Unit.MODE),
     "retry_layers.preset": ("Retry layers", Unit.MODE),
     "retry_layers.max_retries": ("Node retries", Unit.TIMES),
@@ -154,6 +157,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "saga.retry_factor": ("Wait growth to undo", Unit.TIMES),
     "saga.retry_cap_s": ("Longest wait to undo", Unit.SECONDS),
     "tau": ("Tau, confidence", Unit.SCORE),
+    "stages": ("Values of single stages", Unit.SENTENCES),
 }
 """Label and unit of every field of ``FlowPolicy``, by its path."""
 
@@ -176,6 +180,7 @@ GROUPS: Mapping[str, str] = {
     "fan_in": "Fan-in",
     "saga": "Undoing",
     "tau": "Confidence",
+    "stages": "Single stages",
 }
 """Headings of the policy's parts; total by test."""
 
@@ -247,6 +252,9 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
         standard = None if field.is_required() else field.get_default()
         for limit in _part(name, part, standard, None):
             yield from _due(spec, limit) if limit.path == "humans.due_s" else (_in_words(limit),)
+    elif name == "stages":
+        told = tuple(line for stage, own in policy.stages.items() for line in stage_said(stage, own))
+        yield _limit(name, told, (), False, None, *explained(field, FlowPolicy))
     elif name == "breakers":
         said, unnamed = (tuple(breaker_said(one) for one in those) for those in (policy.breakers, field.get_default()))
         yield _limit(name, said, unnamed, False, None, *explained(field, FlowPolicy))
@@ -259,6 +267,21 @@ def _in_words(limit: Limit) -> Limit:
     if limit.path not in ("budget.agents", "budget.stages"):
         return limit
     return replace(limit, value=tuple(caps_said(name, own) for name, own in limit.value.items()), default=())
+
+
+def stage_said(stage: Stage, own: StagePolicy) -> Iterator[str]:
+    """What a stage has otherwise than the fabric, a few words each."""
+    if own.tau is not None:
+        yield f"{stage}: {LIMITS['tau'][0]} {own.tau:g}"
+    for tier, one in own.deadlines.items():
+        yield from (f"{stage}: {LIMITS[f'deadlines.{key}'][0]} {value:g} s, {tier}" for key, value in one.given.items())
+    for group, part in own.groups.items():
+        for key, value in part.given.items():
+            label, unit = LIMITS[f"{group}.{key}"]
+            said = ", ".join(sorted(value)) if isinstance(value, frozenset) else f"{value:g}"
+            yield f"{stage}: {label} {said}" + (f" {unit}" if unit is Unit.SECONDS else "")
+    for failure, row in own.decision_table.items():
+        yield from (f"{stage}: cell of {failure}, {tier}" for tier in row)
 
 
 def caps_said(name: str, own: AgentBudget | StageBudget) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from fabric.core.flow import Stage
 from fabric.core.mechanisms import (
     cost_velocity,
     loop_detector,
@@ -162,7 +163,7 @@ def _deadline(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     here = run.stages.get(run.stage)
     if here is None or here.left or run.terminal:
         return
-    limit = policy.deadlines_of(run.tier).stage_s
+    limit = policy.of_stage(run.stage).deadlines_of(run.tier).stage_s
     stops = "the stage fails as a cost overrun; its ladder decides"
     remaining = (here.deadline_at - now) / US
     asked_at = _asked_at(run, policy)
@@ -192,17 +193,18 @@ def _counts(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     policy = spec.policy
     state, limits = state_of(run.guards, hops), policy.limits
     alive_cap, spawned_cap = hops.caps(limits, run)
-    longest = max(run.steps.values(), key=lambda step: step.turns, default=None)
+    steps = ((step, policy.of_stage(step.stage).limits.turns) for step in run.steps.values())
+    longest, most = max(steps, key=lambda one: one[0].turns / one[1], default=(None, limits.turns))
     steered = "the agent is told to answer with what it has"
     for name, observed, limit, at_limit, where in (
-        ("hops", state.hops, limits.hops, "the next handoff is refused", ""),
+        ("hops", state.hops, policy.of_stage(Stage.FAN_OUT).limits.hops, "the next handoff is refused", ""),
         ("sub-agents spawned", state.spawned, spawned_cap, "no further branch is started", ""),
         ("sub-agents alive", hops.working(run), alive_cap, "no further branch is started", ""),
         ("nesting", run.depth - 1, limits.recursion - 1, "no child run is started", ""),
         (
             "turns",
             longest.turns if longest else 0,
-            limits.turns,
+            most,
             steered,
             longest.agent if longest and longest.turns else "",
         ),
@@ -231,43 +233,56 @@ def _retries(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         unit="retry_tokens",
         at_limit="no retry but one on credit a stage",
     )
+    made, limits = state_of(run.guards, retry_budget).retries, {stage: policy.of_stage(stage).retry for stage in Stage}
+    near = [(made.get(stage, 0), one.stage_retries, stage) for stage, one in limits.items() if one.stage_retries]
+    if near:
+        observed, limit, stage = max(near, key=lambda one: (one[0] / one[1], one[2]))
+        yield Margin(
+            name="retries of a stage",
+            observed=observed,
+            limit=limit,
+            unit="count",
+            at_limit="no further retry in this stage",
+            where=words(stage),
+        )
 
 
 def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
-    config = spec.policy.loop_detector
-    same, same_in, streak, streak_in = 0, "", 0, ""
+    config = spec.policy.of_stage(run.stage).loop_detector
+    same, streak = (0, config, ""), (0, config, "")
     for step in run.steps.values():
+        config = spec.policy.of_stage(step.stage).loop_detector
         calls = state_of(run.guards, loop_detector, step.id).calls
         if not calls:
             continue
         # The proposed call is one of the window: what was executed so far may fill all of it but one.
         recent = Counter(seen.call for seen in calls[-(config.identical_window - 1) :])
         most = max(recent.values(), default=0)
-        if most > same:
-            same, same_in = most, step.agent
+        if most / config.identical_threshold > same[0] / same[1].identical_threshold:
+            same = most, config, step.agent
         row = 0
         for seen in reversed(calls):
             if seen.call != calls[-1].call:
                 break
             row += 1
-        if row > streak:
-            streak, streak_in = row, step.agent
+        if row / config.consecutive_threshold > streak[0] / streak[1].consecutive_threshold:
+            streak = row, config, step.agent
     yield Margin(
         name="identical calls",
-        observed=same,
-        limit=config.identical_threshold,
+        observed=same[0],
+        limit=same[1].identical_threshold,
         unit="count",
-        at_limit=f"in {config.identical_window} calls: not executed, where the results are the same",
-        where=same_in,
+        at_limit=f"in {same[1].identical_window} calls: not executed, where the results are the same",
+        where=same[2],
         trips_at_limit=True,
     )
     yield Margin(
         name="same call in a row",
-        observed=streak,
-        limit=config.consecutive_threshold,
+        observed=streak[0],
+        limit=streak[1].consecutive_threshold,
         unit="count",
         at_limit="not executed, whatever its results",
-        where=streak_in,
+        where=streak[2],
         trips_at_limit=True,
     )
 
@@ -285,11 +300,12 @@ def _replans(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
 
 
 def _corrections(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
-    worst = max(run.steps.values(), key=lambda step: step.corrections, default=None)
+    limits = {stage: spec.policy.of_stage(stage).limits.corrections_per_step for stage in Stage}
+    worst = max(run.steps.values(), key=lambda step: step.corrections / limits[step.stage], default=None)
     yield Margin(
         name="corrections",
         observed=worst.corrections if worst else 0,
-        limit=spec.policy.limits.corrections_per_step,
+        limit=limits[worst.stage if worst else run.stage],
         unit="count",
         at_limit="the step fails on its schema; the ladder decides",
         where=worst.agent if worst and worst.corrections else "",

@@ -10,6 +10,8 @@ from pydantic import BaseModel
 
 from fabric.core.policy import DEADLINES, FlowPolicy
 from fabric.core.run import Run
+from fabric.core.stage_policy import StagePolicy
+from fabric.core.words import words
 from fabric.selectors.run_margins import MARGINS
 
 
@@ -22,6 +24,8 @@ class Setting:
     default: Any
     source: str
     """Where its default comes from and what it means."""
+    stages: tuple[str, ...] = ()
+    """The stages that have a value of their own, each with it."""
     by_tier: bool = False
     """Whether it is left out and the tier's default is in force, which ``value`` is then."""
 
@@ -47,10 +51,34 @@ def settings_of(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
     chosen = MARGINS[name].fields or tuple(type(part).model_fields)
     about = type(part).model_fields
     fallback = SOURCES.get(name) or (type(part).__doc__ or "").strip().splitlines()[0]
-    made = [Setting(key, getattr(part, key), standard[key], about[key].description or fallback) for key in chosen]
+    group = "deadlines" if name == "deadline" else next((g for g in GROUPS if getattr(policy, g) is part), "")
+    made = [
+        Setting(
+            key,
+            getattr(part, key),
+            standard[key],
+            about[key].description or fallback,
+            _of_stages(group, key, policy, run),
+        )
+        for key in chosen
+    ]
     return [_of_tier(one, policy, run) if name == "escalation" and one.name == "due_s" else one for one in made]
 
 
+def _of_stages(group: str, key: str, policy: FlowPolicy, run: Run) -> tuple[str, ...]:
+    """``validate 3`` for each stage that has a value of its own. ``group``: the part of the policy."""
+    found = []
+    for stage, own in policy.stages.items():
+        part = own.deadlines.get(run.tier) if group == "deadlines" else own.groups.get(group)
+        value = None if part is None else part.given.get(key)
+        if value is not None:
+            said = ", ".join(sorted(value)) if isinstance(value, frozenset) else f"{value:g}"
+            found.append(f"{words(stage)} {said}")
+    return tuple(found)
+
+
+GROUPS = tuple(name for name in StagePolicy.model_fields if name in FlowPolicy.model_fields)
+"""Groups of the policy that stages may have otherwise."""
 SOURCES: Mapping[str, str] = {
     "escalation": "When a question is due. Left out, the tier's default holds: interactive 5 min, batch 24 h, high-stakes 8 h."
 }

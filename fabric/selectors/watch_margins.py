@@ -33,7 +33,7 @@ def repeated(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
 
 def silence(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     """How long nothing has happened, where that would be a stall."""
-    window = stall_watchdog.window_s(spec.policy, run.tier)
+    window = stall_watchdog.window_s(spec.policy.of_stage(run.stage), run.tier)
     if stall_watchdog.due_at(run, window) is not None:
         yield Margin(
             name="silence",
@@ -49,9 +49,9 @@ def silence(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
 def without_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     """The step whose last turns came to the same most often in a row, as a share of what its agent may: the least limit that it has not passed."""
     state = state_of(run.guards, progress)
-    config = spec.policy.progress
-    worst = (0, config.agent_turns, "")
+    worst = (0, spec.policy.of_stage(run.stage).progress.agent_turns, "")
     for step in run.steps.values():
+        config = spec.policy.of_stage(step.stage).progress
         few = config.supervisor_turns if step.stage is Stage.PLAN else config.agent_turns
         same = _alike(state.around, state.turns.get(step.id, ()))
         # Who was asked again past one limit is not stopped by it: what the turns ask has a wider one.

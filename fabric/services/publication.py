@@ -16,10 +16,11 @@ from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import NOTHING, Permits
 from fabric.core import spec_persona
 from fabric.core.cost import Price
-from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
+from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction
 from fabric.core.fallbacks import chain
 from fabric.core.graph.registry import BUILT_IN, Registry
 from fabric.core.spec import FabricSpec, ModelSpec
+from fabric.core.spec_stages import OwnCell, cells_in_force
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import (
     publication_breakers,
@@ -33,6 +34,7 @@ from fabric.services import (
     publication_outputs,
     publication_people,
     publication_retries,
+    publication_stages,
     publication_teams,
     publication_weak,
 )
@@ -199,7 +201,7 @@ def _people(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
 
 def _replans(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     limit = spec.policy.limits.replans_per_stage
-    cells = (ladder for row in spec.decision_table.values() for ladder in row.values())
+    cells = (cell.ladder for cell in spec.cells)
     if limit > REPLANS_MAX and not any(cell.deviation and replans(cell) > REPLANS_MAX for cell in cells):
         sentence = f"{limit} replans a stage, where at most {REPLANS_MAX} are allowed"
         yield Problem(
@@ -210,19 +212,18 @@ def _replans(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
 
 def _fallbacks(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     """A cell of the author's own that says safe_fallback has something to fall back to."""
-    for failure, tier in _falling_back(spec):
-        if tier in spec.decision_table.get(failure, {}):
+    for cell in _falling_back(spec):
+        if cell.own:
             sentence = "says safe_fallback, and the fabric has no static answer; give it one in safe_fallback, or let the cell say surface"
-            yield Problem(f"decision_table.{failure}.{tier}", sentence)
+            yield Problem(cell.path, sentence)
 
 
-def _falling_back(spec: FabricSpec) -> list[tuple[FailureType, Tier]]:
+def _falling_back(spec: FabricSpec) -> list[OwnCell]:
     """The cells in force that say safe_fallback while there is none."""
     if spec.safe_fallback is not None:
         return []
-    table, asked = table_with(spec.decision_table), Reaction.SAFE_FALLBACK
-    cells = [(failure, tier) for failure in FailureType for tier in spec.tiers.allowed]
-    return [cell for cell in cells if any(rung.reaction is asked for rung in table[cell].rungs)]
+    asked = Reaction.SAFE_FALLBACK
+    return [cell for cell in cells_in_force(spec) if any(rung.reaction is asked for rung in cell.ladder.rungs)]
 
 
 def _deviations(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -249,10 +250,9 @@ def deviations(spec: FabricSpec) -> list[Deviation]:
 
 
 def _lax_cells(spec: FabricSpec) -> Iterator[tuple[str, str, Ladder]]:
-    for failure, row in spec.decision_table.items():
-        for tier, ladder in row.items():
-            for what in _lax(failure, tier, ladder):
-                yield f"decision_table.{failure}.{tier}", what, ladder
+    for cell in spec.cells:
+        for what in _lax(cell.failure, cell.tier, cell.ladder):
+            yield cell.path, what, cell.ladder
 
 
 def _lax(failure: FailureType, tier: Tier, ladder: Ladder) -> Iterator[str]:
@@ -308,6 +308,7 @@ RULES: tuple[Rule, ...] = (
     publication_teams.in_teams,
     _gates,
     *LIMITS,
+    publication_stages.of_limits,
     _replans,
     _retries,
     _people,
@@ -346,16 +347,17 @@ def publication_warnings(spec: FabricSpec, installation: Installation | None = N
     found += publication_teams.everywhere(spec, publication_never.briefed, publication_outputs.warnings)
     found += publication_graphs.warnings(spec, BUILT_IN if installation is None else installation.registry)
     found += [Problem(path, sentence) for path, sentence in spec_persona.doubtful(spec)]
-    found += [Problem(path, sentence) for path, sentence in publication_weak.weakened(spec)]
+    notes = (*publication_weak.weakened(spec), *publication_stages.notes(spec))
+    found += [Problem(path, sentence) for path, sentence in notes]
     if installation is not None and installation.people is not None:
         doubts = publication_people.doubtful(spec, installation.people)
         found += [Problem(path, sentence) for path, sentence in doubts]
-    for failure, tier in _falling_back(spec):
-        sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
+    for cell in _falling_back(spec):
+        sentence = f"is not given, so {cell.failure} in tier {cell.tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
         found.append(Problem("safe_fallback", sentence))
     named = [(f"policy.deadlines.{tier}", tier) for tier in spec.policy.deadlines]
-    named += [
-        (f"decision_table.{failure}.{tier}", tier) for failure, row in spec.decision_table.items() for tier in row
-    ]
+    named += [(cell.path, cell.tier) for cell in spec.cells]
+    for stage, own in spec.policy.stages.items():
+        named += [(f"policy.stages.{stage}.deadlines.{tier}", tier) for tier in own.deadlines]
     found += [Problem(path, f"no run can pick tier {tier}") for path, tier in named if tier not in spec.tiers.allowed]
     return found

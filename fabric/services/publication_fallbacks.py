@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from fabric.core.breaker.policy import UNNAMED, Breaker, BreakerScope
 from fabric.core.breaker.signals import CAUSE_OF
-from fabric.core.decision_table import Reaction, table_with
+from fabric.core.decision_table import Reaction
 from fabric.core.failover import ASKS_FIRST
 from fabric.core.fallbacks import chain
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_stages import cells_in_force
 from fabric.core.taxonomy import CLASSIFY, FailureType
 from fabric.services.fabric_yaml import Problem
 
@@ -56,16 +57,18 @@ RUNGS = {"model": Reaction.FALLBACK_MODEL, "static_answer": Reaction.SAFE_FALLBA
 
 def _used(spec: FabricSpec, breaker: Breaker) -> bool:
     """Returns True where a run can reach the fallback: an allowed tier's cell for the breaker's signals has its rung."""
-    table, rung = table_with(spec.decision_table), RUNGS[breaker.on_open]
+    rung = RUNGS[breaker.on_open]
+    ways = {
+        (cell.failure, cell.tier)
+        for cell in cells_in_force(spec)
+        if any(one.reaction is rung for one in cell.ladder.rungs)
+    }
     rows = [CLASSIFY[CAUSE_OF[name]] for signal in breaker.signals for name in signal.names]
     rows = [row for row in rows if row.failover or rung is Reaction.SAFE_FALLBACK]
     tiers = [tier for tier in spec.tiers.allowed if rung is Reaction.SAFE_FALLBACK or not ASKS_FIRST[tier]]
     layered = spec.policy.retry_layers.layered and rung is Reaction.FALLBACK_MODEL
     return any(
-        layered or any(one.reaction is rung for one in table[row.goes_to, tier].rungs)
-        for row in rows
-        if isinstance(row.goes_to, FailureType)
-        for tier in tiers
+        layered or (row.goes_to, tier) in ways for row in rows if isinstance(row.goes_to, FailureType) for tier in tiers
     )
 
 

@@ -169,6 +169,8 @@ def _caps(spec: FabricSpec, used: Collection[str]) -> Iterator[tuple[str, int | 
             yield f"stages.{stage}.usd_micros", named.usd_micros, agents_of(spec, stage)
 
 
+OF_STAGES: tuple[Callable[[FabricSpec, object], Iterator[Problem]], ...] = (_detectors, _deadlines, _silence)
+"""Those that are asked of each stage that differs, too."""
 LIMITS: tuple[Callable[[FabricSpec, object], Iterator[Problem]], ...] = (
     branches,
     _detectors,

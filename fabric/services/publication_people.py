@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fabric.core import releases
-from fabric.core.decision_table import Reaction, Rung, table_with
+from fabric.core.decision_table import Reaction, Rung
 from fabric.core.eligibility import Asked, Person, is_asked, wanted
 from fabric.core.saga import MUTATES
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_stages import OwnCell, cells_in_force
 from fabric.core.taxonomy import FailureType, Tier
 
 REVIEWER = Rung(reaction=Reaction.ESCALATE).role
@@ -22,7 +23,7 @@ def without_reviewers(spec: FabricSpec) -> Iterator[tuple[str, str]]:
     """``(path, sentence)`` where something is put to a person and the fabric names nobody."""
     if spec.reviewers:
         return
-    asked = list(dict.fromkeys(f"{failure} in tier {tier}" for failure, tier, _, _ in _asking(spec)))
+    asked = list(dict.fromkeys(f"{cell.failure} in tier {cell.tier}" for cell, _, _ in _asking(spec)))
     if spec.topology.critic or spec.topology.plan_critic or spec.judging:
         asked.append("a critic's score below tau")
     named = {name for agent in spec.agents for name in agent.tools if not spec.in_journal(name)}
@@ -45,14 +46,13 @@ def without_role(spec: FabricSpec, held: frozenset[str]) -> Iterator[tuple[str, 
             "reviewers",
             f"names {names}, and nobody here is or has that, so no question would be answered; name one of: {there}",
         )
-    for failure, tier, n, rung in _asking(spec):
-        own = tier in spec.decision_table.get(failure, {})
-        path = f"decision_table.{failure}.{tier}"
+    for cell, n, rung in _asking(spec):
+        own, path = cell.own, cell.path
         if rung.role not in (REVIEWER, *held):
             whose = "" if own else " (the default table says so)"
             sentence = f"asks for {rung.role!r}{whose}, and nobody here is or has that; give somebody the role, or name one in the cell that there is: {there}"
             yield f"{path}.rungs.{n}.role" if own else path, sentence
-        elif failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec) and releases.ROLE not in held:
+        elif cell.failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec) and releases.ROLE not in held:
             sentence = f"puts outputs that a gate held back to a person, and only the role {releases.ROLE!r} lets one pass, which nobody here has"
             yield path, f"{sentence}; give somebody the role, or let the cell end without a person"
 
@@ -61,7 +61,8 @@ def too_few(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[
     """``(path, sentence)`` for each group of people in which two have to agree where there are not two. ``people``: their names, and the roles of each."""
     onward = spec.policy.humans.onward_to
     found = set()
-    for failure, tier, _, rung in _asking(spec):
+    for cell, _, rung in _asking(spec):
+        failure, tier = cell.failure, cell.tier
         asked = Asked(required_role=rung.role, reviewers=spec.reviewers, onward=True, onward_to=onward)
         could = sorted(name for name, roles in people.items() if is_asked(asked, Person(name=name, roles=roles)))
         whom = ", ".join(wanted(asked))
@@ -103,11 +104,9 @@ def _holds_back(spec: FabricSpec) -> bool:
     return bool(spec.gates.guarded or spec.gates.policies)
 
 
-def _asking(spec: FabricSpec) -> Iterator[tuple[FailureType, Tier, int, Rung]]:
+def _asking(spec: FabricSpec) -> Iterator[tuple[OwnCell, int, Rung]]:
     """The rungs in force that ask a person, in the tiers that a run may pick."""
-    table = table_with(spec.decision_table)
-    for tier in spec.tiers.allowed:
-        for failure in FailureType:
-            for n, rung in enumerate(table[failure, tier].rungs):
-                if rung.reaction is Reaction.ESCALATE:
-                    yield failure, tier, n, rung
+    for cell in cells_in_force(spec):
+        for n, rung in enumerate(cell.ladder.rungs):
+            if rung.reaction is Reaction.ESCALATE:
+                yield cell, n, rung

@@ -10,6 +10,8 @@ from fabric.core.context import Compiled
 from fabric.core.cost import Price
 from fabric.core.decision_table import EARLIER_TABLE, Table, table_with
 from fabric.core.derivation.ledger import Ledger
+from fabric.core.flow import Stage
+from fabric.core.policy import FlowPolicy
 from fabric.core.retry_layers import Ladders, ladders
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
@@ -65,6 +67,12 @@ class Asked:
     """Whose ladder it stands in."""
     at: int = 0
     """When it was decided, microseconds since the epoch."""
+
+    @property
+    def policy(self) -> FlowPolicy | None:
+        """The policy as the decision's stage sees it; None: the fabric is not at hand."""
+        spec = self.rules.spec
+        return None if spec is None else spec.policy.of_stage(Stage(stage_of(self.ledger, self.fact)))
 
 
 def stage_of(ledger: Ledger, fact: ev.ReactionDecided) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.derivation.ledger import Ledger
 from fabric.core.flow import Stage
+from fabric.core.policy import Limits
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
 
@@ -36,11 +37,13 @@ def _said(observed: Any, limit: Any) -> str:
 
 def _turns(ledger: Ledger, spec: FabricSpec, scope: str) -> Count:
     step = ledger.steps.get(scope.removeprefix("step:"))
-    return (step.turns if step is not None else 0) + 1, spec.policy.limits.turns
+    return (step.turns if step is not None else 0) + 1, _limits(
+        spec, step.stage if step is not None else ledger.stage
+    ).turns
 
 
 def _hops(ledger: Ledger, spec: FabricSpec, scope: str) -> Count:
-    return ledger.hops + 1, spec.policy.limits.hops
+    return ledger.hops + 1, _limits(spec, ledger.stage).hops
 
 
 def _visits(ledger: Ledger, spec: FabricSpec, scope: str) -> Count:
@@ -51,6 +54,10 @@ def _visits(ledger: Ledger, spec: FabricSpec, scope: str) -> Count:
         most -= 1
     # A stage that may not be entered is entered all the same, with nobody at work; a turn is not opened.
     return ledger.visits[scope] + (kind == "agent"), most
+
+
+def _limits(spec: FabricSpec, stage: str) -> Limits:
+    return spec.policy.of_stage(Stage(stage)).limits
 
 
 COUNTS: Mapping[Cause, Callable[[Ledger, FabricSpec, str], Count]] = {

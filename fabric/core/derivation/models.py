@@ -19,7 +19,9 @@ from fabric.core.derivation.asked import Asked
 from fabric.core.derivation.ledger import StepSeen
 from fabric.core.derivation.purse import TOKENS, USD
 from fabric.core.endpoints import provider_scope
+from fabric.core.flow import Stage
 from fabric.core.mechanisms import circuit_breaker
+from fabric.core.policy import FlowPolicy
 from fabric.core.spec import AgentSpec, Capability, FabricSpec
 from fabric.core.taxonomy import Cause, Tier
 
@@ -65,6 +67,11 @@ class Case:
         """What the call cannot do without."""
         found = self.spec.needs(self.agent)
         return found - {Capability.TOOL_USE} if self.step.final and not self.anew else found
+
+    @property
+    def policy(self) -> FlowPolicy:
+        """The policy as the step's stage sees it."""
+        return self.spec.policy.of_stage(Stage(self.step.stage))
 
     def cost(self, model: str) -> int | None:
         """Micro-dollars of the recorded tokens; None: it has no price."""
@@ -253,12 +260,15 @@ def _ruling(case: Case, name: str, told: ev.Candidate | None) -> tuple[str, bool
 
 def _does_not_fit(case: Case, name: str) -> bool:
     """Whether a cap, the clock or the run's own retry budget speaks against its call."""
-    ledger, spec = case.asked.ledger, case.spec
+    ledger = case.asked.ledger
     left_s = (ledger.numbers.deadline_at - case.asked.at) / numbers.US
-    if name not in case.prices or left_s < numbers.needed_s(spec.policy, ledger.tier) - numbers.SLACK_S:
+    if name not in case.prices or left_s < numbers.needed_s(case.policy, ledger.tier) - numbers.SLACK_S:
         return True
-    if case.repeats(name) and ledger.numbers.tokens(spec.policy) < numbers.UNITS:
-        return case.step.stage in ledger.numbers.retried_in
+    before, most = ledger.numbers.retries[case.step.stage], case.policy.retry.stage_retries
+    if case.repeats(name) and most is not None and before >= most:
+        return True
+    if case.repeats(name) and ledger.numbers.tokens(case.policy) < numbers.UNITS:
+        return before > 0
     return _over(case, name) is not None
 
 
@@ -300,7 +310,7 @@ def _as_refused(case: Case, name: str, trip: ev.TripRecord) -> bool:
     if trip.mechanism == "retry_budget" and not case.repeats(name):
         return False
     asked = case.asked
-    given = numbers.Judged(asked.ledger.numbers, case.spec.policy, asked.ledger.tier, asked.at, trip)
+    given = numbers.Judged(asked.ledger.numbers, case.policy, asked.ledger.tier, asked.at, trip)
     return numbers.refuses(given) is True
 
 
@@ -311,7 +321,8 @@ def _too_fast(case: Case, name: str, trip: ev.TripRecord) -> bool:
 
 def _turns_are_spent(case: Case, name: str, trip: ev.TripRecord) -> bool:
     """The turn that another model would take is that of the call that failed; of one that was refused before it went out, the step's next."""
-    ledger, fact, limit = case.asked.ledger, case.asked.fact, case.spec.policy.limits.turns
+    ledger, fact = case.asked.ledger, case.asked.fact
+    limit = case.policy.limits.turns
     call, step = ledger.issued.get(fact.command_id), ledger.steps.get(fact.step_id)
     if trip.cause is not Cause.TURN_LIMIT or step is None:
         return False

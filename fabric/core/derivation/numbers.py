@@ -4,6 +4,7 @@ was scheduled; what they are held against (the deadlines in force, what is left 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +34,8 @@ class Numbers:
     level: int | None = None
     """Thousandths of a retry token after the last retry; None: the bucket is full."""
     first_attempts: int = 0
-    retried_in: set[str] = field(default_factory=set)
+    retries: Counter[str] = field(default_factory=Counter)
+    """By stage."""
 
     @property
     def deadline_at(self) -> int:
@@ -77,7 +79,7 @@ def _retried(numbers: Numbers, fact: ev.RetryScheduled) -> None:
 
 def _node_retried(numbers: Numbers, fact: Scheduled) -> None:
     numbers.level, numbers.first_attempts = fact.tokens_left, 0
-    numbers.retried_in.add(stage_of_retry(fact))
+    numbers.retries[stage_of_retry(fact)] += 1
 
 
 TAKES: Mapping[str, Callable[[Numbers, Any], None]] = {
@@ -133,6 +135,10 @@ def _late(judged: Judged) -> bool:
 
 def _no_token(judged: Judged) -> bool:
     evidence, numbers = judged.trip.evidence, judged.numbers
+    kind, _, stage = evidence.scope.partition(":")
+    if kind == "stage":
+        before, most = numbers.retries[stage], judged.policy.retry.stage_retries
+        return most is not None and before >= most and (evidence.limit, evidence.observed) == (most, before + 1)
     if evidence.scope != "run":
         return _number(evidence.observed) < 1 and _number(evidence.limit) >= 1
     left = round(numbers.tokens(judged.policy) / UNITS, 3)

@@ -9,6 +9,7 @@ from fabric.core.derivation.ledger import Ledger
 from fabric.core.derivation.models import Pairs
 from fabric.core.derivation.numbers import TAKES_NO_TOKEN, UNITS, US, Scheduled, needed_s, stage_of_retry
 from fabric.core.endpoints import provider_scope
+from fabric.core.flow import Stage
 from fabric.core.grants import FABRIC, PROVIDER_BUCKET
 from fabric.core.spec import FabricSpec
 from fabric.core.topologies.slices import is_slice
@@ -19,14 +20,19 @@ NODE = "node"
 def carried_out(ledger: Ledger, spec: FabricSpec, fact: Scheduled) -> Pairs:
     """By field, what a scheduled retry recorded and what follows. ``ledger``: before it."""
     before = ledger.numbers.tokens(spec.policy)
+    policy = spec.policy.of_stage(Stage(stage_of_retry(fact)))
     source = NODE if isinstance(fact, ev.NodeRetryScheduled) else fact.source
     takes = 0 if source in TAKES_NO_TOKEN else UNITS
-    first = stage_of_retry(fact) not in ledger.numbers.retried_in
+    before_in_stage = ledger.numbers.retries[stage_of_retry(fact)]
+    first = not before_in_stage
     found: Pairs = {"tokens left": (fact.tokens_left, before - takes)}
     if takes and before < UNITS:
         found["a token"] = ("given", "given" if first else "refused")
+    most = policy.retry.stage_retries
+    if takes and most is not None:
+        found["a retry of its stage"] = ("made", "made" if before_in_stage < most else "refused")
     if source != NODE:
-        in_time = (ledger.numbers.deadline_at - fact.not_before) / US >= needed_s(spec.policy, ledger.tier)
+        in_time = (ledger.numbers.deadline_at - fact.not_before) / US >= needed_s(policy, ledger.tier)
         found["time for it"] = ("enough", "enough" if in_time else "too little")
     return found | _shared(ledger, spec, fact, first=first)
 

@@ -70,10 +70,10 @@ def _layered(asked: Asked) -> bool:
 
 def _too_long(asked: Asked) -> bool:
     """Whether whoever failed wants to be left alone for longer than a retry may wait."""
-    failed, spec = asked.ledger.attempts.get(asked.fact.command_id), asked.rules.spec
-    if failed is None or failed.retry_after_s is None or spec is None:
+    failed, policy = asked.ledger.attempts.get(asked.fact.command_id), asked.policy
+    if failed is None or failed.retry_after_s is None or policy is None:
         return False
-    return failed.retry_after_s > (CAP_S if _layered(asked) else spec.policy.retry.cap_s)
+    return failed.retry_after_s > (CAP_S if _layered(asked) else policy.retry.cap_s)
 
 
 def _retry_node(asked: Asked) -> bool | None:

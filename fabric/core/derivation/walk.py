@@ -141,9 +141,9 @@ def _refused(asked: Asked, index: int) -> bool | None:
     told = next((one for one in asked.ledger.skipped if one.rung == index), None)
     if told is not None and told.weighed is not None:
         return models.refuses(asked, told.weighed, told.reaction)
-    if told is None or told.trip is None or asked.rules.spec is None:
+    policy = asked.policy
+    if told is None or told.trip is None or policy is None:
         return None
-    policy = asked.rules.spec.policy
     return numbers.refuses(numbers.Judged(asked.ledger.numbers, policy, asked.ledger.tier, asked.at, told.trip))
 
 

@@ -3,12 +3,15 @@
 Stops: retry storms. A bucket of 10 tokens, full at the start; a first attempt earns 0.1, a retry takes 1. Empty is a deterministic deny, but a run that
 has not retried in this stage may take one on credit, at most one a second and until the bucket stands at -10: so retries <= 20 + 0.1 x first
 attempts. Counted in thousandths of a token, so that sums are exact. Each retry that the run's own bucket has a token for takes one of the fabric's and of
-the provider's bucket too, which all workers share (``core/grants.py``); ``retry.shared: false`` is a deviation. Does not stop: a single expensive retry
+the provider's bucket too, which all workers share (``core/grants.py``); ``retry.shared: false`` is a deviation. Stops too what a stage retries beyond
+its own limit (``retry.stage_retries``), whatever the bucket has. Does not stop: a single expensive retry
 (the budget gate does).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.endpoints import provider_scope
@@ -18,6 +21,7 @@ from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Retry as Config
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
+from fabric.core.words import words
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -40,8 +44,8 @@ class State:
     level: int | None = None
     """Thousandths of a token after the last retry; None: still full."""
     first_attempts: int = 0
-    retried_in: tuple[str, ...] = ()
-    """Stages in which this run has retried."""
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """By stage: how often this run has retried in it."""
     last_at: int = 0
 
 
@@ -61,8 +65,8 @@ def observe(state: State, event: Event) -> State:
     ):  # A call that was not sent is not repeated.
         return state
     stage = (fact.step_id if fact.kind == "node_retry_scheduled" else fact.command_id).partition(".")[0]
-    retried_in = state.retried_in if stage in state.retried_in else (*state.retried_in, stage)
-    return State(fact.tokens_left, 0, retried_in, event.at)
+    retries = {**state.retries, stage: state.retries.get(stage, 0) + 1}
+    return State(fact.tokens_left, 0, retries, event.at)
 
 
 def balance(config: Config, state: State) -> int:
@@ -73,12 +77,17 @@ def balance(config: Config, state: State) -> int:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Denies a retry when the bucket is empty and no credit is due."""
+    """Denies a retry when its stage has had all of its retries, or the bucket is empty and no credit is due."""
+    most, before = config.stage_retries, state.retries.get(proposal.stage, 0)
+    if most is not None and before >= most:
+        evidence = Evidence(most, before + 1, "retries", f"stage:{proposal.stage}")
+        message = f"stage {words(proposal.stage)} has retried as often as it may in one run (limit {most})"
+        return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, message)
     left = balance(config, state)
     if left >= UNITS:
         return _shared(config, state, proposal, view)
     on_credit = (
-        proposal.stage not in state.retried_in
+        proposal.stage not in state.retries
         and view.now - state.last_at >= CREDIT_EVERY_US
         and left - UNITS >= -config.bucket * UNITS
     )
@@ -94,7 +103,7 @@ def _shared(config: Config, state: State, proposal: Proposal, view: View) -> Ver
     if not config.shared or shares is None or not shares.fabric or not proposal.command_id:
         return PASS
     sizes = buckets(config, shares.fabric, view.spec, proposal.target)
-    want = TokenWant(_key(proposal.command_id, proposal.attempt), sizes, proposal.stage not in state.retried_in)
+    want = TokenWant(_key(proposal.command_id, proposal.attempt), sizes, proposal.stage not in state.retries)
     refused = shares.token(want)
     if isinstance(refused, Given):
         return PASS

@@ -55,7 +55,7 @@ def told(work: Work, events: Iterable[Event]) -> list[Line]:
 def _wait(work: Work, fact: ev.RetryScheduled, spent: int) -> Wait:
     """Between which two the wait is drawn, by the functions that the engine draws it with."""
     if fact.source in ("backoff", "retry_after"):
-        policy, asked_s = work.compiled.spec.policy, _failed(work, fact.command_id).retry_after_s or 0.0
+        policy, asked_s = work.policy_in(work.run.stage), _failed(work, fact.command_id).retry_after_s or 0.0
         low, high = (max(asked_s, waits.backoff_s(policy, spent, drawn)) for drawn in (0.0, ALMOST_1))
         return Wait(low, round(high, 6), "retry_after" if asked_s == high else "backoff")
     if fact.source == "breaker":
@@ -63,7 +63,7 @@ def _wait(work: Work, fact: ev.RetryScheduled, spent: int) -> Wait:
         least, named = failed.breaker_wait_s or 0.0, failed.retry_after_s or 0.0
         return Wait(max(least, named), round(max(named, least * (1 + waits.HERD)), 6), "breaker")
     if fact.source == "named":
-        policy, named = work.compiled.spec.policy, _failed(work, fact.command_id).retry_after_s or 0.0
+        policy, named = work.policy_in(work.run.stage), _failed(work, fact.command_id).retry_after_s or 0.0
         low, high = (waits.named_s(policy, named, spent, drawn) for drawn in (0.0, ALMOST_1))
         return Wait(low, round(high, 6), "named")
     return Wait(fact.delay_s, fact.delay_s, fact.source)

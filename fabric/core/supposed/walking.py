@@ -152,7 +152,7 @@ class _Walk:
         for stage in ORDER[: ORDER.index(self.stage) + 1]:
             last = stage is self.stage
             name = agent_in(self.spec, stage, self.worker, work.run.planner) if last and not self.whole else ""
-            stage_s = self.spec.policy.deadlines_of(work.run.tier).stage_s
+            stage_s = work.policy_in(stage).deadlines_of(work.run.tier).stage_s
             deadline = min(work.ctx.now + int(stage_s * US), work.run.deadline_at)
             turns = name and stage is Stage.FAN_OUT and is_conversation(self.spec.topology)
             agents = (name,) if name and not turns else ()

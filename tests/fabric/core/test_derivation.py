@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import dataclasses
 
 import pytest
@@ -311,12 +313,12 @@ def test_a_retry_that_was_recorded_falsely_is_found(changes, field):
 def test_a_retry_without_a_token_is_found():
     """The run had retried in this stage, so that its empty bucket gives nothing on credit."""
     ledger = Ledger(Tier.INTERACTIVE)
-    ledger.numbers = numbers.Numbers(run_at=1 << 60, level=0, retried_in={"fan_out"})
+    ledger.numbers = numbers.Numbers(run_at=1 << 60, level=0, retries=Counter({"fan_out": 1}))
     fact = ev.RetryScheduled(
         command_id="fan_out.0.e0.r0.t1", attempt=2, not_before=0, delay_s=0.0, source="backoff", tokens_left=-1_000
     )
     assert carried_out(ledger, spec(**EMPTY), fact)["a token"] == ("given", "refused")
-    ledger.numbers.retried_in.clear()
+    ledger.numbers.retries.clear()
     assert carried_out(ledger, spec(**EMPTY), fact)["a token"] == ("given", "given")
 
 
