@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fabric.core.breaker.policy import BreakerScope, SignalName
 from fabric.core.decision_table import Reaction
+from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
 from simulator.drills.bounds import NotComputed
@@ -25,7 +26,7 @@ def _thresholds(spec: FabricSpec, name: SignalName, scopes: Iterable[BreakerScop
 
 
 def _of_a_loop(spec: FabricSpec, rungs: tuple[Option, ...]) -> str:
-    detector = spec.policy.loop_detector
+    detector = spec.policy.of_stage(Stage.FAN_OUT).loop_detector
     stops_at = detector.identical_threshold if detector.preset is None and "A" in detector.detectors else None
     found = list(_thresholds(spec, SignalName.IDENTICAL_CALL))
     if not found or (stops_at is not None and min(found) >= stops_at):
@@ -42,7 +43,7 @@ def _of_answers(spec: FabricSpec, rungs: tuple[Option, ...]) -> str:
     """Where nobody looks at citations, what is wrong with the answer is its form, and a breaker may count that."""
     if spec.gates.citations != "off":
         return ""
-    most = spec.policy.limits.corrections_per_step + 1
+    most = spec.policy.of_stage(Stage.FINALIZE).limits.corrections_per_step + 1
     plans = spec.topology.planner is not None and any(rung.reaction is Reaction.REPLAN for rung in rungs)
     if plans and any(one <= most for one in _thresholds(spec, SignalName.SCHEMA_INVALID, OF_OTHERS)):
         return "a circuit breaker that answers without the promised form open stands before those who plan, too"

@@ -115,7 +115,8 @@ def _calling(spec: FabricSpec, tier: Tier) -> Calling:
     agent, above = spec.topology.finalizer, spec.topology.handover or ""
     if agent is None:
         raise NotComputed("there is no finalizer whose call could fail")
-    deadlines = spec.policy.deadlines_of(tier)
+    policy = spec.policy.of_stage(Stage.FINALIZE)
+    deadlines = policy.deadlines_of(tier)
     models = {one.name: Other(endpoint=endpoint_name(one), capable=one.capable) for one in spec.models}
     return Calling(
         agent=agent,
@@ -128,7 +129,7 @@ def _calling(spec: FabricSpec, tier: Tier) -> Calling:
         breakers=spec.policy.breakers,
         stage=Stage.FINALIZE,
         fabric=spec.name,
-        retry=spec.policy.retry,
+        retry=policy.retry,
         layered=spec.policy.retry_layers.layered,
         node=node_waits(spec.policy.retry_layers, Stage.FINALIZE),
         call_s=deadlines.call_s,

@@ -97,8 +97,10 @@ LEADS = {"replan": _R.REPLAN, "handover": _R.HANDOVER}
 
 
 def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, stage: Stage) -> tuple[Option, ...]:
-    """The rungs of a failure that happens in that stage, in their order."""
-    return tuple(_alerting(_laid(spec, cell, failure, tier, stage)))
+    """The rungs of a failure that happens in that stage, in their order. ``cell``: the fabric's; a cell of the stage's own stands in its place."""
+    own = spec.policy.stages.get(stage)
+    of_stage = own.decision_table.get(failure, {}).get(tier) if own is not None else None
+    return tuple(_alerting(_laid(spec, of_stage or cell, failure, tier, stage)))
 
 
 def _alerting(rungs: tuple[Option, ...]) -> Iterator[Option]:

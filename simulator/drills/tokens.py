@@ -21,6 +21,8 @@ class Tokens:
 
     policy: Retry
     levels: dict[str, int] = field(default_factory=dict)
+    retries: int = 0
+    """In the stage in which the call fails."""
 
     def issued(self) -> None:
         """A first attempt is meant to go out: it earns in the run's own bucket."""
@@ -33,11 +35,15 @@ class Tokens:
             self._earn(endpoint)
 
     def there(self, endpoint: str) -> bool:
-        """Whether each bucket gives one."""
+        """Whether each bucket gives one, and the stage has not retried as often as it may."""
+        most = self.policy.stage_retries
+        if most is not None and self.retries >= most:
+            return False
         return all(self._level(bucket) >= TOKEN for bucket in self._asked(endpoint))
 
     def take(self, endpoint: str) -> None:
         """Takes one of each."""
+        self.retries += 1
         for bucket in self._asked(endpoint):
             self.levels[bucket] = self._level(bucket) - TOKEN
 

@@ -31,7 +31,7 @@ def call_time_is_counted(seen: Seen, event: Event, fact: Any, after: Run) -> str
 def attempts_share_a_time(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No attempt of a call may last longer than what those before have left of the call's time."""
     spec = seen.compiled.spec
-    timeout = spec.policy.deadlines_of(after.tier).call_s
+    timeout = spec.policy.of_stage(after.steps[fact.step_id].stage).deadlines_of(after.tier).call_s
     if fact.call == "tool":
         timeout = min(timeout, spec.tool(fact.target).timeout_s or timeout)
     if fact.attempt == 1:

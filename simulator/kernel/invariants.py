@@ -13,7 +13,7 @@ from fabric.core.command_ids import epoch_of
 from fabric.core.commands import Call
 from fabric.core.envelope import Event, Row
 from fabric.core.fingerprint import event_hash
-from fabric.core.flow import ANSWERED, RunState
+from fabric.core.flow import ANSWERED, RunState, Stage
 from fabric.core.frozen import replace
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run
@@ -181,8 +181,8 @@ def attempts_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on("call_issued")
 def turns_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A step stays within its turns, its corrections and the calls of one answer."""
-    limits = seen.compiled.spec.policy.limits
     step = seen.run.steps[fact.step_id]
+    limits = seen.compiled.spec.policy.of_stage(step.stage).limits
     if step.status != "active":
         return f"its step is {step.status}"
     if fact.call == "model":
@@ -214,7 +214,9 @@ def answers_what_is_out(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on("retry_scheduled", "node_retry_scheduled")
 def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Retries are at most twice the bucket and a share of the first attempts."""
-    retry = seen.compiled.spec.policy.retry
+    about = fact.step_id if fact.kind == "node_retry_scheduled" else fact.command_id
+    stage = Stage(about.partition(".")[0])
+    retry = seen.compiled.spec.policy.of_stage(stage).retry
     if fact.kind == "retry_scheduled":
         seen.not_before[fact.command_id] = fact.not_before
         if fact.source in ("breaker", "named"):  # Nobody was called, so nothing is repeated.
@@ -223,6 +225,9 @@ def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     most = 2 * retry.bucket + retry.earn * seen.first_attempts
     if fact.delay_s > retry.cap_s:
         return f"{fact.delay_s} s is longer than the cap"
+    seen.stage_retries[stage] += 1
+    if retry.stage_retries is not None and seen.stage_retries[stage] > retry.stage_retries:
+        return f"retry {seen.stage_retries[stage]} of stage {stage}, at most {retry.stage_retries}"
     return f"retry {seen.retries}, at most {most:g}" if seen.retries > most + 1e-9 else ""
 
 

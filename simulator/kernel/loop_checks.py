@@ -7,6 +7,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from fabric.core.envelope import Event
+from fabric.core.flow import Stage
 from fabric.core.loop_policy import LoopDetector
 from fabric.core.run import Run
 from simulator.kernel.seen import Seen, on
@@ -72,8 +73,12 @@ def loops_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return ""
 
 
+def _policy(seen: Seen, step_id: str) -> LoopDetector:
+    return seen.compiled.spec.policy.of_stage(Stage(step_id.partition(".")[0])).loop_detector
+
+
 def _looped(seen: Seen, step_id: str, window: Window) -> str:
-    policy = seen.compiled.spec.policy.loop_detector
+    policy = _policy(seen, step_id)
     if policy.preset == "fabro" or (policy.preset == "ag2" and step_id in seen.warned):
         return ""
     return LETTERS[policy.preset](policy, window)
@@ -106,7 +111,7 @@ def _fabro(seen: Seen, step_id: str, window: Window) -> str:
     """The last 10 turns are there, and all complete groups of 1, 2 or 3 turns, counted from their end, are equal. One group
     alone is equal to nothing, so it is no cycle. Asked once the last one is whole: what a guard held back of it makes it another turn than the one that was proposed.
     """
-    size = seen.compiled.spec.policy.loop_detector.period_window
+    size = _policy(seen, step_id).period_window
     last = [call for call in window if call[4] == window[-1][4]]
     place = place_of(step_id)
     polls = any(seen.compiled.spec.tool(call[0]).polling or (place, *call[:2]) in seen.polls for call in last)

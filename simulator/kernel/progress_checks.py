@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from fabric.core.envelope import Event
+from fabric.core.flow import Stage
 from fabric.core.run import Run
 from simulator.kernel.judge_checks import judges
 from simulator.kernel.loop_checks import place_of
@@ -74,7 +75,8 @@ def _scans(args: Any) -> bool:
 
 def _too_many(seen: Seen, fact: Any) -> str:
     """Words are not compared here: turns that propose the very same calls ask alike, and others may ask something else each time."""
-    config = seen.compiled.spec.policy.progress
+    stage = Stage(fact.step_id.partition(".")[0])
+    config = seen.compiled.spec.policy.of_stage(stage).progress
     few = config.supervisor_turns if fact.step_id.startswith("plan.") else config.agent_turns
     turns = seen.fruitless.get(fact.step_id, [])
     last = turns[-few:]

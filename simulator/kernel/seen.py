@@ -72,6 +72,7 @@ class Seen:
     """What the provider billed for calls that this run's owners sent."""
     first_attempts: int = 0
     retries: int = 0
+    stage_retries: Counter[str] = field(default_factory=Counter)
     spawned: int = 0
     agents_started: int = 0
     """Agents of its fan-outs that were started, replans included."""

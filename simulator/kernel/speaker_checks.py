@@ -7,6 +7,7 @@ from typing import Any
 from fabric.core.derivation.speakers import TAKES, speakers_of
 from fabric.core.envelope import Event
 from fabric.core.fingerprint import decode
+from fabric.core.flow import Stage
 from fabric.core.run import Run
 from fabric.core.signatures import normalised
 from fabric.core.spec_conversation import SAYS
@@ -119,5 +120,5 @@ def nothing_is_blocked_before_its_time(seen: Seen, event: Event, fact: Any, afte
 def hops_are_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No more handovers than the limit, replans included."""
     seen.hops += 1
-    limit = seen.compiled.spec.policy.limits.hops
+    limit = seen.compiled.spec.policy.of_stage(Stage.FAN_OUT).limits.hops
     return f"hop {seen.hops}, at most {limit}" if seen.hops > limit else ""

@@ -29,6 +29,7 @@ from simulator.kernel.swarm_layers import layered
 from simulator.kernel.swarm_outputs import asking, overwriting, planning, typed
 from simulator.kernel.swarm_rates import rated
 from simulator.kernel.swarm_shapes import shaped
+from simulator.kernel.swarm_stages import differing
 
 JSON = Any
 VARIANTS = 600
@@ -143,6 +144,7 @@ def variant(number: int) -> Fabric:
     overwriting(tree, number)
     asking(tree, number)
     conversing.drawn(tree, number)
+    differing(tree, number)
     led = booking(tree, number)
     anew = led and Random(f"plans below {number}").random() < 0.5  # noqa: S311 - the same
     shaped(tree, number, lead=family.random() < 0.2 or led, anew=anew)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fabric.core.envelope import Event
 from fabric.core.events.decisions import ReactionDecided
+from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
 from simulator.drills.cells import Verdict
@@ -59,7 +60,7 @@ def promised(spec: FabricSpec, disturbances: Sequence[Disturbance]) -> Promise |
 
 def _walked(spec: FabricSpec, given: Handing) -> Promise:
     """The circle gone round on paper, turn by turn, until something ends it."""
-    onward, limits = way(spec, given.peers), spec.policy.limits
+    onward, limits = way(spec, given.peers), spec.policy.of_stage(Stage.FAN_OUT).limits
     turns: Counter[str] = Counter()
     moves: list[tuple[str, str]] = []
     last_turn = getattr(spec.topology, "max_turns", None)
@@ -90,7 +91,7 @@ def _visits(spec: FabricSpec, who: str) -> float:
 
 def _stuck(spec: FabricSpec, moves: list[tuple[str, str]], move: tuple[str, str], peers: int) -> Cause | None:
     """What the monitor finds where each move says the same as the one before."""
-    monitor = spec.policy.deadlock_monitor
+    monitor = spec.policy.of_stage(Stage.FAN_OUT).deadlock_monitor
     if len(SAME_BRIEF) >= monitor.brief_chars and move in moves[-(monitor.window_moves - 1) :]:
         return Cause.BRIEF_REPEATED
     rounds = [*moves[-(monitor.window_moves - 1) :], move][-2 * peers :]
