@@ -1,19 +1,15 @@
-"""Fields of a draft: what stands in a control, and what is read back from one.
-
-Reading never refuses: a number that is none stays in the draft as the text that it is, and the check of the whole says what is wrong with it.
-So nothing that was typed is lost, and there is one place that judges.
-"""
+"""Fields of a draft: what each is given, what it inherits, and what stands in its control (``reading.py`` reads that back)."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from console.configure.places import TEAM, Kind
+from console.configure.reading import SEVERAL
 from console.configure.shape import MISSING, Missing, Shape, place_of, shape_of
 from console.configure.sources import source_of
 from console.configure.spelled import spelled
@@ -28,8 +24,6 @@ from fabric.services.checking import Finding
 JSON = Any
 FIELD, SHOWN = "f.", "p."
 """Before the path in the names of controls. ``p.`` says that a control with several answers was shown: none ticked sends nothing."""
-SEVERAL = frozenset[Kind]({"picks", "order"})
-"""Kinds whose answer is a list of what was picked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +154,8 @@ def standing(tree: JSON, path: str) -> JSON:
             break
     if parts[:2] == ["policy", "breakers"] and len(parts) > 3 and (preset := _preset(tree, parts)) is not MISSING:
         return preset
+    if parts[:2] == ["policy", "stages"] and len(parts) > 3:
+        return _of_fabric(tree, parts[3:])
     if parts[:3] == ["policy", "budget", "agents"] and len(parts) == 5:
         of_all = at(tree, f"policy.budget.agent_{parts[4]}")
         return None if of_all is MISSING else of_all
@@ -168,6 +164,13 @@ def standing(tree: JSON, path: str) -> JSON:
         return None if of_all is MISSING else of_all
     shape = shape_of(path)
     return MISSING if shape is None else shape.default
+
+
+def _of_fabric(tree: JSON, parts: list[str]) -> JSON:
+    """What the fabric says where a stage says nothing of its own."""
+    path = ".".join(("policy", *parts))
+    given = at(tree, path)
+    return standing(tree, path) if isinstance(given, Missing) else given
 
 
 def _preset(tree: JSON, parts: list[str]) -> JSON:
@@ -184,6 +187,10 @@ def _filled(tree: JSON, path: str) -> JSON:
         workers = at(tree, ".".join((*parts[:-1], "workers")))
         named = [one for one in workers if isinstance(one, str)] if isinstance(workers, list) else []
         return {one: [other for other in named if other != one] for one in named}
+    if parts[:2] == ["policy", "stages"] and len(parts) == 6 and parts[3] == "decision_table":
+        cell = ".".join(parts[3:])
+        given = at(tree, cell)
+        return _filled(tree, cell) if isinstance(given, Missing) else given
     if len(parts) == 3 and parts[0] == "decision_table":
         found = {f"{failure}.{tier}": ladder for (failure, tier), ladder in DEFAULT_TABLE.items()}
         ladder = found.get(f"{parts[1]}.{parts[2]}")
@@ -318,81 +325,3 @@ def dollars(micros: int) -> str:
     text = format(amount.normalize(), "f")
     whole, _, part = text.partition(".")
     return f"{whole}.{part.ljust(2, '0')}"
-
-
-# -- what is read back -------------------------------------------------------------------------------------------------
-
-
-def read(shape: Shape, sent: Sequence[str]) -> JSON:
-    """What was sent of a field, as JSON; ``MISSING``: nothing is to stand there. What does not fit the field's type stays the text that it is."""
-    if shape.kind in SEVERAL:
-        return list(dict.fromkeys(one for one in sent if one))
-    text = (sent[-1] if sent else "").replace("\r\n", "\n")
-    if not text.strip():
-        return MISSING
-    reader = READ.get(shape.kind)
-    return text if reader is None else reader(text)
-
-
-_GROUPED = re.compile(r"-?\d{1,3}(?:[ _,]\d{3})+|-?\d+")
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
-
-
-def _integer(text: str) -> JSON:
-    found = text.strip()
-    return int(re.sub(r"[ _,]", "", found)) if len(found) < 20 and _GROUPED.fullmatch(found) else found
-
-
-def _number(text: str) -> JSON:
-    found = text.strip()
-    if len(found) > 25 or not _NUMBER.fullmatch(found):
-        return found
-    return float(found) if "." in found else int(found)
-
-
-def _usd(text: str) -> JSON:
-    found = text.strip().removeprefix("$").strip()
-    try:
-        micros = Decimal(found) * 1_000_000
-    except InvalidOperation:
-        return found
-    fits = micros.is_finite() and micros == micros.to_integral_value() and abs(micros) < 2**63
-    return int(micros) if fits and _NUMBER.fullmatch(found) else found
-
-
-def _boolean(text: str) -> JSON:
-    return {"true": True, "false": False}.get(text, text)
-
-
-def _lines(text: str) -> JSON:
-    return [line.strip() for line in text.split("\n") if line.strip()]
-
-
-def _json(text: str) -> JSON:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _stripped(text: str) -> JSON:
-    return text.strip()
-
-
-def _numbers(text: str) -> JSON:
-    """Whole numbers, with commas or blanks between them; what is none stays the text that it is, so that it is told."""
-    parts = [part for part in re.split(r"[,\s]+", text.strip()) if part]
-    return [int(part) if part.isascii() and part.isdecimal() and len(part) < 19 else part for part in parts]
-
-
-READ: Mapping[Kind, Callable[[str], JSON]] = {
-    "integer": _integer,
-    "number": _number,
-    "usd": _usd,
-    "boolean": _boolean,
-    "lines": _lines,
-    "numbers": _numbers,
-    "json": _json,
-    "name": _stripped,
-}
-"""How the text of a control is read, where it is not taken as it is."""

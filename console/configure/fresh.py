@@ -40,7 +40,7 @@ def empty(kind: str) -> JSON:
     )
 
 
-BEFORE_LAST = frozenset({"decision_table.*.*.rungs"})
+BEFORE_LAST = frozenset({"decision_table.*.*.rungs", "policy.stages.*.decision_table.*.*.rungs"})
 """Lists whose last thing stays the last: a ladder's end."""
 
 
@@ -160,6 +160,7 @@ NEW: Mapping[str, Callable[[JSON], JSON]] = {
     "gates.guardrails": _guardrail,
     "gates.guardrails.*.patterns": _pattern,
     "decision_table.*.*.rungs": _rung,
+    "policy.stages.*.decision_table.*.*.rungs": _rung,
     "policy.breakers": _breaker,
     "policy.breakers.*.signals": _signal,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from console.configure.editing import Editing
 from console.configure.fields import EditField, at, standing
 from console.configure.shape import Missing, Shape, shape_of
+from fabric.core.stage_policy import ONLY_IN
 
 LEAVES = frozenset({"group", "items", "table"})
 
@@ -45,7 +46,10 @@ def node_of(editing: Editing, path: str, label: str = "", number: int = 0, last:
         count = len(held) if isinstance(held, list) else 0
         items = tuple(node_of(editing, f"{path}.{n}", "", n + 1, n + 1 == count) for n in range(count))
         return Node(path, named, "items", (), items, own=own)
-    names = shape.options if shape.kind == "table" else _fields(path, shape)
+    every = shape.options if shape.kind == "table" else _fields(path, shape)
+    names = [
+        name for name in every if _belongs(f"{path}.{name}") or not isinstance(editing.at(f"{path}.{name}"), Missing)
+    ]
     shapes = {name: shape_of(f"{path}.{name}") for name in names}
     made = {name: editing.field(f"{path}.{name}") for name, one in shapes.items() if one and one.kind not in LEAVES}
     keyed = shape.kind == "table"
@@ -56,6 +60,15 @@ def node_of(editing: Editing, path: str, label: str = "", number: int = 0, last:
         if one and one.kind in LEAVES
     )
     return Node(path, named, "table" if keyed else "group", fields, inside, number, last, own)
+
+
+def _belongs(path: str) -> bool:
+    """False for what means nothing in a stage, and for a stage's cells, which the decision table shows. What is written all the same is shown."""
+    parts = path.split(".")
+    if parts[:2] != ["policy", "stages"] or len(parts) < 4:
+        return True
+    stage, inner = parts[2], ".".join(parts[3:])
+    return inner != "decision_table" and (inner not in ONLY_IN or stage in ONLY_IN[inner][0])
 
 
 def _called(field: EditField, key: str) -> EditField:

@@ -13,7 +13,7 @@ from console.templatetags.marks import TIERS
 from fabric.core.taxonomy import Tier
 from fabric.selectors.limits import GROUPS
 
-ELSEWHERE = frozenset({"humans", "tau", "breakers", "retry_layers", "fan_in", "goal_gates"})
+ELSEWHERE = frozenset({"humans", "tau", "breakers", "retry_layers", "fan_in", "goal_gates", "stages"})
 """Parts of the policy that are shown below the table, or in other parts of the editor."""
 
 
@@ -28,6 +28,11 @@ NESTED = (
         "policy.budget.stages",
         "Caps of single stages",
         "what plan, fan-out, fan-in, validate and finalize may each spend; they beat the caps of all stages",
+    ),
+    (
+        "policy.stages",
+        "Single stages",
+        "what a stage has otherwise than the fabric; its cells are in the part Decision table",
     ),
     (
         "policy.limits.max_visits",

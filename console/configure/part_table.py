@@ -14,6 +14,7 @@ from console.typed_fields import same
 from console.views.fabric_table import ICONS, PER, cell_anchor
 from fabric import wiring
 from fabric.core.decision_table import BOUNDED_ONLY, COUNTED_PER, LAYERS_ONLY, Accompaniment, Reaction
+from fabric.core.flow import Stage
 from fabric.core.supposed import NotSupposed, Supposed, supposed
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.revision_diff import rung_words
@@ -97,8 +98,10 @@ class OpenCell:
 def build(editing: Editing) -> dict[str, Any]:
     """The grid, the open cell, and the failure that is supposed."""
     chosen, simulated = editing.asked.get("cell", ""), editing.asked.get("simulate", "")
+    stage = next((one for one in Stage if one == editing.asked.get("stage")), None)
+    root = "decision_table" if stage is None else f"policy.stages.{stage}.decision_table"
     rows = [
-        (failure, FAILURES[failure], [_cell(editing, failure, tier, chosen, simulated) for tier in Tier])
+        (failure, FAILURES[failure], [_cell(editing, root, failure, tier, chosen, simulated) for tier in Tier])
         for failure in FailureType
     ]
     cells = [cell for _, _, row in rows for cell in row]
@@ -111,13 +114,16 @@ def build(editing: Editing) -> dict[str, Any]:
         "default_tier": tiers if isinstance(tiers, str) else str(Tier.INTERACTIVE),
         "changed": sum(cell.own for cell in cells),
         "opened": _opened(editing, opened) if opened is not None else None,
-        "walk": _walked(editing, lit) if lit is not None else None,
+        "walk": _walked(editing, lit) if lit is not None and stage is None else None,
         "kept": {"cell": chosen if opened else ""},
+        "stage": stage or "",
+        "stages": [(one, _cells_of(editing, one)) for one in Stage],
+        "of_stage": f"&stage={stage}" if stage else "",
     }
 
 
-def _cell(editing: Editing, failure: FailureType, tier: Tier, chosen: str, simulated: str) -> Cell:
-    path = f"decision_table.{failure}.{tier}"
+def _cell(editing: Editing, root: str, failure: FailureType, tier: Tier, chosen: str, simulated: str) -> Cell:
+    path = f"{root}.{failure}.{tier}"
     now, base = _ladder(editing.tree, path), _ladder(editing.base, path)
     about = [one for one in editing.checked.findings if one.path == path or one.path.startswith(f"{path}.")]
     deviation = now.get("deviation")
@@ -128,7 +134,7 @@ def _cell(editing: Editing, failure: FailureType, tier: Tier, chosen: str, simul
         path=path,
         rungs=tuple(marks(now)),
         before="" if same(now, base) else spoken(base),
-        own=at(editing.tree, path) is not MISSING and not same(now, _ladder({}, path)),
+        own=at(editing.tree, path) is not MISSING and not same(now, _default(editing.tree, path)),
         deviation=deviation if isinstance(deviation, str) else "",
         level=next((level for level in ("error", "warning") if any(one.level == level for one in about)), ""),
         open=key == chosen,
@@ -136,11 +142,23 @@ def _cell(editing: Editing, failure: FailureType, tier: Tier, chosen: str, simul
     )
 
 
+def _cells_of(editing: Editing, stage: Stage) -> int:
+    """How many cells of its own a stage has."""
+    rows = at(editing.tree, f"policy.stages.{stage}.decision_table")
+    return sum(len(row) for row in rows.values() if isinstance(row, dict)) if isinstance(rows, dict) else 0
+
+
 def _ladder(tree: JSON, path: str) -> dict[str, JSON]:
     """A cell as the tree has it, or as the default table does."""
     found = at(tree, path)
     found = standing(tree, path) if isinstance(found, Missing) else found
     return found if isinstance(found, dict) else {"rungs": []}
+
+
+def _default(tree: JSON, path: str) -> dict[str, JSON]:
+    """What holds where the cell is not written: of the fabric the default table's, of a stage the fabric's."""
+    cell = path.rpartition("decision_table.")[2]
+    return _ladder(tree if path.startswith("policy.") else {}, f"decision_table.{cell}")
 
 
 def marks(ladder: dict[str, JSON]) -> Iterator[RungMark]:
@@ -173,7 +191,7 @@ def _opened(editing: Editing, cell: Cell) -> OpenCell:
         cell,
         tuple(_rung(editing, cell.path, n, rung, n == len(listed) - 1) for n, rung in enumerate(listed)),
         editing.field(f"{cell.path}.deviation"),
-        spoken(_ladder({}, cell.path)),
+        spoken(_default(editing.tree, cell.path)),
     )
 
 

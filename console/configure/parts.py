@@ -20,6 +20,7 @@ from console.configure import (
 )
 from console.configure.editing import Editing
 from console.configure.subjects import subject
+from fabric.core.flow import Stage
 from fabric.services.checking import Checked, Finding
 
 
@@ -40,6 +41,8 @@ class Part:
         return f"fabrics/edit/parts/{self.name}.html"
 
 
+OWN_TABLES = tuple(f"policy.stages.{stage}.decision_table" for stage in Stage)
+"""The cells that single stages have of their own."""
 PARTS: Mapping[str, Part] = {
     part.name: part
     for part in (
@@ -50,7 +53,7 @@ PARTS: Mapping[str, Part] = {
         Part("topology", "Topology", ("topology", "policy.fan_in", "policy.goal_gates"), part_topology.build),
         Part("gates", "Stages and gates", ("gates", "policy.tau"), part_gates.build),
         Part("limits", "Budgets and limits", ("policy",), part_limits.build),
-        Part("table", "Decision table", ("decision_table",), part_table.build),
+        Part("table", "Decision table", ("decision_table", *OWN_TABLES), part_table.build),
         Part("people", "Review rules", ("reviewers", "policy.humans"), part_people.build),
         Part("tools", "Tools", ("tools", "mcp_servers", "memories"), part_tools.build),
         Part("models", "Models", ("models",), part_models.build),
@@ -93,6 +96,8 @@ def remarks(checked: Checked) -> list[Remark]:
 def _remark(finding: Finding, tree: Any) -> Remark:
     part = part_of(finding.path)
     place = f"f.{finding.path}" if part.name != "yaml" else f"L{finding.line or 1}"
-    _, *cell = finding.path.split(".")[:3]
+    before, _, inside = finding.path.rpartition("decision_table.")
+    cell = inside.split(".")[:2]
     opened = f"&cell={'.'.join(cell)}" if part.name == "table" and len(cell) == 2 else ""
+    opened += f"&stage={before.split('.')[2]}" if opened and before else ""
     return Remark(finding, f"?part={part.name}{opened}#{place}", part.label, subject(finding.path, tree))

@@ -45,6 +45,8 @@ _TOPOLOGY: Mapping[str, str] = {
 }
 TEAM = "topology.teams.*."
 """What stands before the places of a team's topology."""
+OF_STAGE = "stages.*."
+"""What stands before the policy's places where one stage has a value of its own."""
 REFERS: Mapping[str, str] = {
     "agents.*.model": "models",
     "agents.*.tools": "tools",
@@ -68,6 +70,8 @@ KEYED: Mapping[str, str] = {
     **dict.fromkeys((f"{TEAM}{place}" for place in _KEYED), "agents"),
 }
 """Tables whose keys are names, and the list whose names they are."""
+SPARE = frozenset({"policy.stages", "policy.stages.*.deadlines"})
+"""Tables whose entries say nothing once they are empty, and go then."""
 ORDERED = frozenset({"models.*.fallbacks", "topology.workers", f"{TEAM}topology.workers"})
 """Of those with several names, where their order says something."""
 KINDS: Mapping[str, Kind] = {

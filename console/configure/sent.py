@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, standing, whole_of
+from console.configure.fields import FIELD, SHOWN, at, field_at, named_in, standing, whole_of
 from console.configure.forms import FOLLOWS, FORMS, turned
 from console.configure.fresh import BEFORE_LAST, fresh
 from console.configure.kinds import followed, team_of
 from console.configure.moved import moved
 from console.configure.offered import declarations
-from console.configure.places import KEYED, REFERS
+from console.configure.places import KEYED, REFERS, SPARE
+from console.configure.reading import SEVERAL, read
 from console.configure.shape import MISSING, place_of, shape_of
 from console.typed_fields import same
 from fabric.services.yaml_edit import Drop, Edit, Insert, Move, Put, tree_edited
@@ -152,7 +153,7 @@ def _dropped(tree: JSON, parts: Path) -> list[Edit]:
         around, shape = at(tree, dotted[end - 2]), shape_of(dotted[end - 2])
         if not (isinstance(around, dict) and len(around) == 1 and isinstance(parts[end - 2], str)):
             break
-        named = end > 2 and place_of(dotted[end - 3]) in KEYED
+        named = end > 2 and place_of(dotted[end - 3]) in {*KEYED, *SPARE}
         if shape is None or (shape.required and shape.kind != "table" and not named):
             break
         end -= 1

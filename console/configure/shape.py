@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from console.configure.places import EXTRA_FIELDS, KEYED, KINDS, LABELS, ORDERED, REFERS, TEAM, UNITS, Kind
+from console.configure.places import EXTRA_FIELDS, KEYED, KINDS, LABELS, OF_STAGE, ORDERED, REFERS, TEAM, UNITS, Kind
 from console.configure.sources import source_of
 from fabric.core.breaker.policy import PRESETS
 from fabric.core.spec import FabricSpec
@@ -121,11 +121,16 @@ def _made(place: str, annotation: Any, field: FieldInfo | None, owner: type[Base
     meaning = (
         meaning if field is not None and field.description else ""
     )  # What is said of a whole group is no help at each field of it.
-    label, unit = LIMITS.get(place.removeprefix("policy.").replace("deadlines.*", "deadlines"), ("", ""))
+    label, unit = LIMITS.get(
+        place.removeprefix("policy.").removeprefix(OF_STAGE).replace("deadlines.*", "deadlines"), ("", "")
+    )
     return Shape(
         place=place,
         kind=kind,
-        label=LABELS.get(place) or LABELS.get(place.removeprefix(TEAM)) or label or _words(place),
+        label=LABELS.get(place)
+        or LABELS.get(place.removeprefix(TEAM).removeprefix(f"policy.{OF_STAGE}"))
+        or label
+        or _words(place),
         unit=UNITS.get(place) or UNITS.get(place.removeprefix(TEAM)) or ("" if unit in _NO_UNIT else str(unit)),
         help=meaning,
         origin=origin,

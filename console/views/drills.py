@@ -41,6 +41,7 @@ from simulator.drills.live_asking import may_ask_live
 from simulator.drills.models import LIVE, VIRTUAL, Status
 from simulator.drills.selectors import BatchView, CellView, Coverage, State, batch_get, coverage, drills_recent
 from simulator.drills.services import drill_ask, drill_stop, may_stop
+from simulator.drills.unmet import unmet_said
 
 MODES = {VIRTUAL: "Virtual", LIVE: "Live"}
 """In words; total, by test."""
@@ -256,6 +257,7 @@ def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
         "bar": [(round(0.25 + n * 100 / 24, 2), "line" if state is State.NEVER else CELLS[state][1]) for n, state in enumerate(ordered)],
         "columns": list(Tier),
         "rows": _rows(seen),
+        "unmet": unmet_said(seen.page.spec),
         "live": seen.mode == LIVE,
         "modes": [(words, _address(seen.fabric.name, mode), mode == seen.mode) for mode, words in MODES.items()],
         "may_ask": actor.may(Right.RUN) and (seen.mode != LIVE or may_ask_live(actor)),

@@ -52,7 +52,7 @@ CHOICE = "c."
 """Before a path: which of two is to stand there."""
 CHOOSE, LEAVE = "choose", "leave"
 """What becomes of what could not be saved: it is saved with the choices made, or left out."""
-ASKED = ("cell", "simulate", "open", BUTTON)
+ASKED = ("cell", "simulate", "stage", "open", BUTTON)
 """What an address or a form may say of how a part is shown."""
 ASKED_MAX = 120
 

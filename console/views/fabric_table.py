@@ -74,6 +74,8 @@ class Cell:
     """The default ladder in words, where this one is another; empty: it is the default."""
     deviation: str
     """Why it may be laxer than required."""
+    stages: tuple[tuple[Stage, str], ...] = ()
+    """The stages that have a cell of their own in its place, each with its ladder in words."""
     layered: bool = False
     """Whether retry layers stand before its rungs."""
 
@@ -95,10 +97,10 @@ def cell_anchor(failure: FailureType | str, tier: Tier | str) -> str:
 def table_of(spec: FabricSpec) -> list[Row]:
     """The decision table in force: 8 rows of 3 cells."""
     found = ladders(table_with(spec.decision_table), spec)
-    return [(failure, tuple(_cell(failure, tier, found) for tier in Tier)) for failure in FailureType]
+    return [(failure, tuple(_cell(failure, tier, found, spec) for tier in Tier)) for failure in FailureType]
 
 
-def _cell(failure: FailureType, tier: Tier, found: Ladders) -> Cell:
+def _cell(failure: FailureType, tier: Tier, found: Ladders, spec: FabricSpec) -> Cell:
     ladder, default = found.table[failure, tier], DEFAULT_TABLE[failure, tier]
     standard = "" if ladder.rungs == default.rungs else _spoken(rungs_of(default))
     layered = found.presets and len(ROWS[failure]) > 1
@@ -109,6 +111,11 @@ def _cell(failure: FailureType, tier: Tier, found: Ladders) -> Cell:
         tuple(_rung(rung, rung is shown[-1]) for rung in shown),
         standard,
         ladder.deviation.strip(),
+        tuple(
+            (one.stage, _spoken(rungs_of(one.ladder)))
+            for one in spec.cells
+            if one.stage is not None and (one.failure, one.tier) == (failure, tier)
+        ),
         layered,
     )
 

@@ -9,8 +9,10 @@ from django.http import QueryDict
 
 from console.configure.editing import editing
 from console.configure.part_table import REACTIONS, build
+from console.configure.parts import remarks
 from console.configure.sent import changes_in, pressed_in
 from fabric.core.decision_table import DEFAULT_TABLE, LAYERS_ONLY, Reaction
+from fabric.core.flow import Stage
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.drafts import DraftView
 from fabric.services.samples import SAMPLES
@@ -146,3 +148,40 @@ def test_a_supposed_failure_lights_its_cell_and_walks_to_an_end() -> None:
     assert [cell.key for cell in cells(built).values() if cell.lit] == ["provider_failure.batch"]
     told = built["walk"].told
     assert [line.reaction for line in told.lines if line.what == "decided"] == ["retry"] * 5 + ["escalate"]
+
+
+# -- the cells of one stage --------------------------------------------------------------------------------------------
+
+OF_PLAN = "policy.stages.plan.decision_table.provider_failure.batch"
+
+
+def test_a_stages_table_shows_the_fabrics_cells_until_one_is_written() -> None:
+    whole, built = build(seen(SAMPLE)), build(seen(SAMPLE, stage="plan"))
+    assert [cell.rungs for cell in cells(built).values()] == [cell.rungs for cell in cells(whole).values()]
+    assert (built["changed"], {cell.path.split(".")[2] for cell in cells(built).values()}) == (0, {"plan"})
+    own = pressed(SAMPLE, f"remove {OF_PLAN}.rungs.0")
+    found = seen(own, stage="plan", cell="provider_failure.batch")
+    assert found.spec is not None
+    rungs = found.spec.policy.stages[Stage.PLAN].decision_table[FailureType.PROVIDER][Tier.BATCH].rungs
+    assert [rung.reaction for rung in rungs] == ["wait_for_breaker", "escalate"]
+    built = build(found)
+    assert (built["changed"], dict(built["stages"])) == (1, {**dict.fromkeys(Stage, 0), Stage.PLAN: 1})
+    assert built["opened"].default == "retry ×5 → wait for breaker ×2 → escalate"
+    assert build(seen(own))["changed"] == 0, "the fabric's own table is as it was"
+    assert pressed(own, f"reset {OF_PLAN}") == SAMPLE
+
+
+def test_a_stages_cell_begins_as_the_fabrics_own() -> None:
+    fabric = pressed(SAMPLE, f"remove {BATCH}.rungs.0")
+    own = seen(pressed(fabric, f"add {OF_PLAN}.rungs"))
+    assert own.spec is not None
+    rungs = own.spec.policy.stages[Stage.PLAN].decision_table[FailureType.PROVIDER][Tier.BATCH].rungs
+    assert [rung.reaction for rung in rungs] == ["wait_for_breaker", "retry", "escalate"]
+
+
+def test_a_problem_in_a_stages_cell_leads_to_its_table() -> None:
+    text = f"{SAMPLE}\n" if "\n  stages:" in SAMPLE else SAMPLE
+    own = pressed(text, f"remove {OF_PLAN}.rungs.0")
+    broken = own.replace("reaction: escalate", "reaction: fly")
+    [told] = [one for one in remarks(seen(broken).checked) if one.finding.path.startswith(OF_PLAN)]
+    assert told.address.startswith("?part=table&cell=provider_failure.batch&stage=plan#f.")

@@ -85,6 +85,8 @@ def test_a_part_of_what_is_no_fabric_is_drawn_all_the_same(part: str, kind: str)
         ("policy.humans.due_s", "people"),
         ("reviewers", "people"),
         ("decision_table.provider_failure.batch.rungs.0", "table"),
+        ("policy.stages.plan.decision_table.provider_failure.batch", "table"),
+        ("policy.stages.plan.tau", "limits"),
         ("", "yaml"),
         ("nosuch", "yaml"),
     ],
@@ -127,6 +129,8 @@ RICH = """
 policy:
   limits:
     max_visits: {plan: 2}
+  stages:
+    validate: {tau: 0.9, limits: {turns: 4}, deadlines: {batch: {call_s: 5}}}
   retry_layers:
     preset: fabro
     edges: [{failure_class: transient_infra, to: replan}]
@@ -146,12 +150,32 @@ def test_groups_within_groups_are_edited_down_to_their_leaves() -> None:
         "policy.retry_layers.edges.0.to",
         "policy.retry_layers.stages.fan_out.retry_policy",
         "policy.retry_layers.stages.fan_out.edges.0.to",
+        "policy.stages.validate.tau",
+        "policy.stages.validate.deadlines.batch.call_s",
+        "policy.stages.validate.loop_detector.identical_threshold",
+        "policy.stages.fan_out.limits.hops",
+        "policy.stages.plan.progress.supervisor_turns",
         "policy.breakers.0.preset",
         "policy.breakers.0.only",
         "policy.breakers.1.signals.0.names",
         "policy.breakers.1.signals.0.threshold",
     ):
         assert f'id="f.{path}"' in html, path
+
+
+def test_a_stage_has_no_control_for_what_means_nothing_in_it() -> None:
+    html = drawn("limits", seen(RICH))
+    for path in ("validate.limits.hops", "plan.progress.agent_turns", "plan.deadlock_monitor.similarity"):
+        assert f'id="f.policy.stages.{path}"' not in html, path
+    assert "policy.stages.plan.decision_table" not in html, "the part of the table has them"
+
+
+def test_a_stage_is_shown_what_the_fabric_says() -> None:
+    found = seen(RICH.replace("  limits:", "  tau: 0.6\n  limits:\n    hops: 9"))
+    assert found.field("policy.stages.plan.tau").placeholder == "0.6"
+    assert found.field("policy.stages.fan_out.limits.hops").placeholder == "9"
+    assert found.field("policy.stages.plan.deadlines.batch.stage_s").placeholder == "3600"
+    assert found.field("policy.stages.plan.limits.turns").shape.label == "Turns a step"
 
 
 def test_a_preset_says_what_holds_where_a_breaker_says_nothing() -> None:

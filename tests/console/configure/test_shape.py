@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from console.configure.fields import SEVERAL, field_at, read, shown
+from console.configure.fields import field_at, shown
 from console.configure.fresh import NEW
 from console.configure.places import KINDS, LABELS, ORDERED, REFERS, UNITS
+from console.configure.reading import SEVERAL, read
 from console.configure.shape import MISSING, place_of, places, shape_of
 from console.typed_fields import same
 from fabric.core.spec import FabricSpec

@@ -26,6 +26,7 @@ from simulator.drills.management.here import Caps, add_here, here_given
 from simulator.drills.management.numbers import number_given
 from simulator.drills.report_page import page
 from simulator.drills.reports import Drilled, failed, json_line, junit, verdicts
+from simulator.drills.unmet import unmet_said
 
 JSON = Any
 FILES = (".yaml", ".yml", ".json")
@@ -94,6 +95,8 @@ class Command(FabricCommand):
         for spec in specs:
             one = Drilled("" if spec.name == DEFAULT_TABLE else spec.name, [])
             found.append(one)
+            if told := unmet_said(spec):
+                self.tell(f"{spec.name}: {told}")
             for cell in self._drilled(spec, cells, seed, options):
                 one.cells.append(cell)
                 self.tell(*_told(spec.name if len(specs) > 1 else "", cell))
