@@ -102,6 +102,11 @@ def _ceilings(spec: FabricSpec) -> tuple[tuple[str, str], ...]:
                 found.append(("tokens", f"{thousands(own.tokens)} {whose} {name}"))
     found += [
         ("model turns", f"{limits.turns} a step"),
+        *(
+            ("model turns", f"{own.limits.turns} a step in stage {stage}")
+            for stage, own in spec.policy.stages.items()
+            if own.limits.turns is not None
+        ),
         ("replans", f"{limits.replans_per_stage} a stage"),
         ("agents at once", str(limits.sub_agents_alive)),
     ]

@@ -64,13 +64,25 @@ def spec_changes(before: FabricSpec, after: FabricSpec) -> tuple[Change, ...]:
 
 def _in_force(spec: dict[str, JSON]) -> JSON:
     """A spec with its whole decision table, each cell as it is read: a cell that is given up again shows what holds instead."""
-    own = spec.get("decision_table", {})
+    own, stages = spec.get("decision_table", {}), spec.get("policy", {}).get("stages", {})
     table: dict[str, dict[str, JSON]] = {}
     for (failure, tier), default in DEFAULT_TABLE.items():
         cell = own.get(failure, {}).get(tier) or default.model_dump(mode="json", by_alias=True)
-        ladder = {"rungs": " → ".join(map(_rung, cell["rungs"])), "deviation": cell.get("deviation") or None}
-        table.setdefault(failure, {})[tier] = ladder
-    return spec | {"decision_table": table}
+        table.setdefault(failure, {})[tier] = _in_words(cell)
+    if not stages:
+        return spec | {"decision_table": table}
+    told = {
+        stage: one | {"decision_table": _cells_in_words(one.get("decision_table", {}))} for stage, one in stages.items()
+    }
+    return spec | {"decision_table": table, "policy": spec["policy"] | {"stages": told}}
+
+
+def _cells_in_words(table: Mapping[str, Mapping[str, JSON]]) -> JSON:
+    return {failure: {tier: _in_words(cell) for tier, cell in row.items()} for failure, row in table.items()}
+
+
+def _in_words(cell: Mapping[str, JSON]) -> JSON:
+    return {"rungs": " → ".join(map(_rung, cell["rungs"])), "deviation": cell.get("deviation") or None}
 
 
 def rung_words(rung: Mapping[str, JSON]) -> str:

@@ -18,6 +18,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_paths import path_in
+from fabric.core.stage_policy import StagePolicy
 from fabric.selectors.errors import Placed, Refused
 from fabric.services.yaml_tree import BYTES_MAX, Tree, YamlProblem, read_yaml
 
@@ -234,7 +235,9 @@ def _tree(value: Any) -> JSON:
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
         named = ((field.alias or name, getattr(value, name)) for name, field in fields.items())
-        return {name: _tree(item) for name, item in named if item is not None}
+        found = {name: _tree(item) for name, item in named if item is not None}
+        # What a stage leaves to the fabric is not written out: the fabric's value holds, and may be raised later.
+        return {name: item for name, item in found.items() if item != {}} if isinstance(value, StagePolicy) else found
     if isinstance(value, dict):
         return {str(key): _tree(item) for key, item in sorted(value.items())}
     if isinstance(value, list | tuple):

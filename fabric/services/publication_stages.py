@@ -32,6 +32,8 @@ def notes(spec: FabricSpec) -> Iterator[tuple[str, str]]:
     for stage, own in spec.policy.stages.items():
         if own.tau is not None and not scored(spec, stage):
             yield f"{HERE}.{stage}.tau", "is never asked: nobody scores what this stage makes"
+        elif own.tau == 0:
+            yield f"{HERE}.{stage}.tau", "is 0: what this stage makes passes however unsure its judge is"
 
 
 def _of_each(spec: FabricSpec, told: Callable[[FabricSpec], Told]) -> Iterator[tuple[str, str]]:

@@ -92,5 +92,5 @@ def _confidence(spec: FabricSpec) -> Iterator[Note]:
 
 RULES: tuple[Callable[[FabricSpec], Iterator[Note]], ...] = (_detectors, _progress, _deadlocks, _velocity, _confidence)
 """Each looks at one protection."""
-OF_STAGES = (_detectors, _progress, _deadlocks, _confidence)
+OF_STAGES = (_detectors, _progress, _deadlocks)
 """Those that are asked of each stage that differs, too."""

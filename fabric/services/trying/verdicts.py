@@ -29,7 +29,7 @@ def fields(draft: Draft, path: str) -> tuple[SampleField, ...]:
 
 def tried(draft: Draft, path: str, given: Given) -> Tried:
     """A verdict as its gate reads it, then its score against tau."""
-    tau = _tau(draft)
+    tau = _tau(draft, JUDGES_IN.get(path.partition(".")[2].partition(".")[0], Stage.FINALIZE))
     said = _answer("judgement", "verdict", given["verdict"])
     if isinstance(said, Tried):
         return said
@@ -56,8 +56,15 @@ def _answer(shape: str, field: str, given: JSON) -> JSON | Tried:
         return Tried("error", (*lines, TriedLine("note", _CORRECTED, field)))
 
 
-def _tau(draft: Draft) -> float:
-    return float(parts.field_part(draft, "policy.tau", FlowPolicy))
+JUDGES_IN = {"plan_critic": Stage.PLAN, "grounding_critic": Stage.FAN_IN, "critic": Stage.VALIDATE}
+"""The stage of each judge, by the field that names it; an oracle's is the last one."""
+
+
+def _tau(draft: Draft, stage: Stage) -> float:
+    """The threshold of a stage: its own, else the fabric's."""
+    own = parts.found_at(draft, f"policy.stages.{stage}.tau")
+    given = isinstance(own, int | float) and not isinstance(own, bool)
+    return float(own if given else parts.field_part(draft, "policy.tau", FlowPolicy))
 
 
 def _scored(draft: Draft, score: float, tau: float) -> Tried:
@@ -79,7 +86,7 @@ def _score_fields(draft: Draft, path: str) -> tuple[SampleField, ...]:
 
 
 def _score_tried(draft: Draft, path: str, given: Given) -> Tried:
-    tau = _tau(draft)
+    tau = _tau(draft, Stage.VALIDATE)
     said = _answer("critique", "score", {"score": given["score"], "reasons": []})
     if isinstance(said, Tried):
         return said

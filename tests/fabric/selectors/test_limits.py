@@ -41,7 +41,7 @@ def test_values_are_those_in_force():
             assert limit.value == policy.due_s(tier)
         elif path in ("retry_layers.edges", "retry_layers.stages", "retry_layers.workers"):
             assert limit.value == (), "they are told in words, and nothing is said of them"
-        elif path in ("budget.agents", "budget.stages"):
+        elif path in ("budget.agents", "budget.stages", "stages"):
             assert limit.value == limit.default == (), "they are told in words, and nothing is said of them"
         elif path == "breakers":
             assert limit.value == limit.default == tuple(map(breaker_said, policy.breakers))
@@ -97,4 +97,28 @@ def test_retry_layers_are_told_in_words():
         "fan_out: linear; partial success allowed",
         "plan: 1 retries; retry target replan",
         "validate: as the fabric says",
+    )
+
+
+STAGES = """
+  tau: 0.6
+  stages:
+    validate: {tau: 0.9, limits: {turns: 3}, deadlines: {batch: {call_s: 5}}, retry: {cap_s: 2}}
+    plan:
+      loop_detector: {detectors: [A, D]}
+      decision_table: {cost_overrun: {batch: {rungs: [{reaction: abort}]}}}
+"""
+
+
+def test_values_of_single_stages_are_told_in_words():
+    budget = "  budget: {run_usd_micros: 1000000}"
+    told = limits(SMALL.replace(budget, budget + STAGES))["stages", None]
+    assert told.own
+    assert told.value == (
+        "validate: Tau, confidence 0.9",
+        "validate: Call timeout 5 s, batch",
+        "validate: Turns a step 3",
+        "validate: Longest wait 2 s",
+        "plan: Detectors A, D",
+        "plan: cell of cost_overrun, batch",
     )

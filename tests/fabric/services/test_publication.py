@@ -182,6 +182,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "_deadlines": ({"policy": policy(deadlines={"batch": {"call_s": 5, "stage_s": 60, "run_s": 30}})}, "policy.deadlines.batch.stage_s", "60 s is longer than run_s (30 s)"),
     "_silence": ({"policy": policy(deadlines={"batch": {"call_s": 40, "stage_s": 60, "run_s": 90}})}, "policy.deadlines.batch.call_s", "30 s without an event are taken for a stall"),
     "_tokens": ({"policy": policy(budget={"run_usd_micros": 1_000_000, "agent_tokens": 100})}, "policy.budget.agent_tokens", "no call of it fits into 100"),
+    "of_limits": ({"policy": policy(stages={"plan": {"deadlines": {"batch": {"stage_s": 90_000}}}})}, "policy.stages.plan.deadlines.batch.stage_s", "90000 s is longer than run_s (86400 s)"),
     "_replans": ({"policy": policy(limits={"replans_per_stage": 3})}, "policy.limits.replans_per_stage", "at most 2 are allowed"),
     "_retries": ({"policy": policy(retry={"shared": False})}, "policy.retry.shared", "give `retry` a `deviation`"),
     "_people": ({"reviewers": []}, "reviewers", "name users or roles who answer"),
