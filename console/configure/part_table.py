@@ -15,7 +15,7 @@ from console.views.fabric_table import ICONS, PER, cell_anchor
 from fabric import wiring
 from fabric.core.decision_table import BOUNDED_ONLY, COUNTED_PER, LAYERS_ONLY, Accompaniment, Reaction
 from fabric.core.flow import Stage
-from fabric.core.supposed import NotSupposed, Supposed, supposed
+from fabric.core.supposed import NotSupposed, Supposed, Supposing, supposed
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.revision_diff import rung_words
 
@@ -114,7 +114,7 @@ def build(editing: Editing) -> dict[str, Any]:
         "default_tier": tiers if isinstance(tiers, str) else str(Tier.INTERACTIVE),
         "changed": sum(cell.own for cell in cells),
         "opened": _opened(editing, opened) if opened is not None else None,
-        "walk": _walked(editing, lit) if lit is not None and stage is None else None,
+        "walk": _walked(editing, lit, stage) if lit is not None else None,
         "kept": {"cell": chosen if opened else ""},
         "stage": stage or "",
         "stages": [(one, _cells_of(editing, one)) for one in Stage],
@@ -230,12 +230,14 @@ class Walk:
     """Why there is none; empty: there is one."""
 
 
-def _walked(editing: Editing, cell: Cell) -> Walk:
+def _walked(editing: Editing, cell: Cell, stage: Stage | None) -> Walk:
     if editing.spec is None:
         return Walk(cell, None, "The draft describes no fabric yet: mend what the list of problems says first.")
     if cell.tier not in editing.spec.tiers.allowed:
         return Walk(cell, None, f"No run may pick the tier {TIERS[cell.tier]} in this fabric.")
     try:
-        return Walk(cell, supposed(wiring.compile_revision(editing.spec), cell.failure, cell.tier), "")
+        return Walk(
+            cell, supposed(wiring.compile_revision(editing.spec), cell.failure, cell.tier, Supposing(stage=stage)), ""
+        )
     except NotSupposed as error:
         return Walk(cell, None, str(error))

@@ -58,7 +58,9 @@ def supposed(compiled: Compiled, failure: FailureType, tier: Tier, given: Suppos
         stage=walk.began_in,
         agent=walk.agent,
         cause=walk.cause,
-        own=tier in spec.decision_table.get(failure, {}),
+        own=any(
+            (one.failure, one.tier) == (failure, tier) and one.stage in (None, walk.began_in) for one in spec.cells
+        ),
         ladder=_ladder(compiled, failure, tier, walk.began_in, lines),
         lines=lines,
         state=ended[0],

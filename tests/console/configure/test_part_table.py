@@ -185,3 +185,11 @@ def test_a_problem_in_a_stages_cell_leads_to_its_table() -> None:
     broken = own.replace("reaction: escalate", "reaction: fly")
     [told] = [one for one in remarks(seen(broken).checked) if one.finding.path.startswith(OF_PLAN)]
     assert told.address.startswith("?part=table&cell=provider_failure.batch&stage=plan#f.")
+
+
+def test_a_failure_is_supposed_in_the_stage_whose_table_is_shown() -> None:
+    own = pressed(pressed(SAMPLE, f"remove {OF_PLAN}.rungs.0"), f"remove {OF_PLAN}.rungs.0")
+    cell = "provider_failure.batch"
+    told = build(seen(own, stage="plan", cell=cell, simulate=cell))["walk"].told
+    assert (told.stage, told.own, [line.reaction for line in told.lines]) == (Stage.PLAN, True, ["escalate"])
+    assert build(seen(own, cell=cell, simulate=cell))["walk"].told.lines[0].reaction == "retry"
