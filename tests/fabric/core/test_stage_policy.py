@@ -105,13 +105,13 @@ def retried(world: World) -> int:
 
 
 def call_times(world: World) -> list[float]:
-    issued = [event for event in world.events if event.fact.kind == "call_issued" and event.fact.agent == "worker"]
-    return [(event.fact.deadline_at - event.at) / US for event in issued]
+    facts: list[tuple[int, Any]] = [(event.at, event.fact) for event in world.events]
+    return [(one.deadline_at - at) / US for at, one in facts if one.kind == "call_issued" and one.agent == "worker"]
 
 
 def stage_times(world: World) -> list[float]:
-    entered = [event for event in world.events if event.fact.kind == "stage_entered"]
-    return [(event.fact.deadline_at - event.at) / US for event in entered if event.fact.stage is Stage.FAN_OUT]
+    facts: list[tuple[int, Any]] = [(event.at, event.fact) for event in world.events]
+    return [(one.deadline_at - at) / US for at, one in facts if one.kind == "stage_entered" and one.stage == "fan_out"]
 
 
 def asked(world: World) -> int:
