@@ -106,7 +106,8 @@ class RunDriver:
     @property
     def compiled(self) -> Compiled:
         """The revision that the run is pinned to, with the topology that it runs."""
-        return self._compiled.within(self.run.topology)
+        compiled = self._compiled
+        return compiled.within(self.run.topology) if compiled.nested else compiled
 
     def step(self, happening: Happening, now: int) -> list[Effect]:
         """What to do next. ``now``: microseconds since the epoch; where the clock lies behind the run's last event, that is the time."""
