@@ -24,6 +24,7 @@ from tests.fabric.adapters.providers.asking import KEY as KEY_SENT
 from tests.fabric.adapters.providers.asking import request
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, travel
 from tests.fabric.core.fabrics import lone, spec
+from tests.fabric.core.family_member import Member
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.recollections import WRITE as WRITES_NOTES
 from tests.fabric.core.recollections import remembering, started
@@ -128,7 +129,7 @@ KEY = "AKIA" + "QZ7TM2XWPL4RD6VB"
 SHORT = {"interactive": {"call_s": 20, "stage_s": 20, "run_s": 30}}
 
 
-SCENES: Mapping[Cause, Callable[[], World]] = {
+SCENES: Mapping[Cause, Callable[[], World | Member]] = {
     Cause.LOOP_DETECTED: _loop,
     Cause.TURN_LIMIT: lambda: ran(lone(limits={"turns": 1}), {"worker": [asks(call(q="x")), summary()]}),
     Cause.CORRECTIONS_SPENT: lambda: ran(lone(), {"worker": say("")}),
