@@ -100,6 +100,8 @@ class Circumstances:
     """Whether the fabric has an answer for *safe fallback*."""
     error_class: ErrorClass = ErrorClass.DETERMINISTIC
     """Of the failure: an edge may be for one alone."""
+    poll: bool = False
+    """Whether it is one call made again and again, so that a person may let it go on."""
 
 
 ENDS: Mapping[Reaction, RunState] = {
@@ -193,6 +195,8 @@ class _Walk:
     def _cannot(self, index: int) -> bool:
         rung = self.rungs[index]
         reaction = rung.reaction
+        if rung.poll and not self.given.poll:
+            return True
         if reaction in self.given.cannot or rung.error_class not in (None, self.given.error_class):
             return True
         if reaction is Reaction.HANDOVER and self.handed_over:

@@ -48,6 +48,10 @@ def _kept(before: Step | None, fact: ev.StepOpened) -> Step:
     """The activation whose call is made again: all that was said and done in it stands, and its agent's own model goes on."""
     assert before is not None  # Only a step that failed is opened so.
     begun = tuple(one for one in before.begun if one.broken)
+    if fact.passes:
+        last = before.history[-1]
+        calls = tuple(_open_again(call) if call.call_id in fact.passes else call for call in last.calls)
+        before = replace(before, history=(*before.history[:-1], replace(last, calls=calls)))
     return replace(
         before,
         id=fact.step_id,
@@ -62,6 +66,10 @@ def _kept(before: Step | None, fact: ev.StepOpened) -> Step:
         resumed=True,
         cause=None,
     )
+
+
+def _open_again(call: CallRecord) -> CallRecord:
+    return replace(call, state="open", result_ref="", error=False)
 
 
 def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:

@@ -11,6 +11,7 @@ from fabric.core.evolve import saga
 from fabric.core.evolve.conversation import going, halted
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, unchanged, with_step, without
 from fabric.core.frozen import replace
+from fabric.core.let_pass import NEXT_RUNG
 from fabric.core.run import OpenQuestion, Run, rung_key
 from fabric.core.stops import agent_stopped
 
@@ -117,6 +118,8 @@ def _escalation_decided(run: Run, event: Event, fact: ev.EscalationDecided) -> R
         passes = fact.verb in ("approve", "edit")
         spoken = saga.approved(run, question.scope) if passes else run.saga
         run = with_step(run, replace(run.steps[question.step_id], status="active"), saga=spoken)
+    if question.on_expiry == NEXT_RUNG and fact.system:
+        run = with_step(run, replace(run.steps[question.step_id], status="active"))
     as_shown = fact.verb == "approve" and not asked.edited
     if question.releases and as_shown:
         run = _released(run, question)

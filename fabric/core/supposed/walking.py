@@ -11,10 +11,11 @@ from typing import Any
 from fabric.core import calls, conversations, node_retries, reactions, wave
 from fabric.core import events as ev
 from fabric.core.context import Compiled, Contents, Context
-from fabric.core.decision_table import COUNTED_PER, Accompaniment, Reaction
+from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.endpoints import provider_scope
 from fabric.core.failure import Failure, of_call
 from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.frozen import replace
 from fabric.core.graph.state import Why
 from fabric.core.handlers import people
 from fabric.core.mechanisms import circuit_breaker
@@ -80,7 +81,7 @@ def _ladder(
                 rung=n,
                 reaction=str(rung.reaction),
                 times=rung.times,
-                per=str(COUNTED_PER[rung.reaction]),
+                per=str(rung.counted_per),
                 layer=layer_of(rung),
                 accompanies=tuple(str(one) for one in rung.with_),
                 role=rung.role if asks else "",
@@ -213,7 +214,9 @@ class _Walk:
         self.work.emit(answered, {"text": "", "calls": []})
         one = Proposed(proposed.call_id, tool, None, "", proposed.args_hash)
         wave.refuse(self.work, step.id, one, self.cause, self.met.mechanism, self.met.message, correction=False)
-        return Failure((self._trip(f"step:{step.id}"),), self.stage, step.id, blocked=True)
+        details = {"detector": "A", "tool": tool, "args_hash": proposed.args_hash}
+        trip = replace(self._trip(f"step:{step.id}"), evidence=Evidence(scope=f"step:{step.id}", details=details))
+        return Failure((trip,), self.stage, step.id, blocked=True)
 
     def _call(self, step: Step) -> Failure:
         """The step's call goes out and fails, or is not let out at all."""
