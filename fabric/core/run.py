@@ -152,6 +152,10 @@ class Pending:
     """When its last attempt was issued, microseconds since the epoch."""
     spent_us: int = 0
     """Microseconds of the call's time (``call_time.py``) that its failed attempts took."""
+    said: str = ""
+    """The words of its last failure that a circuit breaker did not refuse; empty: none failed."""
+    away: bool = False
+    """True: its next attempt waits for a circuit breaker, or as long as its endpoint said."""
 
 
 @value()
@@ -338,6 +342,16 @@ def visible_state(run: Run) -> RunState:
     if run.state is not RunState.RUNNING or not (run.questions or run.family.alive):
         return run.state
     return RunState.RUNNING if live(run) or kin.at_work(run.family) else RunState.WAITING
+
+
+def waits_for_provider(run: Run) -> Pending | None:
+    """Returns the call that goes on first, where all calls of a run that is at work wait for endpoints that are away; None: something else goes on."""
+    calls = run.pending
+    if run.state is not RunState.RUNNING or run.ending is not None or clocks_stopped(run) is not None:
+        return None
+    if not calls or kin.at_work(run.family) or not all(one.failed and one.away for one in calls.values()):
+        return None
+    return min(calls.values(), key=lambda one: run.timers.get(one.issued.command_id, 0))
 
 
 def live(run: Run) -> bool:

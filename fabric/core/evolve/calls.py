@@ -82,8 +82,9 @@ def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
 
 def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
     before = run.pending.get(fact.command_id)
-    spent_us = 0 if before is None else before.spent_us
-    pending = {**run.pending, fact.command_id: Pending(fact, run.epoch, at=event.at, spent_us=spent_us)}
+    out = Pending(fact, run.epoch, at=event.at)
+    out = out if before is None else replace(out, spent_us=before.spent_us, said=before.said)
+    pending = {**run.pending, fact.command_id: out}
     timers = without(run.timers, fact.command_id) if fact.command_id in run.timers else run.timers
     step = run.steps.get(fact.step_id)
     if fact.call == "tool" and step is not None and step.begun:
@@ -251,7 +252,9 @@ def _output_accepted(run: Run, event: Event, fact: ev.OutputAccepted) -> Run:
 def _failed_call(run: Run, event: Event, fact: ev.AttemptFailed | ev.AttemptInterrupted) -> Run:
     before = run.pending[fact.command_id]
     took_us = event.at - before.at if isinstance(fact, ev.AttemptFailed) else 0
-    pending = replace(before, failed=True, spent_us=before.spent_us + took_us)
+    refused = isinstance(fact, ev.AttemptInterrupted) or fact.trip is not None
+    said = before.said if refused else fact.message
+    pending = replace(before, failed=True, spent_us=before.spent_us + took_us, said=said)
     run = replace(run, pending={**run.pending, fact.command_id: pending})
     step = run.steps.get(pending.issued.step_id)
     if step is None or not step.begun or pending.issued.call == "tool":

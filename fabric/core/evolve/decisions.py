@@ -26,10 +26,14 @@ def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
     return replace(run, family=replace(run.family, trouble=fact.cause.cause))
 
 
+AWAY = frozenset({"breaker", "named", "retry_after"})
+"""Sources of waits for an endpoint that is away, or that said how long it wants to be left alone."""
+
+
 def _retry_scheduled(run: Run, event: Event, fact: ev.RetryScheduled) -> Run:
     pending = run.pending[fact.command_id]
     spent_us = pending.spent_us if fact.source in ("backoff", "retry_after") else 0
-    calls = {**run.pending, fact.command_id: replace(pending, spent_us=spent_us)}
+    calls = {**run.pending, fact.command_id: replace(pending, spent_us=spent_us, away=fact.source in AWAY)}
     return replace(run, timers={**run.timers, fact.command_id: fact.not_before}, pending=calls)
 
 
