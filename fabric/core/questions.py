@@ -308,11 +308,12 @@ def expired(work: Work, question: OpenQuestion) -> DecisionMade:
     )
 
 
-def unanswered(question: OpenQuestion) -> Failure:
+def unanswered(work: Work, question: OpenQuestion) -> Failure:
     """Returns the loop once more that nobody let go on in time."""
     fact = question.fact
     message = f"{fact.reason}, and nobody answered in time whether it may go on"
-    trip = Trip("escalation", Cause.LOOP_DETECTED, Evidence(scope=f"step:{fact.step_id}"), message)
+    details = work.ctx.contents.read(question.shown_ref).get("details", {})
+    trip = Trip("escalation", Cause.LOOP_DETECTED, Evidence(scope=f"step:{fact.step_id}", details=details), message)
     return Failure((trip,), fact.stage, fact.step_id)
 
 

@@ -62,7 +62,7 @@ def expired(work: Work, question: OpenQuestion) -> None:
         pre_action.decided(work, question, given, "nobody answered in time")
     elif question.fact.on_expiry == NEXT_RUNG:
         questions.resume_clocks(work)
-        reactions.react(work, questions.unanswered(question))
+        reactions.react(work, questions.unanswered(work, question))
     else:
         _follow(work, question, given)
 
