@@ -18,6 +18,7 @@ from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.graph.state import Why
 from fabric.core.handlers import people
+from fabric.core.let_pass import NEXT_RUNG
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.proposed import Proposed
 from fabric.core.retry_layers import layer_of
@@ -127,14 +128,24 @@ class _Walk:
         for _ in range(DECISIONS_MAX):
             before = len(self.work.emitted)
             reactions.react(self.work, next_one or self._met())
-            facts = [one.event for one in self.work.emitted[before:]]
-            lines += told(self.work, facts)
+            facts = self._told(before, lines)
+            unheard = [one for one in self.work.run.questions.values() if one.fact.on_expiry == NEXT_RUNG]
+            if unheard:
+                before = len(self.work.emitted)
+                people.expired(self.work, unheard[0])
+                facts = self._told(before, lines)
             next_one = self._after(facts)
             if self.ended[0] is not RunState.RUNNING:
                 return tuple(lines)
         raise AssertionError(
             f"{self.failure} did not end after {DECISIONS_MAX} decisions"
         )  # A ladder ends, by its validator.
+
+    def _told(self, before: int, lines: list[Line]) -> list[Any]:
+        """Adds the lines of the facts since then, and returns the facts."""
+        facts = [one.event for one in self.work.emitted[before:]]
+        lines += told(self.work, facts)
+        return facts
 
     # -- the facts before the failure ----------------------------------------------------------------------------------
 
