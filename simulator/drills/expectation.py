@@ -162,6 +162,8 @@ class _Walk:
 
     def is_over(self, *, gone: bool) -> bool:
         """Whether the failure is not met once more: it is ``gone``, or somebody else does the work, and no breaker stands in front."""
+        if self.unheard:
+            return False  # Silence takes the next rung, whatever has become of the failure.
         if self.line is None:
             return gone
         if self.approved and not gone and self.line.agent == self.line.of.agent:
