@@ -344,16 +344,6 @@ def visible_state(run: Run) -> RunState:
     return RunState.RUNNING if live(run) or kin.at_work(run.family) else RunState.WAITING
 
 
-def waits_for_provider(run: Run) -> Pending | None:
-    """Returns the call that goes on first, where all calls of a run that is at work wait for endpoints that are away; None: something else goes on."""
-    calls = run.pending
-    if run.state is not RunState.RUNNING or run.ending is not None or clocks_stopped(run) is not None:
-        return None
-    if not calls or kin.at_work(run.family) or not all(one.failed and one.away for one in calls.values()):
-        return None
-    return min(calls.values(), key=lambda one: run.timers.get(one.issued.command_id, 0))
-
-
 def live(run: Run) -> bool:
     """Whether something goes on without a person: a call out, a retry timer, a step that may move, something that is being undone."""
     if run.saga is not EMPTY:

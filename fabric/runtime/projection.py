@@ -9,7 +9,8 @@ from fabric.core import events as ev
 from fabric.core.eligibility import Asked, wanted
 from fabric.core.flow import PROVIDER_AWAY, RunState
 from fabric.core.mechanisms import budget, state_of
-from fabric.core.run import Run, visible_state, waits_for_provider
+from fabric.core.run import Run, visible_state
+from fabric.core.waits import waits_for_provider
 from fabric.core.words import instant_exact
 from fabric.core.work import Emitted
 from fabric.runtime.batch_parts import EscalationChange, RunColumns

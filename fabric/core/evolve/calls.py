@@ -252,8 +252,7 @@ def _output_accepted(run: Run, event: Event, fact: ev.OutputAccepted) -> Run:
 def _failed_call(run: Run, event: Event, fact: ev.AttemptFailed | ev.AttemptInterrupted) -> Run:
     before = run.pending[fact.command_id]
     took_us = event.at - before.at if isinstance(fact, ev.AttemptFailed) else 0
-    refused = isinstance(fact, ev.AttemptInterrupted) or fact.trip is not None
-    said = before.said if refused else fact.message
+    said = fact.message if isinstance(fact, ev.AttemptFailed) and fact.trip is None else before.said
     pending = replace(before, failed=True, spent_us=before.spent_us + took_us, said=said)
     run = replace(run, pending={**run.pending, fact.command_id: pending})
     step = run.steps.get(pending.issued.step_id)
