@@ -82,4 +82,5 @@ def waits_for_provider(run: Run) -> Pending | None:
         return None
     if not calls or at_work(run.family) or not all(one.failed and one.away for one in calls.values()):
         return None
-    return min(calls.values(), key=lambda one: run.timers.get(one.issued.command_id, 0))
+    scheduled = [one for key, one in calls.items() if key in run.timers]
+    return min(scheduled, key=lambda one: run.timers[one.issued.command_id], default=None)
