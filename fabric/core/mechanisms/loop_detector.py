@@ -31,7 +31,7 @@ from fabric.core.frozen import replace, value
 from fabric.core.let_pass import NOTHING, OBSERVED, LetPass, heard
 from fabric.core.likeness import Likeness, likeness
 from fabric.core.loop_policy import LoopDetector as Config
-from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, repeated_answer
+from fabric.core.loop_rules import ANSWER_CHARS_MIN, ONE_CALL, Asked, Found, Seen, judge, repeated_answer
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.near_identical import Words, near_identical, words_of
 from fabric.core.showing_calls import call_shown
@@ -146,8 +146,14 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     found = judge(config, asked)
     if found is None:
         return PASS
-    advice = f"This call was not executed. You {found.what}. Its result will not change. Use what you have, or do something else."
+    advice = f"This call was not executed. You {found.what}. {_what_now(found)}"
     return _trip(proposal.agent, found, {"tool": call[0], "args_hash": call[1]}, "calls", found.advice or advice)
+
+
+def _what_now(found: Found) -> str:
+    if found.detector in ONE_CALL:
+        return "Use what you have, or do something else. Ask for it again only if you wait for its result to change."
+    return "Its result will not change. Use what you have, or do something else."
 
 
 def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:

@@ -128,6 +128,11 @@ def _heard(state: State, fact: Any) -> State:
     return state if after is before else replace(state, passing={**state.passing, place: after})
 
 
+def asked(state: State, step_id: str) -> tuple[let_pass.Call, ...]:
+    """Returns the calls that a person is asked about in a step."""
+    return state.passing.get(_place(step_id), let_pass.NOTHING).asked
+
+
 def _place(step_id: str) -> str:
     """A step without its round."""
     return step_id.rpartition(".r")[0]
