@@ -10,7 +10,7 @@ from fabric.core.actor import Actor
 from fabric.core.events import RunStarted
 from fabric.models import Attachment, Event
 from fabric.runtime.origin import Origin, excerpt, origin_of
-from fabric.selectors.contents import given_content
+from fabric.selectors.contents import content_of, shown
 from fabric.selectors.runs import run_get
 
 DOCUMENT_CHARS = 20_000
@@ -51,7 +51,7 @@ class RunInputs:
 
 
 def run_inputs(actor: Actor, run_id: str) -> RunInputs:
-    """What one run was given. Refused not_found."""
+    """What one run was given, with credentials masked. Refused not_found."""
     run = run_get(actor, run_id)
     first = Event.objects.filter(run_id=run.id, workspace_id=actor.workspace_id, seq=1, kind=RunStarted.kind)
     payload = first.values_list("payload", flat=True).first()
@@ -62,10 +62,10 @@ def documents_of(run_id: str, characters: int) -> tuple[DocumentView, ...]:
     """The documents of a run that the actor may see, with so many characters of each."""
     rows = Attachment.objects.filter(run_id=run_id).order_by("position")
     begun = rows.annotate(begin=Substr("text", 1, characters)).values_list("name", "bytes", "begin", "origin")
-    return tuple(DocumentView(name, size, text, origin_of(origin)) for name, size, text, origin in begun)
+    return tuple(DocumentView(name, size, shown(text), origin_of(origin)) for name, size, text, origin in begun)
 
 
 def _text(payload: bytes | memoryview | None) -> str | None:
-    content = given_content(payload)
+    content = content_of(payload)
     text = content.get("text") if isinstance(content, dict) else None
     return text if isinstance(text, str) else None
