@@ -62,6 +62,7 @@ ROUTES: Mapping[str, Policy] = {
     "run-pause": Policy.SIGNED_IN,
     "run-resume": Policy.SIGNED_IN,
     "run-say": Policy.SIGNED_IN,
+    "run-context": Policy.SIGNED_IN,
     "run-fork": Policy.SIGNED_IN,
     "run-export": Policy.SIGNED_IN,
     "run-scenario": Policy.SIGNED_IN,

@@ -32,6 +32,7 @@ from console.views import (
     review_history,
     review_ticket,
     reviews,
+    run_context,
     run_control,
     run_events,
     run_export,
@@ -78,6 +79,7 @@ urlpatterns = [
         for name in run_control.HOLDS
     ),
     path("runs/<uuid:run_id>/say", run_say.say, name="run-say"),
+    path("runs/<uuid:run_id>/context", run_context.write, name="run-context"),
     path("runs/<uuid:run_id>/scenario", scenario_capture.capture, name="run-scenario"),
     path("runs/<uuid:run_id>/export", run_export.export, name="run-export"),
     path("runs/<uuid:run_id>/fork/<int:seq>", run_control.fork, name="run-fork"),
