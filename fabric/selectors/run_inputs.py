@@ -23,8 +23,15 @@ class DocumentView:
 
     name: str
     bytes: int
-    text: str
+    begun: str
+    """The beginning of its text, as it was attached."""
     origin: Origin | None = None
+
+    @property
+    def text(self) -> str:
+        """The same as pages and programs show it: with credentials masked."""
+        found: str = shown(self.begun)
+        return found
 
     @property
     def excerpt(self) -> str:
@@ -34,12 +41,12 @@ class DocumentView:
     @property
     def cut(self) -> bool:
         """Whether there is more of it than ``text``."""
-        return len(self.text) >= DOCUMENT_CHARS
+        return len(self.begun) >= DOCUMENT_CHARS
 
     @property
     def erased(self) -> bool:
         """Whether retention took its text."""
-        return self.bytes > 0 and not self.text
+        return self.bytes > 0 and not self.begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def documents_of(run_id: str, characters: int) -> tuple[DocumentView, ...]:
     """The documents of a run that the actor may see, with so many characters of each."""
     rows = Attachment.objects.filter(run_id=run_id).order_by("position")
     begun = rows.annotate(begin=Substr("text", 1, characters)).values_list("name", "bytes", "begin", "origin")
-    return tuple(DocumentView(name, size, shown(text), origin_of(origin)) for name, size, text, origin in begun)
+    return tuple(DocumentView(name, size, text, origin_of(origin)) for name, size, text, origin in begun)
 
 
 def _text(payload: bytes | memoryview | None) -> str | None:
