@@ -66,6 +66,8 @@ def default_breakers(breakers: Sequence[Breaker]) -> str:
 OTHERWISE: Mapping[str, str] = {
     "budget": "no default: publication asks for a cap",
     "deadline": "each tier has its own",
+    "policy": "on: results are screened before a change; else what a fabric forbids",
+    "validation_gate": "on: schemas, and credentials in the outcome; else what a fabric asks",
     "stall_watchdog": "half of the stage's time, 30 min at most",
     "circuit_breaker": default_breakers(UNNAMED),
 }
