@@ -54,6 +54,7 @@ WHAT_TO_DO: Mapping[Cause, str] = {
     Cause.PLAN_GATE: "Look at the plan that was refused, and make the planner's instructions clearer.",
     Cause.POLICY_DENIED: "Look at the rule that said no. It is meant to, or it is to be changed.",
     Cause.PERSONA_VIOLATION: "Give the agent the capability that the tool takes, or take the tool away from it.",
+    Cause.INJECTED_INSTRUCTION: "Look at the result that the sentence names: it tells the agent what to do. Nothing was changed after it.",
     Cause.CONTENT_FILTER: "Look at the request: the provider's filter withheld the answer.",
     Cause.DUPLICATE_CALL: "Nothing: the agent reads why, and asks again.",
     Cause.DEPENDENCY_FAILED: "Look at the call that this one needed.",

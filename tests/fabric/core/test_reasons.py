@@ -32,6 +32,8 @@ from tests.fabric.core.scripts import HANGS, Answer, asks, broken, call, fails, 
 from tests.fabric.core.test_ladder import SAME
 from tests.fabric.core.test_persona_runs import BOTH, DENYING
 from tests.fabric.core.test_persona_runs import fabric as denied
+from tests.fabric.core.test_screening import BOOKS, READS
+from tests.fabric.core.test_screening import found as instructed
 from tests.fabric.core.test_spawn_caps import tree as household_of
 from tests.fabric.core.topologies.fabrics import graph, passes, peers, rule, talks
 from tests.fabric.core.topologies.test_graph import END, SAYS, of_graph, using
@@ -183,6 +185,7 @@ SCENES: Mapping[Cause, Callable[[], World | Member]] = {
     ),
     Cause.WRITE_CONFLICT: _written_twice,
     Cause.PERSONA_VIOLATION: lambda: ran(denied(DENYING), BOTH),
+    Cause.INJECTED_INSTRUCTION: lambda: instructed(READS, BOOKS, BOOKS),
     Cause.SCHEMA_INVALID: lambda: ran(lone(), {"worker": [broken(), summary()]}),
 }
 """A run for each cause whose sentence is the engine's own."""
