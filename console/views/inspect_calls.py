@@ -48,7 +48,10 @@ def issued(seen: Seen) -> list[Section]:
         Pair("asked", fact["target"], "code", fact["call"]),
         Pair("by", fact["agent"], "text", f"turn {fact['turn']}, attempt {fact['attempt']}"),
         Pair(
-            "reserved", fact["reserved_usd_micros"] if fact["call"] == "model" else None, "usd", "the worst it may cost"
+            "reserved",
+            fact["reserved_usd_micros"] if fact["call"] == "model" else fact["reserved_usd_micros"] or None,
+            "usd",
+            "the worst it may cost",
         ),
         Pair(
             "tokens reserved",
@@ -220,6 +223,7 @@ def tool_answered(seen: Seen) -> list[Section]:
         "Tool",
         Pair("tool", fact["tool"], "code"),
         Pair("outcome", "an error" if fact["error"] else "an answer", tone="warn" if fact["error"] else ""),
+        Pair("cost", fact.get("cost_usd_micros") or None, "usd", "the price of one call"),
         Pair("cleaned", "characters that cannot be stored were replaced" if fact["sanitized"] else None),
         *answers(seen),
         Pair("arguments hash", fact["args_hash"], "code"),

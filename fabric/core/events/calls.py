@@ -159,6 +159,8 @@ class ToolAnswered:
     """Of an error: another call of the same answer asks about it, so that it costs no correction."""
     writes: int = 0
     """How many context variables it sets or deletes; the content says which."""
+    cost_usd_micros: int = 0
+    """Its tool's price. 0 too where the attempt that it answers was charged before."""
     kind: ClassVar[str] = "tool_answered"
     version: ClassVar[int] = 4
 
@@ -274,8 +276,10 @@ class InputRequested:
     """Digest of message and form: the same question gets the same answer."""
     number: int
     """The number of the question within its call, from 1."""
+    cost_usd_micros: int = 0
+    """Its tool's price: the attempt went out."""
     kind: ClassVar[str] = "input_requested"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from fabric.core import agent_loop, calls, command_ids, mutations, reactions, requested_input, streamed, unwinding
 from fabric.core import events as ev
-from fabric.core.charging import NOTHING
 from fabric.core.failure import Failure, of_call, record
 from fabric.core.fingerprint import encode
 from fabric.core.handlers import clocks, errands
@@ -100,7 +99,7 @@ def failed(work: Work, given: CallFailed) -> None:
 
 def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
     issued = pending.issued
-    charged = calls.charge_of(work, issued, given) if issued.call == "model" else NOTHING
+    charged = calls.charge_of(work, issued, given)
     fact = ev.AttemptFailed(
         command_id=given.command_id,
         attempt=given.attempt,
