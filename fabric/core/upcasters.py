@@ -96,6 +96,8 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("child_spawned", 2): same,
     ("child_answered", 3): same,
     ("model_answered", 2): same,
+    ("model_answered", 3): same,
+    ("attempt_failed", 6): same,
     ("call_streamed", 1): same,
     ("attempt_failed", 5): same,
     ("model_changed", 3): same,
@@ -124,7 +126,7 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
-    "attempt_failed": 11,
+    "attempt_failed": 12,
     "call_issued": 2,
     "call_refused": 9,
     "escalation_opened": 12,
@@ -179,7 +181,7 @@ SINCE: Mapping[str, int] = {
     "rung_skipped": 9,
     "call_edited": 9,
     "call_deduplicated": 9,
-    "model_answered": 11,
+    "model_answered": 12,
     "call_streamed": 11,
     "call_resolved": 9,
     "call_skipped": 9,

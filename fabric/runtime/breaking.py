@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.core import command_ids
+from fabric.core.audit import Act, AuditEntry
 from fabric.core.breaker.foretold import opened, refusing, reopened
 from fabric.core.breaker.gates import gates_of
 from fabric.core.breaker.passing import (
@@ -20,8 +21,9 @@ from fabric.core.breaker.passing import (
     passing,
     settled,
 )
-from fabric.core.breaker.policy import SignalName
+from fabric.core.breaker.policy import KIND, SignalName
 from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answer, told_us
+from fabric.core.breaker.table import decoded
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
 from fabric.core.events import ReactionDecided
@@ -34,13 +36,14 @@ from fabric.core.inputs import CallFailed, Result
 from fabric.core.mechanisms import circuit_breaker, cost_velocity, state_of
 from fabric.core.mechanisms.contract import Proposal, View
 from fabric.core.pace import TooFast
+from fabric.core.questions import SYSTEM
 from fabric.core.run import Run
 from fabric.core.run import Step as AgentStep
 from fabric.core.saga import Outcome
 from fabric.core.shared_pace import Counting, Shared, pacing, shared_by
 from fabric.core.taxonomy import Cause
 from fabric.core.work import Emitted
-from fabric.runtime.grant_ports import Count, GuardRow
+from fabric.runtime.grant_ports import Count, GuardRow, RunLine
 
 Command = CallModel | CallTool
 
@@ -252,6 +255,37 @@ def ended(met: tuple[Met, ...], result: Result | None, run: Run | None) -> Settl
 def holder_of(run_id: str, command_id: str, attempt: int) -> str:
     """Who holds a probe's permit: the attempt."""
     return f"{run_id}/{command_id}#{attempt}"
+
+
+def move_of(step: Step, holder: str, entry_id: str) -> RunLine | None:
+    """The line of the audit stream that says how a run moves a circuit breaker; None: the row is no breaker's. ``holder``: whose call moves it.
+
+    It says the states before and after, what was counted, and whether a probe moved it. ``entry_id``: its own.
+    """
+    if step.key.kind.partition(":")[0] != KIND or step.row is None:
+        return None
+    before, after = decoded(step.row.state), decoded(step.state)
+    run_id, _, call = holder.partition("/")
+    body: dict[str, Any] = {"run": run_id, "breaker": step.key.kind, "generation": step.row.generation + 1}
+    body |= {"was": before.state.value, "is": after.state.value, "trips": after.trips, "probe": step.held}
+    opened = after if after.failures else before
+    more = {
+        "call": call.removesuffix("#0"),
+        "counted": opened.counted,
+        "limit": opened.threshold,
+        "reason": after.reason,
+    }
+    body |= {name: said for name, said in more.items() if said}
+    entry = AuditEntry(
+        entry_id=entry_id, actor=SYSTEM, act=Act.BREAKER_MOVED, subject=step.key.scope, body=encode(body)
+    )
+    return RunLine(run_id, entry)
+
+
+def probing(met: Iterable[Met], result: Result) -> Result:
+    """The result of a call, marked with the circuit breaker whose probe the call was."""
+    scope = next((one.gate.key.scope for one in met if one.probe), "")
+    return replace(result, probed=scope) if scope else result
 
 
 def counted(step: Step) -> Count:

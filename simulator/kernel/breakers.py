@@ -17,6 +17,7 @@ from fabric.runtime.breaking import (
     ended,
     gates_for,
     holder_of,
+    probing,
     refused,
     row_of,
     shared_for,
@@ -64,10 +65,12 @@ class VirtualBreakers:
 
     def noted(self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, result: Result) -> Result:
         """A result; a failure with what breakers say of it and of the models that may be asked instead."""
+        key = (driver.run.id, command.command_id, command.attempt)
+        met = self._met.get(key, ())
+        result = probing(met, result)
         if not isinstance(result, CallFailed):
             return result
-        key = (driver.run.id, command.command_id, command.attempt)
-        said = told(self._met.get(key, ()), fabric_id, driver.compiled, driver.run, command, result)
+        said = told(met, fabric_id, driver.compiled, driver.run, command, result)
         return self._through(said, key, 0.0)
 
     def answered(self, key: Key, result: Result | None, driver: RunDriver) -> None:
