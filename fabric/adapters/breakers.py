@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from uuid import UUID
 
 from fabric.adapters.guards import Guards
-from fabric.core.breaker.passing import Gate, Met, Settling, Step, settled, tripping
+from fabric.core.breaker.passing import Gate, Judged, Met, Settling, Step, judging, settled, tripping
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
@@ -105,10 +105,11 @@ class Breakers:
         if counted := self._counting.pop(key, ()):
             self._say(key, spent(counted, result))
 
-    def opens(self, run_id: str, gates: Iterable[Gate]) -> None:
-        """Opens breakers at a trip that no call of the run would tell them."""
+    def opens(self, run_id: str, gates: Iterable[Gate], judged: Iterable[Judged] = ()) -> None:
+        """Opens breakers at a trip that no call of the run would tell them. ``judged``: what gates found, to be counted first."""
         if self._guards is not None:
             self._guards.start()
+            self._say((run_id, "", 0), judging(judged))
             self._say((run_id, "", 0), tripping(gates))
 
     def dropped(self, keys: Iterable[Key]) -> None:

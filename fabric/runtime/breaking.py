@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from fabric.core.breaker.foretold import opened, refusing, reopened
 from fabric.core.breaker.gates import gates_of
 from fabric.core.breaker.passing import (
     Gate,
+    Judged,
+    Key,
     Looked,
     Met,
     Row,
@@ -26,13 +28,15 @@ from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answ
 from fabric.core.breaker.table import decoded
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
-from fabric.core.events import ReactionDecided
+from fabric.core.events import ReactionDecided, StageLeft
 from fabric.core.failover import TARGETS, Target
 from fabric.core.fallbacks import chain
 from fabric.core.fingerprint import encode
+from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.guard import judge
 from fabric.core.inputs import CallFailed, Result
+from fabric.core.judges import is_judge
 from fabric.core.mechanisms import circuit_breaker, cost_velocity, state_of
 from fabric.core.mechanisms.contract import Proposal, View
 from fabric.core.pace import TooFast
@@ -44,6 +48,7 @@ from fabric.core.shared_pace import Counting, Shared, pacing, shared_by
 from fabric.core.taxonomy import Cause
 from fabric.core.work import Emitted
 from fabric.runtime.grant_ports import Count, GuardRow, RunLine
+from fabric.runtime.happenings import OpenBreakers
 
 Command = CallModel | CallTool
 
@@ -94,6 +99,52 @@ def opened_by(fabric_id: str, compiled: Compiled, before: Run, emitted: Iterable
             if any(SignalName.COST_RATE in signal.names for signal in gate.breaker.signals)
         ]
     return tuple(found)
+
+
+def told_breakers(
+    fabric_id: str, compiled: Compiled, before: Run, after: Run, emitted: Sequence[Emitted]
+) -> Iterator[OpenBreakers]:
+    """What these events tell breakers beside the ends of calls."""
+    if compiled.spec.policy.breakers:
+        gates = opened_by(fabric_id, compiled, before, emitted)
+        judged = judged_by(fabric_id, compiled, before, after, emitted)
+        if gates or judged:
+            yield OpenBreakers(gates, judged)
+
+
+def judged_by(
+    fabric_id: str, compiled: Compiled, before: Run, after: Run, emitted: Iterable[Emitted]
+) -> tuple[Judged, ...]:
+    """What gates found about invariants, for each breaker that counts it: a failed check with the decision about it, a passed one as its stage is left."""
+    counts = [one for one in compiled.spec.policy.breakers if any(SignalName.INVARIANT in s.names for s in one.signals)]
+    found: dict[tuple[Key, bool], Judged] = {}
+    for one in emitted if counts else ():
+        fact = one.event.fact
+        if not isinstance(fact, ReactionDecided | StageLeft) or fact.gate is None:
+            continue
+        result = next((check.result for check in fact.gate.checks if check.name == "invariants"), "")
+        violated = isinstance(fact, ReactionDecided)
+        if result != ("failed" if violated else "passed"):
+            continue
+        for step in _judged_steps({**before.steps, **after.steps}, before.epoch, fact):
+            asking = _asking(step, step.model or compiled.spec.agent(step.agent).model)
+            for gate in gates_of(counts, fabric_id, compiled.spec, asking, {}):
+                found.setdefault((gate.key, violated), Judged(gate, violated))
+    return tuple(found.values())
+
+
+AUTHORS = (Stage.PLAN, Stage.FAN_IN, Stage.FINALIZE)
+"""Stages whose output is one agent's. A fan-out's only says which branches there are, and what is validated was made before."""
+
+
+def _judged_steps(steps: Mapping[str, AgentStep], epoch: int, fact: ReactionDecided | StageLeft) -> Iterator[AgentStep]:
+    """The step of the agent whose output a gate judged; none where the engine made it."""
+    stage = fact.stage if isinstance(fact, StageLeft) else steps[fact.step_id].stage if fact.step_id in steps else ""
+    for step in steps.values() if stage in AUTHORS else ():
+        mine = step.stage == stage and command_ids.epoch_of(step.id) == epoch
+        named = isinstance(fact, StageLeft) or step.id == fact.step_id
+        if mine and named and step.agent and step.status != "failed" and not is_judge(step):
+            yield step
 
 
 def _asking(step: AgentStep, model: str) -> CallModel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar, cast
 
-from fabric.core.breaker.passing import Gate, Met, Settling, Step, settled, tripping
+from fabric.core.breaker.passing import Gate, Judged, Met, Settling, Step, judging, settled, tripping
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
@@ -44,8 +44,9 @@ class VirtualBreakers:
         self._met: dict[Key, tuple[Met, ...]] = {}
         self._counting: dict[Key, tuple[Counting, ...]] = {}
 
-    def opens(self, run_id: str, gates: Iterable[Gate]) -> None:
-        """Opens breakers at a trip that no call of the run would tell them."""
+    def opens(self, run_id: str, gates: Iterable[Gate], judged: Iterable[Judged] = ()) -> None:
+        """Opens breakers at a trip that no call of the run would tell them. ``judged``: what gates found, to be counted first."""
+        self._through(judging(judged), (run_id, "", 0), 0.0)
         self._through(tripping(gates), (run_id, "", 0), 0.0)
 
     def passes(self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, now: int) -> CallFailed | None:
