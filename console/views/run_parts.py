@@ -25,7 +25,7 @@ from console.views.turns_picture import turns
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.cost import Price
-from fabric.core.flow import RunState
+from fabric.core.flow import RunState, Stage
 from fabric.core.mechanisms import budget, hop_limit, state_of
 from fabric.core.teams import spec_within
 from fabric.core.words import words
@@ -139,7 +139,7 @@ def graph_context(run: RunView, story: RunStory | None) -> dict[str, Any]:
     spec = spec_within(spec_of(run.revision_id), "" if story.run is None else story.run.topology)
     hops = None
     if story.run is not None and story.handed:
-        hops = (state_of(story.run.guards, hop_limit).hops, spec.policy.limits.hops)
+        hops = (state_of(story.run.guards, hop_limit).hops, spec.policy.of_stage(Stage.FAN_OUT).limits.hops)
     return {
         "topology": topology(story, spec.topology),
         "turns": turns(story, spec.topology),

@@ -9,6 +9,7 @@ from console.views.drawing import label
 from console.views.graph_words import LEVELS
 from console.views.ring_picture import NODES_MAX, Arrow, Ring, Spot, ring
 from console.views.workers_parts import Area, Drawn, Link
+from fabric.core.flow import Stage
 from fabric.core.graph import targets as t
 from fabric.core.graph.reach import Crew, Reach
 from fabric.core.graph.retry_targets import after_failure, before_goal, has_targets
@@ -80,7 +81,7 @@ def _answer(spec: FabricSpec, joiner: str) -> list[Link]:
 
 
 def _hops(spec: FabricSpec) -> str:
-    return f"peer handoff, at most {spec.policy.limits.hops} hops"
+    return f"peer handoff, at most {spec.policy.of_stage(Stage.FAN_OUT).limits.hops} hops"
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------

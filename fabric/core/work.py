@@ -48,7 +48,8 @@ class Work:
     @property
     def compiled(self) -> Compiled:
         """The revision in force; of a team, with the topology that it runs."""
-        return self.ctx.compiled.within(self.run.topology)
+        compiled = self.ctx.compiled
+        return compiled.within(self.run.topology) if compiled.nested else compiled
 
     def policy_in(self, stage: Stage) -> FlowPolicy:
         """The policy as a stage sees it."""

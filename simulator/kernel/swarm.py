@@ -26,7 +26,7 @@ from simulator.kernel.swarm_below import booking
 from simulator.kernel.swarm_breakers import named
 from simulator.kernel.swarm_gates import judged
 from simulator.kernel.swarm_layers import layered
-from simulator.kernel.swarm_outputs import asking, overwriting, planning, typed
+from simulator.kernel.swarm_outputs import asking, overwriting, planning, priced, typed
 from simulator.kernel.swarm_rates import rated
 from simulator.kernel.swarm_shapes import shaped
 from simulator.kernel.swarm_stages import differing
@@ -135,14 +135,8 @@ def variant(number: int) -> Fabric:
     _loops(tree, Random(f"loops {number}"))  # noqa: S311 - the same
     _remembers(tree, Random(f"memory {number}"))  # noqa: S311 - the same
     eyes(tree, Random(f"eyes {number}"))  # noqa: S311 - the same
-    judged(tree, number)
-    layered(tree, number)
-    named(tree, number)
-    owning(tree, number)
-    typed(tree, number)
-    planning(tree, number)
-    overwriting(tree, number)
-    asking(tree, number)
+    for draw in (judged, layered, named, owning, typed, planning, overwriting, asking, priced):
+        draw(tree, number)
     conversing.drawn(tree, number)
     differing(tree, number)
     led = booking(tree, number)
@@ -375,6 +369,9 @@ def _token_caps(budget: JSON, rng: Random) -> None:
     """Tokens of stages and agents, in some fabrics, few enough to be met."""
     few = (3_000, 15_000, 60_000)
     budget |= {name: rng.choice(few) for name in ("stage_tokens", "agent_tokens") if rng.random() < 0.1}
+    if rng.random() < 0.1:
+        most = budget.setdefault("run_tokens", 60_000)
+        budget["session_tokens"] = most * rng.choice((1, 1, 2))
 
 
 def _cells(rng: Random) -> JSON:

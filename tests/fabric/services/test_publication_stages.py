@@ -96,7 +96,8 @@ def test_a_laxer_cell_of_a_stage_is_published_with_its_reason_and_listed():
 
 
 def test_a_stages_cell_that_asks_a_person_needs_somebody():
-    alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
+    quiet = {"infinite_tool_loop": {"interactive": {"rungs": [{"reaction": "abort"}]}}}
+    alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": [], "decision_table": quiet}
     given = {"roles": ("planner",)}
     assert problems(fabric({}, **alone, given=given)) == []
     asks = cell("cost_overrun", "interactive", {"reaction": "escalate"})
