@@ -12,6 +12,7 @@ from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.origin import EXCERPT_CHARS, Origin
+from fabric.selectors.advice import advice_of
 from fabric.selectors.families import CHILDREN_SHOWN
 from fabric.selectors.run_inputs import DocumentView, documents_of
 from fabric.selectors.runs import RunView, run_get, run_outcome
@@ -91,6 +92,10 @@ class DocumentOut(Told):
 class RunDetailOut(RunOut):
     """A run with what it was given and what it gave back."""
 
+    advice: str = Field(
+        description="The next thing to do, where the run was stopped or asks a person; empty: nothing went wrong.",
+        examples=["Look whether the endpoint is up, or name a fallback model."],
+    )
     documents: list[str] = Field(description="Names of the attached documents, as they were cleaned.")
     attached: list[DocumentOut] = Field(description="The same documents, with what was read of each.")
     children_count: int = Field(description="How many runs it spawned.", examples=[0])
@@ -119,6 +124,7 @@ def run_told(actor: Actor, run_id: str) -> RunDetailOut:
     count, children = children_told(actor, run_id)
     return RunDetailOut(
         **columns_told(view),
+        advice=advice_of(view),
         documents=list(view.documents),
         attached=[document_told(one) for one in documents_of(view.id, EXCERPT_CHARS * 4)],
         children_count=count,

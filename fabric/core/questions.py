@@ -125,6 +125,7 @@ def open_item(
     shown: Mapping[str, JSON],
     bound: str = "",
     on_expiry: OnExpiry = "reject",
+    role: str = REVIEWER,
 ) -> None:
     """Asks a person about something that is no failure of a step. ``bound``: a digest of what else an approval holds for, beside what is shown."""
     ledger = state_of(work.run.guards, budget)
@@ -144,7 +145,7 @@ def open_item(
         stage=work.run.stage,
         step_id=step_id,
         scope=scope,
-        role="reviewer",
+        role=role,
         content=content,
         bound=bound,
         on_expiry=on_expiry,

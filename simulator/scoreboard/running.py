@@ -22,7 +22,7 @@ from fabric.services.runs import run_start
 from fabric.services.workspaces import owner_actor
 from simulator.endpoint import Received, ScriptedEndpoint, Step, refusal
 from simulator.scoreboard.judging import WITHIN_S, Seen
-from simulator.scoreboard.scenarios import Scenario
+from simulator.scoreboard.scenarios import ITSELF, Scenario
 
 FABRIC = """\
 name: {name}
@@ -37,7 +37,7 @@ tools:
     description: Says where an order is.
     polling: {polling}
     parameters: {{type: object, properties: {{order: {{type: string}}}}, required: [order]}}
-agents:
+{more}agents:
   - {{name: clerk, model: script, answers: {answers}, instructions: Find the order., tools: [{tools}]}}
 {agents}topology: {topology}
 policy:
@@ -46,7 +46,9 @@ reviewers: [owner]
 """
 """The least that publication demands: every limit is the default."""
 ALONE = "{workers: [clerk], plan: {briefs: [{agent: clerk, title: The order, instructions: Find it.}], exit_criteria: [It is found.]}}"
-PARTS = {"polling": "false", "answers": "text", "tools": "lookup", "agents": "", "topology": ALONE}
+PARTS = {"polling": "false", "answers": "text", "tools": "lookup", "more": "", "agents": "", "topology": ALONE}
+PATHS = frozenset({"/lookup", "/cancel"})
+"""Served as tools, and counted as one."""
 RESTING = frozenset({"completed", "stopped", "failed", "aborted", "cancelled", "waiting"})
 EVENTS_MAX = 500
 
@@ -75,7 +77,7 @@ def scripted(scenario: Scenario) -> Callable[[Received], Step]:
 
     def reply(received: Received) -> Step:
         kind = "model" if received.path.endswith("/chat/completions") else "tool"
-        if kind == "tool" and received.path != "/lookup":
+        if kind == "tool" and received.path not in PATHS:
             return refusal(404, "nothing is served here")
         with lock:
             counts[kind] += 1
@@ -163,7 +165,7 @@ def _listening() -> Iterator[threading.Condition]:
 def _start(actor: Actor, one: Playing) -> None:
     name = f"{one.scenario.name}-{one.tier}".replace("_", "-")
     given = {**PARTS, **one.scenario.fabric, "name": name, "tier": one.tier, "authority": one.endpoint.authority}
-    published = fabric_publish(actor=actor, source=FABRIC.format(**given))
+    published = fabric_publish(actor=actor, source=FABRIC.format(**given).replace(ITSELF, one.endpoint.authority))
     one.began = time.monotonic()
     started = run_start(
         store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=published.name, text="Where is order 42?"
@@ -183,7 +185,7 @@ def _seen(actor: Actor, one: Playing, run: RunView) -> Seen:
         first=(asked[0] if asked else run.reason) or "",
         seconds=one.seconds,
         requests=one.away_requests if run.waits_for == "provider" else _requests(one),
-        executions=sum(request.path == "/lookup" for request in received),
+        executions=sum(request.path in PATHS for request in received),
         kept=sum(event.kind == "tool_answered" for event in events),
         usd_micros=run.cost_usd_micros,
         outcome=outcome,

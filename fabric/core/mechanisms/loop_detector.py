@@ -140,7 +140,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         state.warned,
         lambda seen: seen.tool in tools or seen.call in passing,
         lambda: _shown(proposal, view),
-        lambda: _said(state, view),
+        lambda: _said(state, view, config.said_window),
         lambda seen: _likeness(seen, proposal, view),
     )
     found = judge(config, asked)
@@ -186,13 +186,19 @@ def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:
     return like
 
 
-def _said(state: State, view: View) -> list[tuple[str, Words]]:
-    if view.contents is None or not state.said:
-        return []
-    texts = [(after, str(view.contents.read(ref).get("text", "")).strip()) for after, ref in state.said]
-    if len(texts[-1][1]) < ANSWER_CHARS_MIN:
-        return []
-    return [(after, words_of({"text": text})) for after, text in texts if len(text) >= ANSWER_CHARS_MIN]
+def _said(state: State, view: View, window: int) -> list[tuple[str, Words]]:
+    """The last announcements of so many, oldest first; none where the last answer announced too little."""
+    said: list[tuple[str, Words]] = []
+    contents = view.contents
+    if contents is None:
+        return said
+    for after, ref in reversed(state.said):
+        text = str(contents.read(ref).get("text", "")).strip()
+        if len(text) >= ANSWER_CHARS_MIN:
+            said.append((after, words_of({"text": text})))
+        if not said or len(said) == window:
+            break
+    return said[::-1]
 
 
 def _likeness(seen: Sequence[Seen], proposal: Proposal, view: View) -> Likeness:

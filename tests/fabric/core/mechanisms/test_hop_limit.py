@@ -46,7 +46,7 @@ def test_the_ninth_level_trips_and_the_eighth_does_not(kind):
     assert check(kind=kind, depth=8) is PASS
     verdict = check(kind=kind, depth=9)
     assert (verdict.cause, verdict.evidence.limit, verdict.evidence.observed) == (Cause.RECURSION_LIMIT, 8, 9)
-    assert verdict.message == "teams may be 8 levels deep, and this one would be on level 9"
+    assert verdict.message == "teams may reach level 8, and this one would be on level 9"
 
 
 def test_the_26th_turn_trips_and_the_25th_does_not():
