@@ -155,6 +155,7 @@ LABELS: Mapping[str, str] = {
     "topology.teams.*.run_tokens": "Own cap of tokens",
     "gates.max_outcome_chars": "Longest answer",
     "gates.unguarded": "Why credentials may pass",
+    "gates.unscreened": "Why results are not screened",
     "gates.citations": "Citations",
     "gates.grounding": "Grounding level",
     "gates.guardrails.*.places": "Where it looks",

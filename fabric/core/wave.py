@@ -16,6 +16,7 @@ from fabric.core import (
     guard,
     mutations,
     run_memory,
+    screening,
     write_conflicts,
 )
 from fabric.core import events as ev
@@ -137,6 +138,9 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         problem = f"nobody knows whether {one.tool} was executed before, and it is never sent again"
         refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
         return (), ()
+    if told := screening.first_word(work, step, one, index):
+        refuse(work, step_id, one, Cause.INJECTED_INSTRUCTION, screening.NAME, told, correction=False)
+        return (), ()
     # The person who answers sees what the server said of the call that it asks about.
     doubtful = in_doubt and not asking and not step.approved and requested is None
     attempt = 1 if requested is None else requested.attempt + 1
@@ -146,7 +150,7 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     if proposal.attempt > 1:  # The engine judged it with the other calls of its answer when it first went out.
         trips = [trip for trip in trips if trip.mechanism != "loop_detector"]
-    trips += conversation_tools.judged(work, step, one)
+    trips += conversation_tools.judged(work, step, one) + screening.judged(work, step, one, index)
     if trips:
         first = trips[0]
         refuse(work, step_id, one, first.cause, first.mechanism, first.advice or first.message, correction=False)

@@ -105,7 +105,7 @@ class RunDriver:
     @property
     def compiled(self) -> Compiled:
         """The revision that the run is pinned to, with the topology that it runs."""
-        return self._compiled.within(self.run.topology)
+        return self._compiled.within(self.run.topology) if self._compiled.nested else self._compiled
 
     def step(self, happening: Happening, now: int) -> list[Effect]:
         """What to do next. ``now``: microseconds since the epoch; where the clock lies behind the run's last event, that is the time."""

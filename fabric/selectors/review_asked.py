@@ -25,7 +25,7 @@ def asked_of(item: EscalationView) -> Asked:
         barred=item.barred,
         approved=item.agreed,
         proposed_by=item.proposed_by,
-        releases=bool(item.content.get("releases")),
+        releases=bool(item.given.get("releases")),
     )
 
 

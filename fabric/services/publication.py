@@ -243,11 +243,14 @@ def deviations(spec: FabricSpec) -> list[Deviation]:
         for n, tool in enumerate(spec.tools)
         if tool.approval == "waived"
     ]
-    gates = (
-        [Deviation("gates.unguarded", "its outcome is not searched for credentials", spec.gates.unguarded)]
-        if spec.gates.unguarded
-        else []
-    )
+    gates = [
+        Deviation(path, off, reason)
+        for path, off, reason in (
+            ("gates.unguarded", "its outcome is not searched for credentials", spec.gates.unguarded),
+            ("gates.unscreened", "results are not screened for instructions before a change", spec.gates.unscreened),
+        )
+        if reason
+    ]
     return cells + tools + gates + [Deviation(*lax) for lax in publication_retries.laxer(spec)]
 
 

@@ -79,6 +79,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
             Cause.PLAN_GATE,
             Cause.POLICY_DENIED,
             Cause.PERSONA_VIOLATION,
+            Cause.INJECTED_INSTRUCTION,
             Cause.DUPLICATE_CALL,
             Cause.DEPENDENCY_FAILED,
             Cause.WRITE_CONFLICT,

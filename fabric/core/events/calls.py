@@ -24,6 +24,8 @@ class StepOpened:
     """True: a person approved it, so its next failure goes to the ladder's last rung."""
     keeps: bool = False
     """True: a call failed, and it alone is made again. The answers and results of the activation before stand, and its corrections count."""
+    passes: tuple[str, ...] = ()
+    """Refused calls of the last answer that a person let pass, by id: they are made now."""
     kind: ClassVar[str] = "step_opened"
     version: ClassVar[int] = 2
 

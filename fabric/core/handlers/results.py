@@ -133,7 +133,7 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         late = clocks.overdue(work)
         if late is None and mutations.in_doubt(by_command(work.run.saga, given.command_id)):
             return  # It is asked about before anything else (``agent_loop.again``).
-        _react_to(work, late or of_call(issued, fact))
+        _react_to(work, late or of_call(issued, fact, work.run.pending[given.command_id].said))
 
 
 def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> bool:
