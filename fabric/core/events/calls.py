@@ -13,7 +13,7 @@ from fabric.core.token_parts import NO_PARTS, TokenParts
 
 @value(kw_only=True)
 class StepOpened:
-    """A further activation of an agent after one that failed. Content: what it is told about that. Or a judge begins beside the author: content is what it judges, and the arguments of a tool that the engine asks itself (then no agent is named)."""
+    """A further activation of an agent after one that failed; content: what it is told about that. Or a judge's; content: what it judges, or a tool's arguments."""
 
     step_id: str
     stage: Stage
@@ -86,7 +86,7 @@ class CallIssued:
 
 @value(kw_only=True)
 class CallStreamed:
-    """A call of an answer that is still coming in: it is whole, and is made at once or waits only for such calls. Content: ``{"calls": [...]}``, the one as an answer has it."""
+    """A whole call of an answer that is still coming in: it is made at once, or waits only for such calls. Content: ``{"calls": [...]}``, as an answer has it."""
 
     command_id: str
     """The model call whose answer it is."""
@@ -225,7 +225,7 @@ class CallEdited:
 
 @value(kw_only=True)
 class CallResolved:
-    """What a proposed call refers to is known: its arguments as they will be sent. Content: ``{"calls": [{"call_id", "tool", "args"}]}``, as an answer has them."""
+    """What a proposed call refers to is known: its arguments as they will be sent. Content: ``{"calls": [{"call_id", "tool", "args"}]}``."""
 
     step_id: str
     call_id: str
@@ -298,7 +298,9 @@ class InputGiven:
 
 @value(kw_only=True)
 class OutputAccepted:
-    """An output that came together with calls stands, now that all of them have drained without an error. Or a call ended the turn: content is what it leaves as its output, ``{"output": ...}``."""
+    """An output that came together with calls stands, now that all of them have drained without an error. Or a call ended the turn: content is what it leaves
+    as its output, ``{"output": ...}``.
+    """
 
     step_id: str
     answer_ref: str = ""

@@ -144,6 +144,7 @@ def test_each_signal_takes_its_own_row_and_a_persons_word_the_providers():
     assert rows == {
         SignalName.IDENTICAL_CALL: FailureType.TOOL_LOOP,
         SignalName.SCHEMA_INVALID: FailureType.SCHEMA_GROUNDING,
+        SignalName.INVARIANT: FailureType.SCHEMA_GROUNDING,
         SignalName.COST_RATE: FailureType.COST_OVERRUN,
         SignalName.RATE_LIMIT: FailureType.PROVIDER,
         SignalName.SERVER_ERROR: FailureType.PROVIDER,
