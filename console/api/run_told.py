@@ -53,6 +53,9 @@ class RunOut(Told):
     priority: PriorityName = Field(description="How urgently it is taken up.")
     session_key: str = Field(description="What it was started with.")
     reason: str = Field(description="Why it ended or what it waits for, where there is something to say.")
+    waits_for: Literal["person", "provider"] | None = Field(
+        description="Whom it waits for, doing nothing else: a person is asked, or a provider is away and the run goes on by itself. Null: neither."
+    )
     recovered: bool = Field(description="Whether something failed on the way and was recovered from.")
     truncated: bool = Field(description="Whether the outcome is only what there was when the run was stopped.")
     replans: int = Field(description="How often it was planned anew.")
@@ -165,6 +168,7 @@ def columns_told(view: RunView) -> dict[str, Any]:
         "parent_run_id",
         "root_run_id",
         "truncated",
+        "waits_for",
         "cost_usd_micros",
         "tokens",
         "last_seq",

@@ -88,6 +88,8 @@ class Act(StrEnum):
     BREAKER_OPENED = "breaker_opened"
     """A circuit breaker was opened by hand: it stays so until somebody resets it."""
     BREAKER_RESET = "breaker_reset"
+    BREAKER_MOVED = "breaker_moved"
+    """A call of a run, or a decision of one, moved a circuit breaker; the line names the run, and what was counted."""
     MEMORY_WRITTEN = "memory_written"
     """Something was written by hand into what a fabric remembers."""
     MEMORY_DELETED = "memory_deleted"

@@ -56,7 +56,7 @@ WHAT_TO_DO: Mapping[Cause, str] = {
     Cause.PERSONA_VIOLATION: "Give the agent the capability that the tool takes, or take the tool away from it.",
     Cause.INJECTED_INSTRUCTION: "Look at the result that the sentence names: it tells the agent what to do. Nothing was changed after it.",
     Cause.CONTENT_FILTER: "Look at the request: the provider's filter withheld the answer.",
-    Cause.DUPLICATE_CALL: "Nothing: the call was not made twice.",
+    Cause.DUPLICATE_CALL: "Nothing: the agent reads why, and asks again.",
     Cause.DEPENDENCY_FAILED: "Look at the call that this one needed.",
     Cause.WRITE_CONFLICT: "Let one call write at a time, or say which write stands (conflicts).",
     Cause.OUTCOME_UNKNOWN: "Look in the other system whether the call was executed, and answer the question.",

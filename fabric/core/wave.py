@@ -145,6 +145,8 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
     doubtful = in_doubt and not asking and not step.approved and requested is None
     attempt = 1 if requested is None else requested.attempt + 1
     proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, attempt, in_doubt=doubtful, args=one.args)
+    if _stands(before):
+        proposal = replace(proposal, worst_usd_micros=0)  # It is not made again.
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     if proposal.attempt > 1:  # The engine judged it with the other calls of its answer when it first went out.
         trips = [trip for trip in trips if trip.mechanism != "loop_detector"]
@@ -171,9 +173,14 @@ def _reconcilable(work: Work, step: Step, one: Proposed, before: Mutation) -> bo
     return not step.approved and mutations.reconcilable(work.compiled.spec.tool(one.tool), before)
 
 
+def _stands(before: Mutation | None) -> bool:
+    """Returns True where the result of an earlier activation stands for a call of the same key."""
+    return before is not None and bool(before.result_ref) and before.status is Status.EXECUTED
+
+
 def _known(work: Work, step: Step, one: Proposed, turn: int, before: Mutation | None) -> bool:
     """Answers a call from what an earlier activation of the step executed under its key; True when it did."""
-    if before is None or not before.result_ref or before.status is not Status.EXECUTED:
+    if before is None or not _stands(before):
         return False
     _repeat(work, step, one, turn, before.result_ref)
     return True

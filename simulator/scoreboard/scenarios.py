@@ -33,6 +33,8 @@ class Scenario:
     gives: Gives = lambda n: Step(body=b'"nothing yet"')
     ends: Literal["stops", "answers"] = "stops"
     kind: Kind = "board"
+    approves: bool = False
+    """Whether somebody approves what is asked about, once."""
     fabric: Mapping[str, str] = field(default_factory=dict)
     """Replaces parts of the fabric: ``topology``, ``agents``, ``answers``, ``polling``, ``tools``, ``more`` (tools)."""
 
@@ -216,6 +218,16 @@ SCENARIOS = (
         ends="answers",
         kind="control",
         fabric={"polling": "true"},
+    ),
+    Scenario(
+        "poll8_undeclared",
+        _polls,
+        10,
+        ("lookup", "42", "clerk"),
+        gives=lambda n: Step(body=b'"done"' if n >= 8 else b'"pending"'),
+        ends="answers",
+        kind="beyond",
+        approves=True,
     ),
     Scenario("badjson_once", first(1, NO_JSON, always(answer(FOUND))), 2, ends="answers", kind="control"),
     Scenario("unknown_tool_once", first(1, UNKNOWN, always(answer(FOUND))), 2, ends="answers", kind="control"),

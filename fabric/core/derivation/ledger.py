@@ -285,6 +285,8 @@ def _answered(ledger: Ledger, fact: ev.EscalationDecided) -> None:
         ledger.heard = set(ledger.signatures)
     if item == "pre_action" and (fact.verb != "reject" or (fact.system and on_expiry == "error")):
         _status(ledger, step_id, "active")
+    if fact.system and on_expiry == "next":
+        _status(ledger, step_id, "active")
 
 
 def _status(ledger: Ledger, step_id: str, status: str) -> None:

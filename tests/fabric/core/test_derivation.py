@@ -164,11 +164,11 @@ def told_of_the_others(cause, tier):
 
 
 def test_the_others_are_asked_at_the_same_count():
-    """semantics.md 3: interactive tells a loop once and then stops the agent; batch tells it once and then replans."""
-    world = ran(spec(), {**LOOPS, "worker": asks(call(q="same"))})
+    """semantics.md 3: interactive tells a loop once, asks a person and then stops the agent; batch tells it once, asks and then replans."""
+    world = ran(spec(), {**LOOPS, "worker": asks(call(q="same"))}).wait(25 * 3_600)
     decisions = [one for one in derived(world) if one.fact.cause.cause is Cause.LOOP_DETECTED]
     batch = [next(o.reaction for o in one.others if o.tier is Tier.BATCH) for one in decisions]
-    assert batch[:2] == [Reaction.INJECT, Reaction.REPLAN]
+    assert batch[:3] == [Reaction.INJECT, Reaction.ESCALATE, Reaction.REPLAN]
 
 
 def test_the_ledger_forgets_with_a_replan_what_was_counted_for_a_call():
