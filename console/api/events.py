@@ -10,10 +10,10 @@ from ninja import Body, Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
-from console.api.escalations import NOTHING, RevealedOut, SecondThoughtIn
+from console.api.escalations import RevealedOut
 from console.api.families import EXAMPLE_ID
 from console.api.runs import RUN_ID
-from console.api.schemas import Told
+from console.api.schemas import Given, Told
 from console.api.waiting import WAIT_MAX_S, Wait, may_wait
 from fabric.core.flow import RunState
 from fabric.selectors.envelopes import CONTENT_BYTES_MAX, LIMIT_MAX, run_envelopes
@@ -48,6 +48,12 @@ class EventOut(Told):
         description="What it carries beside the fact: a prompt, an answer, an outcome. Null when it carries nothing, when that was "
         "erased, and with content=omit. Credentials in it are masked."
     )
+
+
+class RevealIn(Given):
+    """An event of the run."""
+
+    seq: int = Field(ge=1, le=SEQ_MAX, description="Its seq.", examples=[7])
 
 
 class EventsOut(Told):
@@ -107,7 +113,7 @@ def list_events(
 
 
 @router.post(
-    "/runs/{uuid:run_id}/events/{seq}/reveal",
+    "/runs/{uuid:run_id}/reveal",
     response=RevealedOut,
     url_name="api-run-event-reveal",
     operation_id="revealRunEvent",
@@ -115,8 +121,7 @@ def list_events(
 def reveal_event(
     request: HttpRequest,
     run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
-    seq: Annotated[int, Path(ge=1, le=SEQ_MAX, description="The event's seq.", example=7)],
-    body: Annotated[SecondThoughtIn, Body()] = NOTHING,
+    body: Annotated[RevealIn, Body()],
 ) -> RevealedOut:
     """Reveal what is withheld of an event. For the role safety; the audit stream is told. 409 where nothing is withheld."""
-    return RevealedOut(content=event_reveal(actor=actor_of(request), run_id=str(run_id), seq=seq).content)
+    return RevealedOut(content=event_reveal(actor=actor_of(request), run_id=str(run_id), seq=body.seq).content)

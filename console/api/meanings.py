@@ -123,6 +123,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("revealEscalation", 409): "Nothing of it is withheld.",
     ("revealRunEvent", 200): "The event's content with its credentials. The audit stream was told.",
     ("revealRunEvent", 403): "The caller has not the role safety.",
+    ("revealRunEvent", 404): "There is no such run in this workspace, or no such event in it.",
     ("revealRunEvent", 409): "Nothing of it is withheld.",
     ("listBreakers", 200): "The breakers.",
     ("openBreaker", 200): "It is open, until somebody resets it.",

@@ -87,7 +87,7 @@ def test_an_event_is_revealed_by_itself(browser, question, event):
 def test_programs_reveal_too(program, question, event):
     asked = program.post(f"/api/v1/escalations/{question.id}/reveal", {})
     assert asked.json()["content"]["payload"] == {"to": KEY, "usd": 90}
-    given = program.post(f"/api/v1/runs/{question.run_id}/events/1/reveal", {})
+    given = program.post(f"/api/v1/runs/{question.run_id}/reveal", {"seq": 1})
     assert given.json()["content"]["text"] == f"Pay with {KEY}."
     assert [subject for _, subject, _ in told()] == [question.id, question.run_id]
 

@@ -145,9 +145,9 @@ def test_each_answer_says_what_happens_then(actor, doubt):
 
 def test_where_a_run_cannot_be_folded_nothing_is_made_up(actor, doubt):
     known = replace(evidence_of(actor, doubt), folded=False)
-    plain = replace(doubt, content={"approve": "the run goes on with this result"})
+    plain = replace(doubt, given={"approve": "the run goes on with this result"})
     assert steps(plain, known, "approve")[1:] == ("The run goes on with this result.",)
-    whole = replace(doubt, content={"approve": "the run goes on: resumes at finalize, $0.31 and 1 replan left"})
+    whole = replace(doubt, given={"approve": "the run goes on: resumes at finalize, $0.31 and 1 replan left"})
     assert steps(whole, known, "approve")[1:] == (
         "The run goes on.",
         "Resumes at finalize, $0.31 and 1 replan left; its clock runs on.",
@@ -185,10 +185,10 @@ def test_a_form_has_its_fields_in_the_order_of_who_declared_them(actor, paying, 
     assert list(schema_of(payment)["properties"]) == ["to", "usd"]
     for model in (Plan, Brief, Aggregate, Outcome):
         kept = json.loads(json.dumps(model.model_json_schema(), sort_keys=True))
-        told = schema_of(replace(doubt, content={"edit_of": "payload", "edit_schema": kept}))
+        told = schema_of(replace(doubt, given={"edit_of": "payload", "edit_schema": kept}))
         assert list(told["properties"]) == list(model.model_fields)
         other = {**kept, "maxProperties": 1}
-        assert schema_of(replace(doubt, content={"edit_of": "payload", "edit_schema": other})) == other
+        assert schema_of(replace(doubt, given={"edit_of": "payload", "edit_schema": other})) == other
 
 
 # -- claims ------------------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_a_claim_stands_in_its_sentence_beside_the_nearest_source(actor, doubt):
         "payload": {"text": "Hello. We propose to pay the holder €18,420.00 now. Goodbye."},
         "problems": ["text: €18,420.00 is in no source and no tool's answer, and follows from no stated formula"],
     }
-    (claim,) = claims_of(replace(doubt, content=content))
+    (claim,) = claims_of(replace(doubt, given=content))
     assert (claim.head, claim.mark, claim.tail) == ("We propose to pay the holder ", "€18,420.00", " now.")
     assert claim.source == "Payable to the holder: €18,240.00."
     assert claim.document == "notes.md"
@@ -214,8 +214,8 @@ def test_a_claim_stands_in_its_sentence_beside_the_nearest_source(actor, doubt):
 )
 def test_what_is_no_claim(doubt, change):
     content = {"cause": "grounding", "payload": {"text": "Pay 4."}, "problems": ["text: 4 is in no source and so on"]}
-    assert len(claims_of(replace(doubt, content=content))) == 1
-    assert claims_of(replace(doubt, content={**content, **change})) == []
+    assert len(claims_of(replace(doubt, given=content))) == 1
+    assert claims_of(replace(doubt, given={**content, **change})) == []
 
 
 def test_a_page_costs_few_statements(browser, doubt, django_assert_max_num_queries):
