@@ -24,6 +24,7 @@ SAID = {
     "reject": "rejected",
     "edit": "edited",
     "respond": "answered",
+    "decline": "declined",
     "withdrawn": "withdrawn",
 }
 

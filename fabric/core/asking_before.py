@@ -130,6 +130,7 @@ def offered(work: Work, step: Step, one: Proposed, tool: str) -> dict[str, JSON]
         "approve": f"{tool} is called once, with exactly these arguments",
         "edit": f"{edited}; or another of its tools in its place" if instead else edited,
         "respond": "it is not called, and the agent goes on with your words as its result",
+        "decline": "it is not called, and the agent goes on with your words as the call's error",
         "reject": f"it is not called, and {consequences.rejected(work)}",
         "expiry": "rejected by the system: it is not called",
     }

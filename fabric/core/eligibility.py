@@ -14,8 +14,8 @@ RELEASES = Role.SAFETY.value
 """The role that lets an output pass which a gate held back, whoever else is asked."""
 CAPS = Role.FINANCE.value
 """The role that names a run's new caps."""
-REJECT = "reject"
-"""The verb that is nobody's own: stopping what one started asks for no second person."""
+STOPS = frozenset({"reject", "decline"})
+"""The verbs that are nobody's own and let nothing pass: stopping what one started asks for no second person."""
 EDIT = "edit"
 """The verb that puts something else in the place of what is asked about: nobody has agreed to that yet."""
 
@@ -68,7 +68,7 @@ def problem(asked: Asked, person: Person, verb: str, *, caps: bool = False) -> s
         return f"{person.name} is no member of this workspace (any more)"
     if not is_asked(asked, person):
         return f"{person.name} is not asked: this is for {', '.join(wanted(asked))}"
-    if verb == REJECT:
+    if verb in STOPS:
         return ""
     if person.name in asked.barred or (person.name == asked.proposed_by and verb != EDIT):
         return f"{person.name} may reject this and not let it pass: it is their own, and somebody else has to agree"

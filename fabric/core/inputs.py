@@ -48,7 +48,7 @@ class DecisionMade:
 
     input_id: str
     escalation_id: str
-    verb: Literal["approve", "edit", "reject", "respond"]
+    verb: Literal["approve", "edit", "reject", "respond", "decline"]
     actor: str
     digest: str
     """Digest of what was shown. It must equal the escalation's, or the decision is refused as stale."""

@@ -31,7 +31,7 @@ OnExpiry = Literal["reject", "error"]
 VERBS: Mapping[Item, tuple[str, ...]] = {
     "failure": ("approve", "edit", "respond", "reject"),
     "post_stage": ("approve", "edit", "respond", "reject"),
-    "pre_action": ("approve", "edit", "respond", "reject"),
+    "pre_action": ("approve", "edit", "respond", "decline", "reject"),
     "compensation": ("approve", "respond"),
     "child": ("approve", "reject"),
     "ticket": ("respond",),

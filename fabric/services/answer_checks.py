@@ -34,6 +34,7 @@ SIGN_IN_S = 900
 """How old a sign-in may be with which somebody decides in high-stakes, seconds."""
 NEEDS_A_REASON = {
     ("", "reject"): "a rejection needs a reason: say why in the message, it is kept with the run",
+    ("", "decline"): "say in the message why the call is not made: the agent goes on with these words as its error",
     ("", "respond"): "say in the message what you did by hand: it is kept with the run as the reason",
     (
         "pre_action",

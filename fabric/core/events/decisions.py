@@ -313,7 +313,7 @@ class EscalationDecided:
     """Answered. Content: the reviewer's message, where there is one."""
 
     escalation_id: str
-    verb: Literal["approve", "edit", "reject", "respond"]
+    verb: Literal["approve", "edit", "reject", "respond", "decline"]
     actor: str
     system: bool = False
     """True: nobody answered in time and the declared expiry was applied."""

@@ -189,6 +189,7 @@ ANSWERS: Mapping[tuple[str, str], Callable[[Work, OpenQuestion, DecisionMade], N
     ("pre_action", "approve"): _pre_action,
     ("pre_action", "edit"): _pre_action,
     ("pre_action", "respond"): _pre_action,
+    ("pre_action", "decline"): _pre_action,
     ("pre_action", "reject"): _rejected,
     ("compensation", "approve"): _compensation,
     ("compensation", "respond"): _compensation,
