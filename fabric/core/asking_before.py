@@ -91,7 +91,7 @@ def about(work: Work, step: Step, one: Proposed) -> dict[str, JSON]:
 
 
 def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None:
-    """Parks the step until a person has said whether the call may be made."""
+    """Asks a person whether the call may be made; the step's other calls go on meanwhile."""
     policy = fingerprint(work.compiled.spec.policy.model_dump(mode="json"))
     rule = {"rule": because.rule, "unsure": because.unsure} if because.rule else {}
     if because.requested is None:

@@ -64,7 +64,7 @@ class DecisionMade:
     tool: str = ""
     """``edit`` of a call: the tool that is called in place of the one that is shown; empty: that one."""
     kind: Literal["decision_made"] = "decision_made"
-    version: Literal[5] = 5
+    version: Literal[6] = 6
 
 
 @value(kw_only=True)

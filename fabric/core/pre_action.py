@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fabric.core import asking_before, calls, mutations, requested_input, wave
+from fabric.core import asking_before, mutations, requested_input, wave
 from fabric.core import events as ev
 from fabric.core.fingerprint import encode, fingerprint
 from fabric.core.inputs import DecisionMade
@@ -132,7 +132,7 @@ ANSWERS: Mapping[str, Callable[[Work, OpenQuestion, DecisionMade, str], None]] =
 def _asked(work: Work, fact: ev.EscalationOpened) -> Proposed:
     """The call that the question is about, as its model proposed it."""
     step = work.run.steps[fact.step_id]
-    return of_last_answer(work, step)[calls.index_of(step, fact.scope)]
+    return of_last_answer(work, step)[step.index_of(fact.scope)]
 
 
 def _shown(work: Work, question: OpenQuestion) -> dict[str, JSON]:

@@ -18,8 +18,9 @@ from fabric.core.fingerprint import content_ref, digest, encode
 from fabric.core.flow import Stage
 from fabric.core.inputs import DecisionMade
 from fabric.core.ladder import Choice, rerunnable
+from fabric.core.living import live
 from fabric.core.mechanisms import budget, deadline, state_of
-from fabric.core.run import OpenQuestion, clocks_stopped, live
+from fabric.core.run import OpenQuestion, clocks_stopped
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import US, Work

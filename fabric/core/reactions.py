@@ -232,6 +232,7 @@ def _terminate(work: Work, failure: Failure, choice: Choice) -> None:
         waits = pending.failed and pending.issued.command_id not in work.run.timers
         if pending.issued.step_id == failure.step_id and (waits or hangs):
             agent_loop.unanswered(work, pending, choice.trip, "the agent was stopped")
+    calls.withdraw_asked(work, "the agent was stopped", failure.step_id)
     kept = stops.results_kept(work.run.steps[failure.step_id])
     work.emit(ev.ToolsStripped(step_id=failure.step_id, reason=choice.trip.message, kept=kept))
 

@@ -128,7 +128,19 @@ _PART = f"""
     GROUP BY a, b ORDER BY n DESC, a, b LIMIT {GROUPS_MAX}) AS {{part}}
 """  # noqa: S608 - Words of this module.
 _FIELDS = (
-    *("name", "more", "count", "expired", "in_time", "approved", "edited", "rejected", "responded", "declined", "today"),
+    *(
+        "name",
+        "more",
+        "count",
+        "expired",
+        "in_time",
+        "approved",
+        "edited",
+        "rejected",
+        "responded",
+        "declined",
+        "today",
+    ),
     *("median_us", "p90_us", "tau_least", "tau_most"),
 )
 

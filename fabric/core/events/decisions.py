@@ -324,7 +324,7 @@ class EscalationDecided:
     proposed_by: str = ""
     """Whose edit it was that is let pass."""
     kind: ClassVar[str] = "escalation_decided"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

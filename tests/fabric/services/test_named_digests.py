@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from fabric import wiring
+from fabric.core.eligibility import STOPS
 from fabric.core.questions import VERBS
 from fabric.core.saga import Effect
 from fabric.management.card import card
-from fabric.core.eligibility import STOPS
 from fabric.management.commands.decide import ASKS
 from fabric.management.following import Following
 from fabric.models import Inbox
