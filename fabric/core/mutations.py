@@ -74,7 +74,8 @@ def _key(work: Work, step: Step, tool: ToolSpec, call_id: str, args_hash: str, o
     while True:
         key = mutation_key(work.run, step, tool.name, args_hash, ordinal, carry_over=tool.carry_over)
         made = by_key(work.run.saga, key)
-        if made is None or made.step_id != step.id or made.call_id == call_id:
+        own = made is not None and made.command_id.startswith(f"{step.id}.t")
+        if made is None or not own or made.call_id == call_id:
             return key
         ordinal += 1
 

@@ -195,6 +195,5 @@ def test_any_number_in_any_order_with_any_verb(seed):
         assert waits == bool(world.run.questions), "who waits, waits for somebody"
     world.go()
     assert world.end.state is RunState.COMPLETED
-    assert len([fact for fact in world.of(ev.EscalationOpened)]) == len(
-        {fact.scope for fact in world.of(ev.EscalationOpened)}
-    ), "nobody is asked twice about a call"
+    scopes = asked(world)
+    assert len(scopes) == len(set(scopes)), "nobody is asked twice about a call"
