@@ -82,6 +82,12 @@ def names_of(record: CallRecord) -> tuple[str, ...]:
     return (record.call_id, record.given) if record.given else (record.call_id,)
 
 
+def known_by(step: Step, call_id: str) -> str:
+    """The id that its model knows a call by, where that is another one; empty: it is the same."""
+    record = record_of(step, call_id)
+    return "" if record is None else record.given
+
+
 def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:
     """The call with what it refers to, with what is wrong with it, or None: it is skipped, which is journaled."""
     if one.bound or one.problem or not isinstance(one.args, dict):

@@ -20,6 +20,7 @@ from fabric.core import (
     write_conflicts,
 )
 from fabric.core import events as ev
+from fabric.core.call_errors import call_error
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.frozen import replace
@@ -228,7 +229,7 @@ def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str, *
             turn=turn,
             result_ref=result_ref,
             result_bytes=work.ctx.contents.size((result_ref,)),
-            masked_hash=masked_fingerprint(result, one.args),
+            masked_hash=masked_fingerprint({"error": result["error"]} if error else result, one.args),
             error=error,
             correction=error and begun and not dependencies.handled(work, step, one.call_id),
             begun=begun,
@@ -251,5 +252,7 @@ def refuse(
             problem=problem,
             correction=correction,
         ),
-        {"error": {"cause": cause, "mechanism": mechanism, "message": problem}},
+        call_error(
+            one.name, one.tool, one.args, {"cause": cause, "mechanism": mechanism, "message": problem}, one.raw_args
+        ),
     )

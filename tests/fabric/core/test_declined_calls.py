@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from fabric.core import events as ev
@@ -33,6 +35,10 @@ def test_a_declined_call_is_not_made_and_the_run_goes_on_with_the_words(tier):
     (refused,) = world.of(ev.CallRefused)
     assert (refused.tool, refused.cause, refused.correction) == ("pay", Cause.USER_CANCEL, False)
     assert read_by_the_model(world)[0]["message"] == f"ann declined this call: {TOO_DEAR}"
+    (content,) = world.content_of(ev.CallRefused)
+    assert content["call"] == {"id": "call-9", "tool": "pay", "args": {"room": 9}}
+    (told,) = [message.text for message in world.requests[-1].messages if message.role == "tool"]
+    assert json.loads(told) == content, "the model reads the whole object"
     assert world.of(ev.EscalationDecided)[0].verb == "decline"
 
 
