@@ -150,7 +150,7 @@ def revoke_invitation(
     "/members/services", response=MemberOut, url_name="api-member-services", operation_id="createServiceAccount"
 )
 def create_service_account(request: HttpRequest, body: ServiceIn) -> MemberOut:
-    """Make a service account. It comes in by tokens alone and never decides, so some roles are not for it. For owners."""
+    """Make a service account. It comes in by tokens alone, and some roles are not for it. It answers nothing but what a role such as decides:payments:pre_action names. For owners."""
     actor = actor_of(request)
     return _member(member_get(actor, service_create(actor=actor, name=body.name, roles=body.roles)))
 

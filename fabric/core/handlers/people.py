@@ -34,7 +34,7 @@ def decided(work: Work, given: DecisionMade) -> None:
     question = work.run.questions.get(given.escalation_id)
     if question is not None:
         person = work.ctx.person
-        reason = reason or agreeing.not_theirs(question, given, person) or _unfit(work, question, given)
+        reason = reason or agreeing.not_theirs(question, given, person, work) or _unfit(work, question, given)
         if not reason:
             assert person is not None
             amounts_to = agreeing.enough(work, question, given)
