@@ -69,7 +69,7 @@ def test_it_gives_the_other_answers_too(decide, actor, item, program, verb):
 
 
 def test_it_sees_in_its_queue_what_is_its_to_answer(program, item):
-    assert [row.id for row in queue_page(program, Tab.UNCLAIMED).rows] == [item.id]
+    assert [row.question.id for row in queue_page(program, Tab.UNCLAIMED).rows] == [item.id]
 
 
 @pytest.mark.parametrize(
