@@ -30,7 +30,8 @@ class MemberOut(Told):
     name: str = Field(description="Stands in journals and in the audit stream.", examples=["rosa"])
     roles: list[str] = Field(**ROLES)  # type: ignore[call-overload]
     service: bool = Field(
-        description="Whether it is an account of programs: it never signs in, and answers only what its roles name.", examples=[False]
+        description="Whether it is an account of programs: it never signs in, and answers only what its roles name.",
+        examples=[False],
     )
     active: bool = Field(description="False: the user was switched off.", examples=[True])
     since: Instant = Field(description="When they became a member.")

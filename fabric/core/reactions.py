@@ -71,7 +71,12 @@ def _repeated(work: Work, failure: Failure) -> Failure:
     found: dict[str, Trip] = {}
     for trip in failure.trips:
         proposal = Proposal(
-            kind="failure", stage=failure.stage, step_id=failure.step_id, cause=trip.cause, message=trip.message
+            kind="failure",
+            stage=failure.stage,
+            step_id=failure.step_id,
+            command_id=failure.issued.command_id if failure.issued else "",
+            cause=trip.cause,
+            message=trip.message,
         )
         for more in guard.judge(proposal, work.view, work.compiled.spec.policy):
             found.setdefault(more.mechanism, more)

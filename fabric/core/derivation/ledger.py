@@ -16,7 +16,7 @@ from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.derivation import numbers, purse
 from fabric.core.flow import ANSWERED
-from fabric.core.signatures import signature
+from fabric.core.signatures import signature, visit_of
 from fabric.core.taxonomy import CLASSIFY, Cause, Tier
 
 RungUse = tuple[str, int, str]
@@ -236,8 +236,13 @@ def _decided(ledger: Ledger, fact: ev.ReactionDecided) -> None:
     ledger.rows[row, about] += 1
     node = ledger.node(fact.step_id, about)
     found = dict.fromkeys(signature_of(node, trip.cause, trip.message) for trip in (fact.cause, *fact.causes))
+    visit = visit_of(fact.command_id, fact.step_id)
     for key in filter(None, found):
+        if visit and ledger.told.get(key) == visit:
+            continue
         _came(ledger, key)
+        if visit:
+            ledger.told[key] = visit
     ledger.returned.clear()
     ledger.excused.clear()
 
@@ -279,6 +284,7 @@ def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
 def _answered(ledger: Ledger, fact: ev.EscalationDecided) -> None:
     if not fact.system:
         ledger.heard = set(ledger.signatures)
+        ledger.told.clear()
 
 
 def _status(ledger: Ledger, step_id: str, status: str) -> None:
