@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -286,6 +287,39 @@ class SayForm(forms.Form):
 
     text = forms.CharField(strip=True, required=False)
     start_key = forms.CharField(max_length=KEY_CHARS_MAX, required=False)
+
+
+class ContextForm(forms.Form):
+    """A context variable that is written or deleted."""
+
+    name = forms.CharField(strip=True, required=False)
+    value = forms.CharField(strip=False, required=False)
+    delete = forms.BooleanField(required=False)
+
+    def clean_name(self) -> str:
+        """Some name."""
+        name: str = self.cleaned_data["name"]
+        if not name:
+            raise forms.ValidationError("Name the variable.")
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        """A value, or the wish to delete, and not both."""
+        given = super().clean() or {}
+        if given.get("delete") and given.get("value"):
+            self.add_error("value", "Leave the value empty to delete the variable, or take the tick away to write it.")
+        elif not given.get("delete") and not given.get("value"):
+            self.add_error("value", 'Give a value: JSON such as true, 5 or "", else it is taken as text.')
+        return given
+
+    @property
+    def written(self) -> Any:
+        """The value: JSON, else the text as it stands."""
+        text: str = self.cleaned_data["value"]
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
 
 
 class ReasonForm(forms.Form):

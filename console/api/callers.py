@@ -67,6 +67,8 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-run-export", "POST"): Scope.READ,
     ("api-escalations", "GET"): Scope.READ,
     ("api-escalation", "GET"): Scope.READ,
+    ("api-escalation-reveal", "POST"): Scope.DECIDE,
+    ("api-run-event-reveal", "POST"): Scope.DECIDE,
     ("api-escalations-decide", "POST"): Scope.DECIDE,
     ("api-escalation-counts", "GET"): Scope.READ,
     ("api-escalation-next", "POST"): Scope.DECIDE,

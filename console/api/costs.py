@@ -26,6 +26,9 @@ class CostOut(Told):
     calls: int = Field(description="Calls of models and of tools.", examples=[12])
     children: int = Field(description="Child runs that were spawned.", examples=[0])
     cost_usd_micros: int = Field(description="Millionths of a US dollar.", examples=[12500])
+    tools_usd_micros: dict[str, int] = Field(
+        description="The part of it that calls of tools with a price came to, by tool.", examples=[{"lookup": 5000}]
+    )
     tokens: int = Field(description="In and out.", examples=[4200])
     tokens_by_kind: dict[str, int] = Field(
         description=f"Its tokens by kind, those that it has: {', '.join(KINDS)}. The kind is not known of the rest of `tokens`: attempts that "
@@ -68,6 +71,7 @@ def _told(tally: Tally) -> CostOut:
         calls=tally.calls,
         children=tally.children,
         cost_usd_micros=tally.cost_usd_micros,
+        tools_usd_micros=dict(tally.tools),
         tokens=tally.tokens,
         tokens_by_kind=dict(tally.kinds),
     )

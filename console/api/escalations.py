@@ -40,6 +40,7 @@ from fabric.services.escalations import (
     escalation_decide_now,
     escalation_undo,
 )
+from fabric.services.reveals import question_reveal
 
 router = Router(tags=["escalations"])
 Verb = Literal["approve", "reject", "edit", "respond", "decline"]
@@ -133,6 +134,12 @@ class DecisionOut(Told):
     second_wanted: bool = Field(description="Whether a second person has to agree before anything follows from it.")
 
 
+class RevealedOut(Told):
+    """A content byte for byte."""
+
+    content: Any = Field(description="The content with its credentials.", examples=[{"payload": {"text": "..."}}])
+
+
 class SecondThoughtIn(Given):
     """Nothing needs to be said."""
 
@@ -192,9 +199,25 @@ def get_escalation(
     return EscalationDetailOut(
         **told(row),
         content=view.content,
+        withheld=view.withheld,
         answer=None if answer is None else AnswerOut(**answered(answer)),
         viewers=list(viewers_of(actor, view.id)),
     )
+
+
+@router.post(
+    "/escalations/{escalation_id}/reveal",
+    response=RevealedOut,
+    url_name="api-escalation-reveal",
+    operation_id="revealEscalation",
+)
+def reveal(
+    request: HttpRequest,
+    escalation_id: Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")],
+    body: Annotated[SecondThoughtIn, Body()] = NOTHING,
+) -> RevealedOut:
+    """Reveal what is withheld of a question. For the role safety; the audit stream is told. 409 where nothing is withheld."""
+    return RevealedOut(content=question_reveal(actor=actor_of(request), escalation_id=escalation_id).content)
 
 
 @router.post(

@@ -6,16 +6,18 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Path, Query, Router
+from ninja import Body, Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
+from console.api.escalations import NOTHING, RevealedOut, SecondThoughtIn
 from console.api.families import EXAMPLE_ID
 from console.api.runs import RUN_ID
 from console.api.schemas import Told
 from console.api.waiting import WAIT_MAX_S, Wait, may_wait
 from fabric.core.flow import RunState
 from fabric.selectors.envelopes import CONTENT_BYTES_MAX, LIMIT_MAX, run_envelopes
+from fabric.services.reveals import event_reveal
 
 router = Router(tags=["events"])
 SEQ_MAX = 2**31 - 1
@@ -44,7 +46,7 @@ class EventOut(Told):
     )
     content: Any = Field(
         description="What it carries beside the fact: a prompt, an answer, an outcome. Null when it carries nothing, when that was "
-        "erased, and with content=omit."
+        "erased, and with content=omit. Credentials in it are masked."
     )
 
 
@@ -102,3 +104,19 @@ def list_events(
         state=page.run.state,
         ended=ended,
     )
+
+
+@router.post(
+    "/runs/{uuid:run_id}/events/{seq}/reveal",
+    response=RevealedOut,
+    url_name="api-run-event-reveal",
+    operation_id="revealRunEvent",
+)
+def reveal_event(
+    request: HttpRequest,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    seq: Annotated[int, Path(ge=1, le=SEQ_MAX, description="The event's seq.", example=7)],
+    body: Annotated[SecondThoughtIn, Body()] = NOTHING,
+) -> RevealedOut:
+    """Reveal what is withheld of an event. For the role safety; the audit stream is told. 409 where nothing is withheld."""
+    return RevealedOut(content=event_reveal(actor=actor_of(request), run_id=str(run_id), seq=seq).content)

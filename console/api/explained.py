@@ -79,7 +79,7 @@ class DecisionExplainedOut(Told):
     command_id: str = Field(description="The call that failed; empty: it was none.")
     failure_type: FailureType | None = Field(description="Row of the decision table; null: a direct reaction.")
     classes: list[FailureClass] = Field(
-        description="The MAST classes that the mechanism answers; empty: no mechanism judged it."
+        description="The MAST classes that the mechanism answers; empty: a provider or a tool failed by itself, which MAST does not sort; see cause."
     )
     tier: Tier = Field(description="Column of the table.")
     table: str = Field(description="Digest of the table in force.")

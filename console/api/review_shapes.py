@@ -144,8 +144,9 @@ class EscalationDetailOut(EscalationOut):
     """A question with what the person is shown, and the answer it has."""
 
     content: dict[str, Any] = Field(
-        description="What the person is shown: the facts, the money, the payload in question."
+        description="What the person is shown: the facts, the money, the payload in question. Credentials in it are masked."
     )
+    withheld: bool = Field(description="Whether something in it is masked. The role safety may have it revealed.")
     answer: AnswerOut | None = Field(
         description="The answer it has, also one that is still on its way; null while nobody has given one."
     )

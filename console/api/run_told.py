@@ -12,6 +12,7 @@ from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.origin import EXCERPT_CHARS, Origin
+from fabric.selectors.advice import advice_of
 from fabric.selectors.families import CHILDREN_SHOWN
 from fabric.selectors.run_inputs import DocumentView, documents_of
 from fabric.selectors.runs import RunView, run_get, run_outcome
@@ -52,6 +53,9 @@ class RunOut(Told):
     priority: PriorityName = Field(description="How urgently it is taken up.")
     session_key: str = Field(description="What it was started with.")
     reason: str = Field(description="Why it ended or what it waits for, where there is something to say.")
+    waits_for: Literal["person", "provider"] | None = Field(
+        description="Whom it waits for, doing nothing else: a person is asked, or a provider is away and the run goes on by itself. Null: neither."
+    )
     recovered: bool = Field(description="Whether something failed on the way and was recovered from.")
     truncated: bool = Field(description="Whether the outcome is only what there was when the run was stopped.")
     replans: int = Field(description="How often it was planned anew.")
@@ -88,6 +92,10 @@ class DocumentOut(Told):
 class RunDetailOut(RunOut):
     """A run with what it was given and what it gave back."""
 
+    advice: str = Field(
+        description="The next thing to do, where the run was stopped or asks a person; empty: nothing went wrong.",
+        examples=["Look whether the endpoint is up, or name a fallback model."],
+    )
     documents: list[str] = Field(description="Names of the attached documents, as they were cleaned.")
     attached: list[DocumentOut] = Field(description="The same documents, with what was read of each.")
     children_count: int = Field(description="How many runs it spawned.", examples=[0])
@@ -116,6 +124,7 @@ def run_told(actor: Actor, run_id: str) -> RunDetailOut:
     count, children = children_told(actor, run_id)
     return RunDetailOut(
         **columns_told(view),
+        advice=advice_of(view),
         documents=list(view.documents),
         attached=[document_told(one) for one in documents_of(view.id, EXCERPT_CHARS * 4)],
         children_count=count,
@@ -159,6 +168,7 @@ def columns_told(view: RunView) -> dict[str, Any]:
         "parent_run_id",
         "root_run_id",
         "truncated",
+        "waits_for",
         "cost_usd_micros",
         "tokens",
         "last_seq",

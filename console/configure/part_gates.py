@@ -133,6 +133,7 @@ def build(editing: Editing) -> dict[str, Any]:
         "judged": bool(editing.field("gates.grounding_critic").text),
         "length": editing.field("gates.max_outcome_chars"),
         "unguarded": editing.field("gates.unguarded"),
+        "unscreened": editing.field("gates.unscreened"),
         "tau": editing.field("policy.tau"),
         "lists": [_listed(editing, name) for name in LISTS],
         "ways": [(name, form.label) for name, form in FORMS["gates.oracle.*"].items()],

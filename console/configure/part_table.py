@@ -13,7 +13,7 @@ from console.templatetags.marks import FAILURES, TIERS
 from console.typed_fields import same
 from console.views.fabric_table import ICONS, PER, cell_anchor
 from fabric import wiring
-from fabric.core.decision_table import BOUNDED_ONLY, COUNTED_PER, LAYERS_ONLY, Accompaniment, Reaction
+from fabric.core.decision_table import BOUNDED_ONLY, COUNTED_PER, LAYERS_ONLY, Accompaniment, CountScope, Reaction
 from fabric.core.supposed import NotSupposed, Supposed, supposed
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.revision_diff import rung_words
@@ -77,6 +77,7 @@ class RungForm:
     accompany: EditField
     role: EditField | None
     critic: EditField | None
+    poll: EditField | None
     per: str
     """What its uses are counted for."""
     ending: bool
@@ -191,9 +192,14 @@ def _rung(editing: Editing, cell: str, n: int, rung: JSON, last: bool) -> RungFo
         accompany=editing.field(f"{path}.with"),
         role=editing.field(f"{path}.role") if reaction in WITH_ROLE else None,
         critic=editing.field(f"{path}.critic") if reaction in WITH_CRITIC else None,
-        per=PER[COUNTED_PER[Reaction(reaction)]] if known else "",
+        poll=editing.field(f"{path}.poll") if reaction in WITH_ROLE and not last else None,
+        per=PER[_counted_per(rung)] if known else "",
         ending=known and Reaction(reaction) not in BOUNDED_ONLY,
     )
+
+
+def _counted_per(rung: dict[str, JSON]) -> CountScope:
+    return CountScope.STEP if rung.get("poll") is True else COUNTED_PER[Reaction(rung["reaction"])]
 
 
 def _only(field: EditField, names: tuple[str, ...]) -> EditField:

@@ -16,6 +16,7 @@ MORE = (
     "headers_from",
     "allowed_hosts",
     "timeout_s",
+    "usd_per_call",
     "carry_over",
     "polling",
     "hands_over",

@@ -73,6 +73,9 @@ FAILURES: Mapping[str, str] = {
 """Words for the rows of the decision table; total over ``FailureType``."""
 
 
+PROVIDER_AWAY = ("Waiting for the provider", "warn", "clock")
+"""A running run that waits for an endpoint that is away."""
+
 EVENT_ICONS: Mapping[str, str] = {
     "agent": "agent",
     "alert": "alert",
@@ -137,6 +140,8 @@ def state_badge(run: Any) -> SafeString:
     """A run's state. What completed only after something had gone wrong never looks like what simply completed."""
     if run.state == RunState.COMPLETED and run.recovered:
         return badge(*RECOVERED, "recovered")
+    if getattr(run, "waits_for", None) == "provider":
+        return badge(*PROVIDER_AWAY)
     word, tone, name = STATES.get(run.state, (run.state, "neutral", "unknown"))
     return badge(word, tone, name)
 

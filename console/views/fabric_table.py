@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.core.decision_table import (
-    COUNTED_PER,
     DEFAULT_TABLE,
     Accompaniment,
     CountScope,
@@ -160,7 +159,7 @@ def _rung(rung: Rung, last: bool) -> RungLine:
     words = rung_words(rung.model_dump(mode="json", by_alias=True))
     if isinstance(rung, LayerRung) and rung.failure_class is not None:
         words = f"{words} ({rung.failure_class.replace('_', ' ')})"
-    return RungLine(words, icon, rung.times, PER[COUNTED_PER[rung.reaction]], last)
+    return RungLine(words, icon, rung.times, PER[rung.counted_per], last)
 
 
 def _spoken(rungs: tuple[RungLine, ...]) -> str:

@@ -48,7 +48,10 @@ def issued(seen: Seen) -> list[Section]:
         Pair("asked", fact["target"], "code", fact["call"]),
         Pair("by", fact["agent"], "text", f"turn {fact['turn']}, attempt {fact['attempt']}"),
         Pair(
-            "reserved", fact["reserved_usd_micros"] if fact["call"] == "model" else None, "usd", "the worst it may cost"
+            "reserved",
+            fact["reserved_usd_micros"] if fact["call"] == "model" else fact["reserved_usd_micros"] or None,
+            "usd",
+            "the worst it may cost",
         ),
         Pair(
             "tokens reserved",
@@ -174,6 +177,7 @@ def model_answered(seen: Seen) -> list[Section]:
         ),
         Pair("ended", FINISHES.get(fact.get("finish", "")), tone="warn"),
         Pair("answered by", fact.get("model") or None, "code"),
+        Pair("probe of the breaker", fact.get("probed") or None, "code"),
         *token_parts(seen),
         Pair("charge in doubt", fact.get("usage_problem") or None, tone="warn"),
         Pair("cost", fact["cost_usd_micros"], "usd", _of_reserved(seen)),
@@ -220,6 +224,8 @@ def tool_answered(seen: Seen) -> list[Section]:
         "Tool",
         Pair("tool", fact["tool"], "code"),
         Pair("outcome", "an error" if fact["error"] else "an answer", tone="warn" if fact["error"] else ""),
+        Pair("cost", fact.get("cost_usd_micros") or None, "usd", "the price of one call"),
+        Pair("probe of the breaker", fact.get("probed") or None, "code"),
         Pair("cleaned", "characters that cannot be stored were replaced" if fact["sanitized"] else None),
         *answers(seen),
         Pair("arguments hash", fact["args_hash"], "code"),
@@ -243,6 +249,7 @@ def attempt_failed(seen: Seen) -> list[Section]:
         Pair("class", words(fact["error_class"])),
         Pair("message", fact["message"]),
         Pair("came", "a part of the answer" if fact.get("partial") else None),
+        Pair("probe of the breaker", fact.get("probed") or None, "code"),
         Pair("not sent", f"held back by the {words(fact['trip']['mechanism'])}" if fact.get("trip") else None),
         Pair("breaker opens in", int(wait * 1e6) if (wait := fact.get("breaker_wait_s")) is not None else None, "us"),
         Pair(

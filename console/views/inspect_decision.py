@@ -16,7 +16,7 @@ from fabric.core.mechanisms import budget, state_of
 from fabric.core.retry_layers import stage_of
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.words import words
-from fabric.selectors.explain import VERDICTS, Explained, decision_explained
+from fabric.selectors.explain import VERDICTS, Explained, class_words, decision_explained
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen
@@ -245,8 +245,7 @@ def _derived(explained: Explained) -> Section:
     ]
     rows += [Pair("judged again", ", ".join(one.judged), "text", "numbers of what was done")] if one.judged else []
     rows += [Pair(d.field, d.recorded, "text", f"derived: {d.derived}", tone="danger") for d in one.differences]
-    classes = ", ".join(words(name) for name in explained.classes)
-    return pairs("Derived again", *rows, Pair("failure class", classes or "none: no mechanism judged it"))
+    return pairs("Derived again", *rows, Pair("failure class", class_words(explained)))
 
 
 def skipped(seen: Seen) -> list[Section]:

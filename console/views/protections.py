@@ -9,6 +9,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from fabric.core.taxonomy import FailureClass
+from fabric.selectors.explain import OF_NO_CLASS
+from fabric.selectors.protections import measures
 from fabric.selectors.protections import protections as all_of_them
 
 CLASSES: Mapping[FailureClass, tuple[str, str]] = {
@@ -30,4 +32,6 @@ def protections(request: HttpRequest) -> HttpResponse:
     """The table: a row a mechanism in guard order, a column a class."""
     rows = [(one, [(title, one.answers(which)) for which, (title, _) in CLASSES.items()]) for one in all_of_them()]
     counts = [(title, about, sum(one.answers(which) for one, _ in rows)) for which, (title, about) in CLASSES.items()]
-    return render(request, "protections/list.html", {"rows": rows, "classes": counts})
+    beside = [(one, [(title, one.answers(which)) for which, (title, _) in CLASSES.items()]) for one in measures()]
+    shown = {"rows": rows, "classes": counts, "measures": beside, "unsorted": OF_NO_CLASS}
+    return render(request, "protections/list.html", shown)

@@ -13,9 +13,11 @@ from console.forms import DecisionForm
 from console.views.review_schema import initial_of, schema_of
 from fabric.core.actor import Actor
 from fabric.core.budget_caps import NamedCap, cap_key
+from fabric.core.frozen import replace
 from fabric.core.inputs import DecisionMade
 from fabric.selectors.answers import SentAnswer, answers_to
 from fabric.selectors.asked_about import AskedAbout, asked_about
+from fabric.selectors.contents import shown
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.review_lateness import is_over
 
@@ -78,8 +80,9 @@ class Card:
 
     @property
     def given(self) -> DecisionMade | None:
-        """That answer."""
-        return self.waiting.decision if self.waiting else None
+        """That answer, with credentials masked."""
+        given = self.waiting.decision if self.waiting else None
+        return replace(given, message=shown(given.message), edited=shown(given.edited)) if given else None
 
 
 def form_of(
@@ -94,11 +97,11 @@ def form_of(
     tool: str = "",
 ) -> DecisionForm:
     """The form of a question: what was sent, or what is to stand in it at first."""
-    shown = initial_of(question)
+    first = initial_of(question)
     instead = json.dumps(edited, ensure_ascii=False, indent=2) if tool else ""
     edited = None if tool else edited
     text = (
-        json.dumps(shown if edited is None else edited, ensure_ascii=False, indent=2)
+        json.dumps(first if edited is None else edited, ensure_ascii=False, indent=2)
         if "edit" in question.verbs
         else ""
     )
@@ -107,7 +110,7 @@ def form_of(
     form = DecisionForm(
         data,
         initial=initial,
-        shown=shown,
+        shown=first,
         schema=schema_of(question) if "edit" in question.verbs else None,
         written=edited,
         caps=question.content.get("takes_caps", ()),

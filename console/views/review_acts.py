@@ -32,6 +32,7 @@ from fabric.services.escalations import (
     escalation_decide_now,
     escalation_undo,
 )
+from fabric.services.reveals import question_reveal
 
 FIELDS = {"cap_usd_micros": "cap_usd"}
 """Fields of the form that are named otherwise than what they stand for."""
@@ -47,6 +48,14 @@ def review(request: HttpRequest, escalation_id: str) -> HttpResponse:
     actor = actor_of(request.user)
     item = escalation_get(actor, escalation_id)
     return shown(request, actor, card(actor, item), toast=toast(actor, request, but=item.id))
+
+
+@require_POST
+def reveal(request: HttpRequest, escalation_id: str) -> HttpResponse:
+    """The question with what is withheld of it, told to the audit stream. 403: that is for others; 409: nothing is withheld."""
+    actor = actor_of(request.user)
+    item = question_reveal(actor=actor, escalation_id=escalation_id)
+    return shown(request, actor, card(actor, item))
 
 
 def toast(actor: Actor, request: HttpRequest, but: str = "") -> Card | None:

@@ -96,6 +96,8 @@ class ItemPage:
     """Whether the next question comes up after an answer."""
     closing: Closing | None
     """How a ticket that is open may be closed; None: it is none, or closed."""
+    may_reveal: bool
+    """Whether this person may have shown what is withheld."""
     told: list[Row]
     """Who was told of it outside the console, and what became of each."""
     may_resend: bool
@@ -134,6 +136,7 @@ def page_of(
         closing=closing_of(actor, item, known, closing) if item.ticket and waits else None,
         told=[Row(one) for one in notifications_of(actor, item.run_id, item.id)],
         may_resend=may_resend(actor),
+        may_reveal=actor.may(Right.REVEAL),
         looks_ms=_looks_ms(card, now),
         **_written(card, look=look),
         **_allowed(actor, item, now, waits=waits),

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.request import QueryDict
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from console.access import actor_on_run
 from console.views import json_tree
@@ -21,10 +21,11 @@ from console.views.event_line import EventLine, Line, lines_of
 from console.views.inspect import inspect
 from fabric.core.actor import Actor
 from fabric.core.flow import Stage
+from fabric.core.roles import Right
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.errors import Refused
 from fabric.selectors.event_export import EventLines
-from fabric.selectors.moments import event_get
+from fabric.selectors.moments import EventRecord, event_get
 from fabric.selectors.run_events import (
     SCAN_MAX,
     WINDOW,
@@ -36,6 +37,8 @@ from fabric.selectors.run_events import (
     stages_around,
 )
 from fabric.selectors.runs import RunView, run_get
+from fabric.services.exports import may_take_bytes, run_lines
+from fabric.services.reveals import event_reveal
 from simulator.drills.kept import drill_of
 
 DENSITIES = (
@@ -148,6 +151,7 @@ def events_context(actor: Actor, run: RunView, given: QueryDict) -> dict[str, An
         "later": state.query(after=window.later) if window.later else "",
         "follows": state.tail and not run.terminal,
         "scan_max": SCAN_MAX,
+        "may_take_bytes": may_take_bytes(actor),
         "landmarks": landmarks(lines),
         "landmarks_max": LANDMARKS_MAX,
         **picked(actor, run, state, str(given.get("event", ""))),
@@ -173,9 +177,11 @@ def picked(actor: Actor, run: RunView, state: ListState, seq: str) -> dict[str, 
         return {}
 
 
-def event_context(actor: Actor, run: RunView, state: ListState, seq: int) -> dict[str, Any]:
-    """What the inspector shows of one event. Refused not_found."""
-    record = event_get(actor, run.id, seq)
+def event_context(
+    actor: Actor, run: RunView, state: ListState, seq: int, record: EventRecord | None = None
+) -> dict[str, Any]:
+    """What the inspector shows of one event. ``record``: the event, where it was read before. Refused not_found."""
+    record = record or event_get(actor, run.id, seq)
     previous, following = neighbours(actor, run.id, state.wanted, seq)
     stage_before, stage_after = stages_around(actor, run.id, seq)
 
@@ -192,6 +198,7 @@ def event_context(actor: Actor, run: RunView, state: ListState, seq: int) -> dic
         "line": EventLine(record.row),
         "verdict": verdict(record.row),
         "record": record,
+        "may_reveal": actor.may(Right.REVEAL),
         "sections": sections,
         "list": state,
         "previous": address(previous),
@@ -227,6 +234,17 @@ def event(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
     return _varying(render(request, template, shown))
 
 
+@require_POST
+def reveal(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
+    """The event with what is withheld of its content, told to the audit stream. 403: that is for others; 409: nothing is withheld."""
+    actor = actor_on_run(request)
+    run = run_get(actor, str(run_id))
+    record = event_reveal(actor=actor, run_id=run.id, seq=seq)
+    found = event_context(actor, run, list_state(request.GET), seq, record)
+    template = "runs/event.html" if request.headers.get("HX-Request") else "runs/event_page.html"
+    return _varying(render(request, template, found))
+
+
 @require_safe
 def event_json(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
     """The children of one place in an event's content: a fragment, or a page of its own without a script."""
@@ -246,9 +264,9 @@ def event_json(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
 
 @require_safe
 def download(request: HttpRequest, run_id: UUID) -> StreamingHttpResponse:
-    """The run's events as lines of JSON, streamed: ``?form=journal`` with hashes, to be verified and replayed, or ``readable``."""
+    """The run's events as lines of JSON, streamed: ``?form=journal`` with hashes, to be verified and replayed, or ``readable``. 403: not for this person."""
     form = str(request.GET.get("form", "journal"))
-    lines = EventLines(actor_on_run(request), str(run_id), form)
+    lines = run_lines(actor=actor_on_run(request), run_id=str(run_id), form=form)
     response = StreamingHttpResponse(_pages(lines), content_type="application/x-ndjson")
     response.headers["Content-Disposition"] = f'attachment; filename="run-{run_id}.{form}.ndjson"'
     response.headers["X-Content-Type-Options"] = "nosniff"

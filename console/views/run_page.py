@@ -34,7 +34,12 @@ ALWAYS_SHOWN = frozenset({"hops", "identical calls", "replans", "retry tokens", 
 """Margins that the header has however far they are, as it has a shared breaker that counted something; the nearest others fill it up, and what has a tone is
 never left out."""
 
-LAPSES = {"reject": "else it is rejected", "nothing": "and longer if nobody answers", "error": "else the call fails"}
+LAPSES = {
+    "reject": "else it is rejected",
+    "nothing": "and longer if nobody answers",
+    "error": "else the call fails",
+    "next": "else the next rung is taken",
+}
 """What becomes of a question that nobody answered in time, by what it declared."""
 
 log = logging.getLogger(__name__)

@@ -7,11 +7,13 @@ nearly all do, goes out at once: they are looked at in memory, where nothing is 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol, TypeVar, cast
+from uuid import UUID
 
 from fabric.adapters.guards import Guards
-from fabric.core.breaker.passing import Gate, Met, Settling, Step, settled, tripping
+from fabric.core.breaker.passing import Gate, Judged, Met, Settling, Step, judging, settled, tripping
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
@@ -23,6 +25,8 @@ from fabric.runtime.breaking import (
     ended,
     gates_for,
     holder_of,
+    move_of,
+    probing,
     refused,
     row_of,
     shared_for,
@@ -30,6 +34,7 @@ from fabric.runtime.breaking import (
     told,
 )
 from fabric.runtime.driver import RunDriver
+from fabric.runtime.grant_ports import RunLine
 from fabric.runtime.ports import Claimed
 
 Key = tuple[str, str, int]
@@ -83,12 +88,14 @@ class Breakers:
         return None
 
     async def noted(self, calling: Calling, command: CallModel | CallTool, result: Result) -> Result:
-        """A result; a failure with what breakers say of it and of the models that may be asked instead."""
+        """A result, with the breaker that it probed; a failure with what breakers say of it and of the models that may be asked instead."""
         guards, run, compiled = self._guards, calling.driver.run, calling.driver.compiled
+        key = (run.id, command.command_id, command.attempt)
+        met = self._met.get(key, ())
+        result = probing(met, result)
         if guards is None or not isinstance(result, CallFailed):
             return result
-        key = (run.id, command.command_id, command.attempt)
-        said = told(self._met.get(key, ()), calling.claimed.fabric_id, compiled, run, command, result)
+        said = told(met, calling.claimed.fabric_id, compiled, run, command, result)
         return await _through(guards, said, holder_of(*key), LEAST_PERMIT_S)
 
     def answered(self, key: Key, result: Result | None, calling: Calling | None) -> None:
@@ -98,10 +105,11 @@ class Breakers:
         if counted := self._counting.pop(key, ()):
             self._say(key, spent(counted, result))
 
-    def opens(self, run_id: str, gates: Iterable[Gate]) -> None:
-        """Opens breakers at a trip that no call of the run would tell them."""
+    def opens(self, run_id: str, gates: Iterable[Gate], judged: Iterable[Judged] = ()) -> None:
+        """Opens breakers at a trip that no call of the run would tell them. ``judged``: what gates found, to be counted first."""
         if self._guards is not None:
             self._guards.start()
+            self._say((run_id, "", 0), judging(judged))
             self._say((run_id, "", 0), tripping(gates))
 
     def dropped(self, keys: Iterable[Key]) -> None:
@@ -138,7 +146,7 @@ async def _asked(guards: Guards, step: Step, holder: str, permit_s: float) -> An
         return await _left(guards, step.key.scope)
     seen = row_of(step)
     if step.do == "change":
-        return await _told(lambda told: guards.change(seen, step.state, told))
+        return await _told(lambda told: guards.change(seen, step.state, told, line=_line(step, holder)))
     if step.do == "permit":
 
         def late(given: bool) -> None:
@@ -188,13 +196,18 @@ def _carry_on(guards: Guards, steps: Settling, holder: str, answer: Any) -> None
         except StopIteration:
             return
         if step.do == "change":
-            guards.change(row_of(step), step.state, on, holder=holder if step.held else "", keeps=step.keeps)
+            held = holder if step.held else ""
+            guards.change(row_of(step), step.state, on, holder=held, keeps=step.keeps, line=_line(step, holder))
             return
         if step.do == "look":
             _look(guards, (step.key.scope, step.key.kind), on)
             return
         _tell(guards, step, holder)
         answer = None
+
+
+def _line(step: Step, holder: str) -> RunLine | None:
+    return move_of(step, holder, str(UUID(int=secrets.randbits(128), version=4)))
 
 
 def _look(guards: Guards, key: tuple[str, str], on: Callable[[Any], None]) -> None:

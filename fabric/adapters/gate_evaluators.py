@@ -54,6 +54,11 @@ def gate_evaluators(spec: FabricSpec) -> Evaluators:
 
         found["guardrails"] = compiled.scans(gates.guarded)
         rules_of_today = [compiled.SHIPPED_DIGEST]
+    if spec.screened:
+        from fabric.guardrails import compiled, screening
+
+        found["screen"] = screening.screen()
+        rules_of_today = [compiled.SHIPPED_DIGEST]
     if gates.invariants:
         from fabric.adapters import invariants
 

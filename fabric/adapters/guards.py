@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fabric.adapters.turn_thread import TurnThread
 from fabric.core.frozen import replace
-from fabric.runtime.grant_ports import Count, GrantStore, GuardRow, GuardStore
+from fabric.runtime.grant_ports import Count, GrantStore, GuardRow, GuardStore, RunLine
 from fabric.runtime.ports import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -143,15 +143,23 @@ class Guards:
         return known is None and row.generation == one.generation and stands_at <= (row.asked_at if one.until else 0)
 
     def change(
-        self, seen: GuardRow, state: str, answered: Callable[[bool], None], *, holder: str = "", keeps: bool = False
+        self,
+        seen: GuardRow,
+        state: str,
+        answered: Callable[[bool], None],
+        *,
+        holder: str = "",
+        keeps: bool = False,
+        line: RunLine | None = None,
     ) -> None:
-        """Changes the state of a row that stands as it was seen; ``answered(False)``: it does not, look again."""
+        """Changes the state of a row that stands as it was seen; ``answered(False)``: it does not, look again. ``line``: goes into the audit stream with it."""
 
         def ask() -> None:
             if any(one.until for one in list(self._counts.values())):
                 self._flush()  # It opens no sooner than it is known how long the endpoint wants to be left alone.
-            key, asked = (seen.scope, seen.kind), {"state": state, "holder": holder}
-            done = self._store.change(*key, generation=seen.generation, keeps=keeps, **asked)
+            done = self._store.change(
+                seen.scope, seen.kind, generation=seen.generation, state=state, holder=holder, keeps=keeps, line=line
+            )
             self._forget((seen.scope, seen.kind))
             self._answer(lambda: answered(done))
 

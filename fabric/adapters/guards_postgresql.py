@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from fabric.adapters.grants_postgresql import SharedConnections
+from fabric.adapters.journal_rows import audit_values
 from fabric.adapters.postgresql_arrays import bigints, bools, texts
 from fabric.adapters.postgresql_statements import guards as statements
 from fabric.runtime import grant_rules as rules
-from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, TokenAsk, TokensLeft
+from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, RunLine, TokenAsk, TokensLeft
 
 
 class PostgresqlGuards(SharedConnections):
@@ -60,11 +62,23 @@ class PostgresqlGuards(SharedConnections):
             self.run(statements.TELL, _values(others) | {"windowed": bools([one.windowed for one in others])})
 
     def change(
-        self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
+        self,
+        scope: str,
+        kind: str,
+        *,
+        generation: int,
+        state: str,
+        holder: str = "",
+        keeps: bool = False,
+        line: RunLine | None = None,
     ) -> bool:
         """See ``grant_ports.GuardStore``."""
-        values = {"scope": scope, "kind": kind, "generation": generation, "state": state, "holder": holder}
-        return bool(self.run(statements.CHANGE, values | {"keeps": keeps}))
+        values: dict[str, Any] = {"scope": scope, "kind": kind, "generation": generation, "state": state}
+        values |= {"holder": holder, "keeps": keeps}
+        if line is None:
+            return bool(self.run(statements.CHANGE, values))
+        told = audit_values(line.entry) | {"run_id": line.run_id}
+        return bool(self.run(statements.CHANGE_AUDITED, values | told))
 
     def changes(self, scope: str, kind: str) -> list[GuardChanged]:
         """See ``grant_ports.GuardStore``."""

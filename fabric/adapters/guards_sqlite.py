@@ -7,8 +7,10 @@ import sqlite3
 from collections.abc import Sequence
 
 from fabric.adapters.grants_sqlite import SharedFile
+from fabric.adapters.journal_rows import audit_values
+from fabric.adapters.sqlite_statements import AUDIT
 from fabric.runtime import grant_rules as rules
-from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, TokenAsk, TokensLeft
+from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, RunLine, TokenAsk, TokensLeft
 
 _BUCKET = "SELECT level, credited_at FROM fabric_bucket WHERE scope = ?"
 _FILL = """
@@ -100,7 +102,15 @@ class SqliteGuards(SharedFile):
                 db.execute(_COUNT, values | {"ring": rules.ring_of(slot) if one.windowed else -1})
 
     def change(
-        self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
+        self,
+        scope: str,
+        kind: str,
+        *,
+        generation: int,
+        state: str,
+        holder: str = "",
+        keeps: bool = False,
+        line: RunLine | None = None,
     ) -> bool:
         """See ``grant_ports.GuardStore``."""
         values = {"scope": scope, "kind": kind, "generation": generation, "state": state, "holder": holder}
@@ -113,6 +123,8 @@ class SqliteGuards(SharedFile):
             done = db.execute(_CHANGE, values).rowcount == 1 or db.execute(_FIRST, values).rowcount == 1
             if done:
                 db.execute(_LOG, values)
+            if done and line is not None:
+                db.execute(AUDIT, {**audit_values(line.entry), "run_id": line.run_id, "now": values["now"]})
             return done
 
     def changes(self, scope: str, kind: str) -> list[GuardChanged]:

@@ -293,8 +293,8 @@ class RunHost(Asking, LettingGo):
                 self._drop(run_id)
                 if self._on_released is not None:
                     self._on_released(run_id)
-            case OpenBreakers(gates):
-                self.shared.breakers.opens(run_id, gates)
+            case OpenBreakers(gates, judged):
+                self.shared.breakers.opens(run_id, gates, judged)
             case Quarantine(damage, claimed):
                 log.error("run %s cannot go on: %s (%s)", run_id, damage.sentence, damage.what)
                 now, what = self.ports.clock.now(), damage.sentence.rstrip(".")

@@ -131,6 +131,7 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
             model=reply.model,
             parts=reply.parts,
             usage_problem=reply.usage_problem,
+            probed=reply.probed,
         ),
         content,
     )

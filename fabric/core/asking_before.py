@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import calls, consequences, questions, requested_input
+from fabric.core import calls, consequences, questions, releases, requested_input, screening
+from fabric.core.eligibility import REVIEWER
 from fabric.core.fingerprint import digest, fingerprint
 from fabric.core.forms import Requested
 from fabric.core.frozen import value
@@ -37,6 +38,8 @@ class Why:
     """Why nobody can say what the rule says; empty: it asks."""
     requested: Requested | None = None
     """The question of the tool's server; None: it asks nothing."""
+    instructed: screening.Instructed | None = None
+    """The result that tells the agent what to do; None: none does."""
 
 
 def why(work: Work, step: Step, one: Proposed, index: int) -> Why | None:
@@ -46,6 +49,8 @@ def why(work: Work, step: Step, one: Proposed, index: int) -> Why | None:
         return Why(requested_input.reason(work, requested, one.tool), requested=requested)
     if spoken(work, step, index):
         return None
+    if (instructed := screening.to_ask(work, step, one)) is not None:
+        return Why(f"{step.agent} wants to call {one.tool} {instructed.said}", instructed=instructed)
     tool, wants = work.compiled.spec.tool(one.tool), f"{step.agent} wants to call {one.tool}"
     if Effect(tool.effect) is Effect.IRREVERSIBLE and tool.approval == "required":
         return Why(f"{wants}, which cannot be undone")
@@ -96,6 +101,7 @@ def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None
     rule = {"rule": because.rule, "unsure": because.unsure} if because.rule else {}
     if because.requested is None:
         shown = {**rule, **offered(work, step, one, one.tool), "payload": one.args, "edit_initial": one.args}
+        shown |= because.instructed.shown() if because.instructed else {}
     else:
         shown = requested_input.offered(work, because.requested, one)
     questions.open_item(
@@ -105,6 +111,7 @@ def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None
         step_id=step.id,
         reason=because.reason,
         shown={"agent": step.agent, **shown},
+        role=releases.ROLE if because.instructed else REVIEWER,
         on_expiry="error" if requested_input.asks_itself(shown) else "reject",
         bound=digest(one.tool, one.args_hash, policy, work.compiled.revision),
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from fabric.core import call_time, children, guard, handing_out, mutations, prompt
 from fabric.core import events as ev
-from fabric.core.charging import Charge, charge
+from fabric.core.charging import Charge, charge, charge_tool
 from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
 from fabric.core.cost import worst_input_tokens
 from fabric.core.flow import Stage
@@ -116,14 +116,17 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
         reserved_tokens=proposal.worst_tokens,
         max_output_tokens=agent.max_output_tokens,
         final=step.final,
-        grants=work.ctx.shares.take(proposal.worst_usd_micros or 0),
+        grants=work.ctx.shares.take(proposal.worst_usd_micros or 0, proposal.worst_tokens),
     )
     _issue(work, issued, opened)
     return []
 
 
 def charge_of(work: Work, issued: ev.CallIssued, given: ModelReplied | CallFailed) -> Charge:
-    """The charge of an attempt that came back."""
+    """The charge of an attempt that came back without a result that can be used, and of a model's answer."""
+    if issued.call == "tool":
+        assert isinstance(given, CallFailed)
+        return charge_tool(issued.reserved_usd_micros, given)
     reserved = Charge(issued.reserved_usd_micros, issued.reserved_tokens)
     return charge(work.compiled.prices.get(issued.target), reserved, given)
 
@@ -162,6 +165,8 @@ def tool_proposal(
         approval=tool.approval,
         in_doubt=in_doubt,
         polling=tool.polling,
+        worst_usd_micros=tool.price_usd_micros,
+        computed_usd_micros=tool.price_usd_micros,
         timeout_s=timeout_s(work, call.tool),
     )
 
@@ -196,6 +201,7 @@ def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: in
     """Issues a tool call that the guard has let pass, and issues it again after its server asked a person."""
     command_id = command_id_of(step, turn, index)
     before = step.requested_of(command_id)
+    price = work.compiled.spec.tool(call.tool).price_usd_micros
     issued = ev.CallIssued(
         command_id=command_id,
         attempt=1 if before is None else before.attempt + 1,
@@ -209,6 +215,8 @@ def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: in
         call_id=call.call_id,
         args_hash=call.args_hash,
         args_ref=_args_ref(step, call.call_id),
+        reserved_usd_micros=price,
+        grants=work.ctx.shares.take(price),
     )
     _issue(work, issued)
 
@@ -228,7 +236,8 @@ def again(work: Work, pending: Pending) -> list[Trip]:
     if trips:
         return trips
     deadline = deadline_at(work, step.stage, call_time.attempt_s(pending, proposal.timeout_s))
-    _issue(work, replace(issued, attempt=issued.attempt + 1, deadline_at=deadline))
+    grants = work.ctx.shares.take(issued.reserved_usd_micros)
+    _issue(work, replace(issued, attempt=issued.attempt + 1, deadline_at=deadline, grants=grants))
     return []
 
 

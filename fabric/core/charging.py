@@ -1,10 +1,11 @@
-"""Charges one attempt of a model call: as its endpoint billed it where that is known, else as it was reserved."""
+"""Charges one attempt of a call: a model's as its endpoint billed it where that is known, else as it was reserved; a tool's its price."""
 
 from __future__ import annotations
 
 from fabric.core.cost import Price
 from fabric.core.frozen import value
 from fabric.core.inputs import CallFailed, ModelReplied
+from fabric.core.saga import Outcome
 
 
 @value()
@@ -42,6 +43,15 @@ def charge(price: Price | None, reserved: Charge, given: ModelReplied | CallFail
         if not (given.input_tokens and given.output_tokens):
             return Charge(max(usd, least.usd_micros), max(tokens, least.tokens), billed=usd > least.usd_micros)
     return Charge(usd, tokens, billed=True)
+
+
+def charge_tool(price: int, given: CallFailed) -> Charge:
+    """Charges an attempt of a tool's call that failed: its price, whatever came back. ``price``: micro-dollars of one attempt.
+
+    It costs nothing where it is certain that it was never sent: no server has answered, and nothing was done.
+    """
+    unsent = given.outcome is Outcome.REJECTED and given.status is None
+    return NOTHING if unsent else Charge(price, 0, billed=True)
 
 
 def _tokens(given: ModelReplied | CallFailed) -> tuple[int, int]:

@@ -83,9 +83,7 @@ def of_failure(
     elif item == "post_stage":
         said = {"approve": f"the run goes on with this result: {onward}"}
     else:
-        said = {
-            "approve": f"{_approved(work, failure, failure_type)}{_passing(failure)}: {_where(work, failure, again)}"
-        }
+        said = {"approve": f"{_approved(work, failure, failure_type)}: {_where(work, failure, again)}"}
     if edit:
         what = (
             "your version stands in its place, behind the same gates"
@@ -100,11 +98,12 @@ def of_failure(
 
 
 def _approved(work: Work, failure: Failure, failure_type: FailureType | None) -> str:
+    passing = _passing(failure)
     if not kept_steps.keeps(work.run, failure_type, failure.step_id):
-        return _again(work, failure)
+        return f"{_again(work, failure)}{f', and {passing}' if passing else ''}"
     done = sum(call.state == "done" for turn in work.run.steps[failure.step_id].history for call in turn.calls)
     stands = f"what it did before stands ({done} tool call{'' if done == 1 else 's'})"
-    return f"the failed call is made again, and {stands}"
+    return f"the agent {passing}, and {stands}" if passing else f"the failed call is made again, and {stands}"
 
 
 def _again(work: Work, failure: Failure) -> str:
@@ -116,7 +115,7 @@ def _again(work: Work, failure: Failure) -> str:
 
 def _passing(failure: Failure) -> str:
     tools = dict.fromkeys(tool for tool, _ in about(failure.trips)) if failure.step_id else ()
-    return f", and may go on making the same call of {' and '.join(tools)}" if tools else ""
+    return f"may go on making the same call of {' and '.join(tools)}" if tools else ""
 
 
 def _where(work: Work, failure: Failure, again: str) -> str:

@@ -101,6 +101,10 @@ COUNTED_PER: dict[Reaction, CountScope] = {
 }
 
 
+def _absent(given: bool) -> bool:
+    return not given
+
+
 class Rung(BaseModel):
     """One bounded option: the reaction, how often, and what goes with it. ``times`` None: unbounded, only as the last rung."""
 
@@ -111,6 +115,22 @@ class Rung(BaseModel):
     with_: tuple[Accompaniment, ...] = Field(default=(), alias="with")
     role: str = Field(default="reviewer", max_length=63, description="Escalate: who must answer.")
     critic: bool = Field(default=False, description="Replan: the planner is told what was wrong, point by point.")
+    poll: bool = Field(
+        default=False,
+        exclude_if=_absent,
+        description="Escalate: only whether one call may go on being made. For any other cause the rung is skipped; where nobody answers, the next rung is taken.",
+    )
+
+    @model_validator(mode="after")
+    def _asks(self) -> Rung:
+        if self.poll and (self.reaction is not Reaction.ESCALATE or self.times is None):
+            raise ValueError("poll goes with escalate and times: it asks a person, and a rung follows it")
+        return self
+
+    @property
+    def counted_per(self) -> CountScope:
+        """Returns what its uses are counted against. A question about one agent's call is that step's."""
+        return CountScope.STEP if self.poll else COUNTED_PER[self.reaction]
 
 
 class Ladder(BaseModel):
@@ -175,8 +195,10 @@ def _ladder(*rungs: Rung) -> Ladder:
 _R, _A, _F, _T = Reaction, Accompaniment, FailureType, Tier
 
 DEFAULT_TABLE: Mapping[tuple[FailureType, Tier], Ladder] = {
-    (_F.TOOL_LOOP, _T.INTERACTIVE): _ladder(_rung(_R.INJECT, 1), _rung(_R.TERMINATE)),
-    (_F.TOOL_LOOP, _T.BATCH): _ladder(_rung(_R.INJECT, 1), _rung(_R.REPLAN, 1), _rung(_R.ABORT)),
+    (_F.TOOL_LOOP, _T.INTERACTIVE): _ladder(_rung(_R.INJECT, 1), _rung(_R.ESCALATE, 1, poll=True), _rung(_R.TERMINATE)),
+    (_F.TOOL_LOOP, _T.BATCH): _ladder(
+        _rung(_R.INJECT, 1), _rung(_R.ESCALATE, 1, poll=True), _rung(_R.REPLAN, 1), _rung(_R.ABORT)
+    ),
     (_F.TOOL_LOOP, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE)),
     (_F.DEADLOCK, _T.INTERACTIVE): _ladder(_rung(_R.ABORT)),
     (_F.DEADLOCK, _T.BATCH): _ladder(_rung(_R.HANDOVER, 1), _rung(_R.ABORT)),
@@ -222,6 +244,8 @@ Table = Mapping[tuple[FailureType, Tier], Ladder]
 
 EARLIER_TABLE: Table = {
     **DEFAULT_TABLE,
+    (_F.TOOL_LOOP, _T.INTERACTIVE): _ladder(_rung(_R.INJECT, 1), _rung(_R.TERMINATE)),
+    (_F.TOOL_LOOP, _T.BATCH): _ladder(_rung(_R.INJECT, 1), _rung(_R.REPLAN, 1), _rung(_R.ABORT)),
     (_F.PROVIDER, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 2), _rung(_R.FALLBACK_MODEL, 1), _rung(_R.SURFACE)),
 }
 """The default table before journal format 12: decisions of then are derived under it."""

@@ -95,7 +95,7 @@ def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:
     wanted = references_of(one.args)
     left_out = next((ref.call_id for ref in wanted if _skipped(step, ref.call_id)), None)
     if left_out is not None:
-        _skip(work, step, one, f"{left_out!r}, which it refers to, was not made")
+        _skip(work, step, one, f"it refers to {left_out!r}, which was not made")
         return None
     holds, problem = _holds(work, step, one.when) if one.when else (True, "")
     if not (holds or problem):
@@ -104,7 +104,7 @@ def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:
     used = [ref.call_id for ref in wanted if ref.part == "result"] + list(named_in(one.when) if problem else ())
     failed = next((call_id for call_id in used if _failed(step, call_id)), None)
     if failed is not None:
-        problem = f"{failed!r}, which it refers to, brought no result"
+        problem = f"it refers to {failed!r}, which brought no result"
         return replace(one, problem=problem, cause=Cause.DEPENDENCY_FAILED)
     if problem:
         return replace(one, problem=f"when: {problem}")

@@ -34,6 +34,20 @@ Scan = Callable[[JSON], list[Hit]]
 """Takes a value, gives what its guardrails found in it; empty when nothing."""
 
 
+@value()
+class Passage:
+    """Words of a text that tell whoever reads it what to do. A content: shown to people, and never part of a fact."""
+
+    rule: str
+    before: str
+    found: str
+    after: str
+
+
+Screen = Callable[[str, JSON], Passage | None]
+"""Takes the reference of a content and the content, gives the first passage that instructs its reader; None: there is none."""
+
+
 Holds = Callable[[Mapping[str, JSON]], str]
 """Takes what an expression may name, says what is wrong; an empty string where it holds."""
 
@@ -90,6 +104,8 @@ class Evaluators:
     """The conditions of planned calls; None: no agent of the fabric plans its calls."""
     approvals: Mapping[str, Asks] = field(default_factory=dict)
     """The rules before which calls a person is asked, by the name of their tool."""
+    screen: Screen | None = None
+    """Looks for instructions in what tools answered; None: nobody does."""
     digest: str = ""
     """Of everything in it; empty where it is empty."""
 

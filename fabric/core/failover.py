@@ -82,6 +82,7 @@ TARGETS: Mapping[Cause, Target] = MappingProxyType(
         Cause.PLAN_GATE: _N,
         Cause.POLICY_DENIED: _N,
         Cause.PERSONA_VIOLATION: _N,
+        Cause.INJECTED_INSTRUCTION: _N,
         Cause.OUTCOME_UNKNOWN: _N,
         Cause.BELOW_TAU: _N,
         Cause.USER_CANCEL: _N,

@@ -52,11 +52,12 @@ def record(trip: Trip) -> ev.TripRecord:
     return ev.TripRecord(mechanism=trip.mechanism, cause=trip.cause, message=trip.message, evidence=trip.evidence)
 
 
-def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed) -> Failure:
-    """The failure of one attempt of a call: what came back, or what did not let it be sent."""
+def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed, said: str = "") -> Failure:
+    """The failure of one attempt of a call: what came back, or what did not let it be sent. ``said``: the words of the last one that came back, which opened the breaker."""
     stage, shut = Stage(issued.step_id.partition(".")[0]), frozenset(fact.shut)
     if fact.trip is not None:
-        refused = Trip(fact.trip.mechanism, fact.trip.cause, fact.trip.evidence, fact.trip.message)
+        message = f"{said}; {fact.trip.message}" if said else fact.trip.message
+        refused = Trip(fact.trip.mechanism, fact.trip.cause, fact.trip.evidence, message)
         return Failure((refused,), stage, issued.step_id, issued, breaker_wait_s=fact.breaker_wait_s, shut=shut)
     details: Details
     details = {"target": issued.target, "attempt": issued.attempt, "status": fact.status or 0}

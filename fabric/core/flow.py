@@ -75,5 +75,7 @@ ANSWERED = frozenset({RunState.COMPLETED, RunState.STOPPED})
 """States of a run whose outcome passed all gates. Only ``completed`` is a success."""
 STATIC_ANSWER = "the fabric's static answer was given, because "
 """Begins the reason of a run that completed by *safe fallback*: nothing that its agents said is in its outcome."""
+PROVIDER_AWAY = "waits for the provider until "
+"""Begins the reason of a run that does nothing but wait for an endpoint that is away. It goes on by itself."""
 TERMINAL = ANSWERED | {RunState.FAILED, RunState.ABORTED, RunState.CANCELLED}
 """States that absorb: nothing leaves them."""

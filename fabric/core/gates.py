@@ -145,6 +145,12 @@ class Gates(SpecGroup):
         description="Why the outcome is not searched for credentials: a deviation. None: it is, besides what the guardrails look for.",
     )
 
+    unscreened: Line | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Why results are not screened for instructions before their agent changes something: a deviation. None: they are.",
+    )
+
     policies: Annotated[tuple[CedarPolicy, ...], Field(min_length=1)] | None = Field(
         default=None,
         exclude_if=_absent,

@@ -6,25 +6,33 @@ asks for it, and decides about the same input again. A refusal is an answer too:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from fabric.core.events.parts import BucketLevel, GrantUse
 from fabric.core.frozen import value
 
-FABRIC, SESSION, WORKSPACE = "fabric", "session", "workspace"
+FABRIC, SESSION, WORKSPACE, SESSION_TOKENS = "fabric", "session", "workspace", "session_tokens"
 """Kinds of scopes: what stands before a scope's first colon, and in the evidence of a refusal."""
+
+
+def unit_of(scope: str) -> Literal["usd_micros", "tokens"]:
+    """The unit of a scope's amounts, wherever they stand: a session's tokens are shared by the same rules as money is."""
+    return "tokens" if scope.partition(":")[0] == SESSION_TOKENS else "usd_micros"
+
+
 PROVIDER_BUCKET = 10
 """Retry tokens that all callers of one provider share (semantics.md 4)."""
 
 
 @value()
 class Want:
-    """Money of one scope, micro-dollars, out of one grant."""
+    """An amount of one scope, out of one grant."""
 
     scope: str
     usd_micros: int
+    """Micro-dollars; of a scope of tokens, tokens (``unit_of``)."""
 
 
 @value()
@@ -148,28 +156,35 @@ class Shares:
     lately: Lately = field(default_factory=NothingSeen)
     """The bills of models above their reservations in earlier runs."""
 
-    def refusal(self, usd_micros: int) -> Refusal | None:
+    def refusal(self, usd_micros: int, tokens: int = 0) -> Refusal | None:
         """The first scope's that will not give so much; None: all of it is there. Lacking where that is not known."""
         lacking = []
-        for scope in self.scopes:
-            if self._place(scope, usd_micros) is not None:
+        for scope, amount in self._amounts(usd_micros, tokens):
+            if self._place(scope, amount) is not None:
                 continue
-            if refused := self._refused(scope, usd_micros):
+            if refused := self._refused(scope, amount):
                 return refused
-            lacking.append(Want(scope, usd_micros))
+            lacking.append(Want(scope, amount))
         if lacking:
             raise Lacking(tuple(lacking))
         return None
 
-    def take(self, usd_micros: int) -> tuple[GrantUse, ...]:
+    def take(self, usd_micros: int, tokens: int = 0) -> tuple[GrantUse, ...]:
         """Reserves from each scope; ``refusal`` was asked before."""
         uses = []
-        for scope in self.scopes if usd_micros else ():
-            grant_id = self._place(scope, usd_micros)
-            assert grant_id is not None, f"{scope} has no grant with {usd_micros} left"
-            uses.append(GrantUse(grant_id=grant_id, scope=scope, usd_micros=usd_micros))
-            self.taken[grant_id] = self.taken.get(grant_id, 0) + usd_micros
+        for scope, amount in self._amounts(usd_micros, tokens):
+            grant_id = self._place(scope, amount)
+            assert grant_id is not None, f"{scope} has no grant with {amount} left"
+            uses.append(GrantUse(grant_id=grant_id, scope=scope, usd_micros=amount))
+            self.taken[grant_id] = self.taken.get(grant_id, 0) + amount
         return tuple(uses)
+
+    def _amounts(self, usd_micros: int, tokens: int) -> Iterator[tuple[str, int]]:
+        """``(scope, how much of it)`` for each scope of which something is wanted."""
+        for scope in self.scopes:
+            amount = tokens if unit_of(scope) == "tokens" else usd_micros
+            if amount:
+                yield scope, amount
 
     def token(self, want: TokenWant) -> Refusal | Given:
         """The token for a retry, or why there is none. Lacking where it was not asked for yet."""
@@ -202,8 +217,8 @@ def scopes_of(
     found = []
     if caps.get(FABRIC) is not None:
         found.append(f"{FABRIC}:{fabric_id}")
-    if caps.get(SESSION) is not None and session_key:
-        found.append(f"{SESSION}:{fabric_id}:{session_key}")
+    sessions = [kind for kind in (SESSION, SESSION_TOKENS) if caps.get(kind) is not None and session_key]
+    found += [f"{kind}:{fabric_id}:{session_key}" for kind in sessions]
     if capped:
         found.append(f"{WORKSPACE}:{workspace_id}")
     return tuple(found)

@@ -189,6 +189,8 @@ class ModelReplied:
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
     """The reason to doubt the endpoint's count of tokens or the price of its service tier, and what is charged instead. Empty: no doubt."""
+    probed: str = ""
+    """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: Literal["model_replied"] = "model_replied"
     version: Literal[1] = 1
 
@@ -212,6 +214,8 @@ class ToolFinished:
     """Its changes of the conversation's context variables; None: none."""
     requested: InputRequest | None = None
     """The question that its server asks a person before it does the call; None: it asks nothing. ``error`` says so too, for a call that waits for no person."""
+    probed: str = ""
+    """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: Literal["tool_finished"] = "tool_finished"
     version: Literal[1] = 1
 
@@ -248,6 +252,8 @@ class CallFailed:
     """The cost that the endpoint reports; None: the engine computes it from the tokens and the fabric's price."""
     usage_problem: str = ""
     """As of ``ModelReplied``."""
+    probed: str = ""
+    """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fabric.core import cheaper, children, guard, routing, swap, waits, worker_retries
-from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
+from fabric.core.decision_table import DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.failure import Failure, Unfit, classification
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.judges import is_judge
+from fabric.core.let_pass import polled
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.retry_layers import by_edge, unrouted
 from fabric.core.run import Step, rung_key, step_id
+from fabric.core.saga import MUTATES, Effect
 from fabric.core.taxonomy import Cause, Direct, FailureType
 from fabric.core.topologies import slices
 from fabric.core.verdict import Trip
@@ -74,7 +76,7 @@ def _choose_one(work: Work, failure: Failure, trip: Trip) -> Choice:
     skipped: list[Skipped] = []
     last = len(ladder.rungs) - 1
     for index, rung in enumerate(ladder.rungs):
-        scope = _scope(failure, COUNTED_PER[rung.reaction])
+        scope = _scope(failure, rung.counted_per)
         spent = work.run.spent_rungs.get(rung_key(goes_to, index, scope), 0)
         if index == last:
             return Choice(trip, goes_to, index, rung, scope, spent, tuple(skipped))
@@ -112,9 +114,15 @@ def _why_not(work: Work, failure: Failure, trip: Trip, rung: Rung, spent: int) -
     step = work.run.steps.get(failure.step_id)
     if step is not None and step.approved:
         return "a person approved one more try, at the last rung"
-    if reason := unrouted(rung, row.error_class):
+    if reason := unrouted(rung, row.error_class) or (_no_poll(work, trip) if rung.poll else ""):
         return reason
     return APPLIES[rung.reaction](work, failure, trip, spent)
+
+
+def _no_poll(work: Work, trip: Trip) -> str:
+    """Why no person is asked whether a call may go on; empty: one is."""
+    spec = work.compiled.spec
+    return polled(trip, lambda tool: Effect(spec.tool(tool).effect) not in MUTATES)
 
 
 Applies = Callable[[Work, Failure, Trip, int], Why]

@@ -4,15 +4,19 @@ step's place for the rest of its epoch: the same tool with the same arguments, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fabric.core.frozen import replace, value
+from fabric.core.loop_rules import ONE_CALL
+from fabric.core.taxonomy import Cause
 
 ASKS = "escalate"
 FINDS = frozenset({"loop_detector", "progress"})
 Call = tuple[str, str]
 """Tool and fingerprint of its arguments."""
+NEXT_RUNG = "next"
+"""What silence means where a person is asked whether a call may go on: the ladder's next rung (``EscalationOpened.on_expiry``)."""
 OBSERVED = frozenset({"reaction_decided", "step_opened"})
 
 
@@ -36,6 +40,15 @@ def about(trips: Iterable[Any]) -> tuple[Call, ...]:
             named = details.get("calls") or ([details] if "args_hash" in details else [])
             found += [(one["tool"], one["args_hash"]) for one in named]
     return tuple(dict.fromkeys(found))
+
+
+def polled(trip: Any, only_reads: Callable[[str], bool]) -> str:
+    """Returns why a trip is about no call that a person could let go on as a poll; empty: it is about one. ``only_reads``: says of a tool whether it changes nothing."""
+    details = trip.evidence.details
+    if trip.cause is not Cause.LOOP_DETECTED or details.get("detector") not in ONE_CALL:
+        return "there is no call that a person could let go on"
+    tool = str(details["tool"])
+    return "" if only_reads(tool) else f"{tool} changes something, so it is no poll"
 
 
 def heard(before: LetPass, fact: Any) -> LetPass:

@@ -46,7 +46,7 @@ class LoopDetector(BaseModel):
     period_repeats: Positive = Field(default=2, description="B: periods 2 and 3 repeated this often at the end of...")
     period_window: Positive = Field(default=10, description="B: ...this many turns. S1: last 10 assistant turns.")
     consecutive_threshold: Positive = Field(
-        default=6, description="D: the same call this often in a row, whatever its results."
+        default=5, description="D: the same call this often in a row, whatever its results."
     )
     answer_threshold: Positive = Field(default=3, description="E: the same answer to one brief this often.")
     stale_threshold: Annotated[int, Field(ge=2)] = Field(
@@ -62,7 +62,7 @@ class LoopDetector(BaseModel):
     long_window: Positive = Field(
         default=30,
         exclude_if=_is(30),
-        description="G: ...in this many calls. D's number, over S1's window three times.",
+        description="G: ...in this many calls, S1's window three times.",
     )
     failing_threshold: Positive = Field(
         default=4,

@@ -99,6 +99,8 @@ class Found:
 
 
 Rule = Callable[[LoopDetector, Asked], Found | None]
+ONE_CALL = frozenset({"A", "D", "flow", "ag2"})
+"""Detectors that find one call made again and again, with the same arguments. It may be a poll."""
 
 
 def judge(config: LoopDetector, asked: Asked) -> Found | None:

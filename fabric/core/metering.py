@@ -5,6 +5,7 @@ What is reported is believed where it can be true. Every doubt is settled agains
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from fabric.core.cost import worst_input_tokens
@@ -17,8 +18,10 @@ COUNT_DIGITS = 19
 """Digits of a count in text that are read; a longer one is absurd by its first ones."""
 BYTES_PER_TOKEN = 4
 """The average of plain text, about."""
-FAR_TOO_FEW = 10
-"""A count below this part of ``bytes / BYTES_PER_TOKEN`` is not believed."""
+FAR_OFF = 10
+"""A count that is so many times less than ``bytes / BYTES_PER_TOKEN`` is not believed. One that is so many times more is charged, and is said."""
+LEAST_BYTES = 1_000
+"""Fewer bytes count as so many, where a count may be too large: what an endpoint adds of its own weighs more beside a short text."""
 FLOOR_BYTES = 8
 """Bytes that are charged as one token where a count is far too small."""
 
@@ -67,10 +70,10 @@ def whole(given: Any) -> int | None:
 
 
 def metered(*, reported: Reported, prompt_bytes: int, answer_bytes: int, max_output_tokens: int) -> Metered:
-    """Tokens to charge. ``prompt_bytes``: of the messages that were sent; ``answer_bytes``: of its text, thinking and calls, UTF-8.
+    """Tokens to charge. ``prompt_bytes``: of the messages, calls and tools that were sent; ``answer_bytes``: of its text, thinking and calls, UTF-8.
 
     A count that is missing, zero, negative or absurd is charged at its worst case. One that is far too small for the bytes is charged at a token
-    for each eight bytes. Cached tokens and reasoning that lie outside the reported counts are added.
+    for each eight bytes. Cached tokens and reasoning that lie outside the reported counts are added. One that is far too large is charged, and ``problem`` says so.
     """
     problems: list[str] = []
     written, cached = _part(reported.cache_written), _part(reported.cached)
@@ -93,6 +96,7 @@ def metered(*, reported: Reported, prompt_bytes: int, answer_bytes: int, max_out
     # Tokens from a cache are cheaper, so they count only inside an input that is believed.
     discount = cached if charged_in == tokens_in else 0
     charged_in, charged_out = max(charged_in, written), max(charged_out, reasoning)
+    problems += _too_many(reported, charged_in, charged_out, prompt_bytes, answer_bytes, max_output_tokens)
     return Metered(
         input_tokens=charged_in,
         output_tokens=charged_out,
@@ -156,11 +160,26 @@ def _charged(tokens: int | None, said: int | None, side: str, size: int, worst: 
             words = "no" if not said else f"{said:,}" if abs(said) < 10**18 else "an absurd number of"
             problems.append(f"the endpoint reports {words} {side} tokens: {worst:,} are charged for {size:,} bytes")
         return worst
-    if tokens * FAR_TOO_FEW * BYTES_PER_TOKEN < size:
+    if tokens * FAR_OFF * BYTES_PER_TOKEN < size:
         floor = _floor(size)
         problems.append(f"the endpoint reports {tokens:,} {side} tokens for {size:,} bytes: {floor:,} are charged")
         return floor
     return tokens
+
+
+def _too_many(
+    reported: Reported, tokens_in: int, tokens_out: int, prompt_bytes: int, answer_bytes: int, max_output_tokens: int
+) -> Iterator[str]:
+    """A sentence for each side whose believed count is far above its bytes. Thinking that is not shown has no bytes, and an answer may be as long as was asked for."""
+    most_in = FAR_OFF * max(prompt_bytes, LEAST_BYTES) // BYTES_PER_TOKEN
+    if tokens_in - _part(reported.audio_in) > most_in:
+        yield f"the endpoint reports {tokens_in:,} input tokens for {prompt_bytes:,} bytes: all are charged"
+    most_out = max(FAR_OFF * answer_bytes // BYTES_PER_TOKEN, max_output_tokens)
+    if tokens_out - _part(reported.audio_out) > most_out:
+        yield (
+            f"the endpoint reports {tokens_out:,} output tokens for {answer_bytes:,} bytes, "
+            f"and {max_output_tokens:,} were asked for at most: all are charged"
+        )
 
 
 def _floor(size: int) -> int:

@@ -43,7 +43,7 @@ def words_of(args: JSON) -> Words:
     numbers: list[str] = []
     others: set[str] = set()
     for path, word in _words("", canonical(args)):
-        if word in _NAMED or any(char.isdigit() for char in word):
+        if word in _NAMED or (not word.isalpha() and any(char.isdigit() for char in word)):
             numbers.append(f"{path}={word}")
         else:
             others.add(f"{path}={word}")

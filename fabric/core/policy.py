@@ -57,6 +57,11 @@ class Budget(_Policy):
         default=None,
         description="Most the runs of one session of the fabric may spend together, micro-dollars; at least what one run may.",
     )
+    session_tokens: Positive | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Most tokens that the runs of one session may use together, input and output; at least run_tokens, which goes with it.",
+    )
     run_tokens: Positive | None = Field(default=None, description="Most tokens of one run, input and output together.")
     stage_tokens: Positive | None = Field(
         default=None, exclude_if=_absent, description="Most tokens of one stage, input and output together."
@@ -80,6 +85,10 @@ class Budget(_Policy):
         # So a run that is a session of its own is held to it by its own cap, its children with it.
         if self.session_usd_micros is not None and self.session_usd_micros < self.run_usd_micros:
             raise ValueError("session_usd_micros is less than run_usd_micros: give one run no more than its session")
+        if self.session_tokens is not None and (self.run_tokens is None or self.session_tokens < self.run_tokens):
+            raise ValueError(
+                "session_tokens needs run_tokens, and no less than it: give one run no more than its session"
+            )
         return self
 
 

@@ -18,6 +18,7 @@ from fabric.core.fingerprint import content_ref, digest, encode
 from fabric.core.flow import Stage
 from fabric.core.inputs import DecisionMade
 from fabric.core.ladder import Choice, rerunnable
+from fabric.core.let_pass import NEXT_RUNG
 from fabric.core.living import live
 from fabric.core.mechanisms import budget, deadline, state_of
 from fabric.core.run import OpenQuestion, clocks_stopped
@@ -27,8 +28,8 @@ from fabric.core.work import US, Work
 
 JSON = Any
 Item = Literal["failure", "post_stage", "pre_action", "compensation", "child", "ticket"]
-OnExpiry = Literal["reject", "error"]
-"""The meaning of silence: a rejection, or an error of the call whose tool asks the person."""
+OnExpiry = Literal["reject", "error", "next"]
+"""The meaning of silence: a rejection, an error of the call whose tool asks the person, or the ladder's next rung."""
 VERBS: Mapping[Item, tuple[str, ...]] = {
     "failure": ("approve", "edit", "respond", "reject"),
     "post_stage": ("approve", "edit", "respond", "reject"),
@@ -89,6 +90,7 @@ def open_question(work: Work, failure: Failure, choice: Choice) -> None:
         round_=work.run.rounds.get(scope, 0) + 1 if item == "failure" else 1,
         let_pass=let_pass,
         trip=choice.trip,
+        on_expiry=NEXT_RUNG if choice.rung.poll else "reject",
     )
 
 
@@ -124,6 +126,7 @@ def open_item(
     shown: Mapping[str, JSON],
     bound: str = "",
     on_expiry: OnExpiry = "reject",
+    role: str = REVIEWER,
 ) -> None:
     """Asks a person about something that is no failure of a step. ``bound``: a digest of what else an approval holds for, beside what is shown."""
     ledger = state_of(work.run.guards, budget)
@@ -143,7 +146,7 @@ def open_item(
         stage=work.run.stage,
         step_id=step_id,
         scope=scope,
-        role="reviewer",
+        role=role,
         content=content,
         bound=bound,
         on_expiry=on_expiry,
@@ -169,7 +172,7 @@ def _open(
     trip: Trip | None = None,
     on_expiry: OnExpiry = "reject",
 ) -> None:
-    due = _due_at(work, item, step_id) - work.ctx.now
+    due = _due_at(work, item, step_id, on_expiry) - work.ctx.now
     humans = work.compiled.spec.policy.humans
     unsure_by = trip.evidence if trip is not None and trip.cause is Cause.BELOW_TAU else Evidence()
     number = work.run.seq + 1
@@ -202,8 +205,8 @@ def _open(
     )
 
 
-def _due_at(work: Work, item: Item, step_id: str) -> int:
-    """The instant until which an answer counts: never after the end of a run whose clock runs on meanwhile."""
+def _due_at(work: Work, item: Item, step_id: str, on_expiry: OnExpiry) -> int:
+    """The instant until which an answer counts: never after the end of a run whose clock runs on meanwhile. What silence leads to has its time before that."""
     run, now = work.run, work.ctx.now
     due = now + int(work.compiled.spec.policy.due_s(run.tier) * US)
     if run.tier is not Tier.INTERACTIVE or item in ("ticket", "compensation") or now >= run.deadline_at:
@@ -212,7 +215,11 @@ def _due_at(work: Work, item: Item, step_id: str) -> int:
     ends = run.deadline_at
     if step_id and stage is not None and now < stage.deadline_at:
         ends = min(ends, stage.deadline_at)
-    return min(due, ends)
+    if on_expiry == NEXT_RUNG:
+        ends = min(
+            ends, run.deadline_at - int(deadline.margin_s(work.compiled.spec.policy.deadlines_of(run.tier).call_s) * US)
+        )
+    return max(now, min(due, ends))
 
 
 def _asked(work: Work, role: str, *, ticket: bool) -> dict[str, Any]:
@@ -301,6 +308,15 @@ def expired(work: Work, question: OpenQuestion) -> DecisionMade:
         digest=fact.digest,
         message="nobody answered in time",
     )
+
+
+def unanswered(work: Work, question: OpenQuestion) -> Failure:
+    """Returns the loop once more that nobody let go on in time."""
+    fact = question.fact
+    message = f"{fact.reason}, and nobody answered in time whether it may go on"
+    details = work.ctx.contents.read(question.shown_ref).get("details", {})
+    trip = Trip("escalation", Cause.LOOP_DETECTED, Evidence(scope=f"step:{fact.step_id}", details=details), message)
+    return Failure((trip,), fact.stage, fact.step_id)
 
 
 def remind(work: Work) -> None:

@@ -13,6 +13,7 @@ from fabric.core import (
     guard,
     handover,
     judging,
+    kept_steps,
     ladder,
     mutations,
     node_retries,
@@ -180,12 +181,19 @@ def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source,
 
 
 def call_again(work: Work, step_id: str, said: str) -> None:
-    """Opens a step once more for the call that failed in it: all that was done before stands. ``said``: a person's words; empty: none."""
-    old = work.run.steps[step_id]
+    """Opens a step once more for the call that failed in it, or that was refused and is let pass: all that was done before stands. ``said``: a person's words; empty: none."""
+    old, passes = work.run.steps[step_id], kept_steps.made_now(work.run, step_id)
     calls.let_go_all(work, "its failed call is made again", step_id)
     key = ladder.next_id(work, old)
     opened = ev.StepOpened(
-        step_id=key, stage=old.stage, branch=old.branch, agent=old.agent, round=old.round + 1, approved=True, keeps=True
+        step_id=key,
+        stage=old.stage,
+        branch=old.branch,
+        agent=old.agent,
+        round=old.round + 1,
+        approved=True,
+        keeps=True,
+        passes=passes,
     )
     work.emit(opened)
     if said:

@@ -54,6 +54,7 @@ def note(work: Work, pending: Pending, given: ToolFinished) -> bool:
             args_hash=issued.args_hash,
             asked=question_digest(asked.message, asked.schema),
             number=number,
+            cost_usd_micros=issued.reserved_usd_micros,
         ),
         _content(asked),
     )

@@ -171,7 +171,7 @@ def _has_edges(spec: FabricSpec) -> bool:
 
 
 def _routed(cell: Ladder, ways: tuple[Rung, ...]) -> Ladder:
-    at = next((n for n, rung in enumerate(cell.rungs) if rung.reaction not in _BEFORE_EDGES), 0)
+    at = next((n for n, rung in enumerate(cell.rungs) if rung.reaction not in _BEFORE_EDGES and not rung.poll), 0)
     rungs = (*cell.rungs[:at], *ways, *cell.rungs[at:])
     return Ladder.model_construct(rungs=rungs, deviation=cell.deviation)
 

@@ -45,7 +45,9 @@ class Right(StrEnum):
     KEYS = "keys"
     """Store, replace and delete keys of model endpoints."""
     AUDIT = "audit"
-    """Read the audit stream and export decisions."""
+    """Read the audit stream, export decisions and take runs away byte for byte."""
+    REVEAL = "reveal"
+    """See what pages and programs withhold of a content. Each look is told to the audit stream."""
 
 
 _ALL = frozenset(Role)
@@ -58,6 +60,7 @@ RIGHTS: Mapping[Right, frozenset[Role]] = {
     Right.MEMBERS: frozenset({Role.OWNER}),
     Right.KEYS: frozenset({Role.OWNER}),
     Right.AUDIT: frozenset({Role.OWNER, Role.AUDITOR}),
+    Right.REVEAL: frozenset({Role.SAFETY}),
 }
 """Who has a right; total by test."""
 
@@ -67,8 +70,8 @@ MEANS: Mapping[Role, str] = {
     Role.OPERATOR: "starts and stops runs, moves breakers, drills live, hands reviews to others",
     Role.REVIEWER: "answers questions that name nobody else",
     Role.FINANCE: "answers what costs too much, and names new caps",
-    Role.SAFETY: "lets outputs pass that a gate held back",
-    Role.AUDITOR: "reads the audit stream and exports decisions",
+    Role.SAFETY: "lets outputs pass that a gate held back, and has credentials in them revealed",
+    Role.AUDITOR: "reads the audit stream, exports decisions and runs",
     Role.VIEWER: "looks on",
 }
 """What people are told of a role; total by test."""

@@ -168,6 +168,10 @@ class Pending:
     """When its last attempt was issued, microseconds since the epoch."""
     spent_us: int = 0
     """Microseconds of the call's time (``call_time.py``) that its failed attempts took."""
+    said: str = ""
+    """The words of its last failure that a circuit breaker did not refuse; empty: none failed."""
+    away: bool = False
+    """True: its next attempt waits for a circuit breaker, or as long as its endpoint said."""
 
 
 @value()

@@ -16,6 +16,9 @@ from fabric.core.work import Work
 JSON = Any
 
 
+NOBODY_LETS_IT = "the call may not go on, and the next rung of the ladder is taken"
+
+
 def shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str) -> dict[str, JSON]:
     """What the person sees: the facts of the decision, the money, the payload in question, what each verb does."""
     takes_cap = raised_cap.takes_cap(work, item, choice.failure_type)
@@ -32,7 +35,7 @@ def shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str
         "takes_cap": takes_cap,
         **({"takes_caps": others} if others else {}),
         **({"needs_cap": needs} if needs else {}),
-        "expiry": "rejected by the system",
+        "expiry": NOBODY_LETS_IT if choice.rung.poll else "rejected by the system",
     }
 
 

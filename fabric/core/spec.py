@@ -25,6 +25,7 @@ from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
 from fabric.core.gates import HTTP_TEST, Gates
 from fabric.core.policy import FlowPolicy
+from fabric.core.saga import MUTATES, Effect
 from fabric.core.spec_breakers import breaker_problems
 from fabric.core.spec_judges import unknown_judges
 from fabric.core.spec_layers import layer_problems
@@ -206,6 +207,11 @@ class FabricSpec(SpecGroup):
     def asking(self) -> dict[str, str]:
         """The rules before which calls a person is asked, by the name of their tool."""
         return {tool.name: tool.approve_when for tool in self.tools if tool.approve_when is not None}
+
+    @cached_property
+    def screened(self) -> bool:
+        """Whether results are screened for instructions: it has a tool that changes something, and gives no reason against it."""
+        return self.gates.unscreened is None and any(Effect(tool.effect) in MUTATES for tool in self.all_tools)
 
     def model(self, name: str) -> ModelSpec:
         """The model of that name; KeyError when there is none."""

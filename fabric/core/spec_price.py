@@ -1,11 +1,11 @@
-"""The price that a fabric states for a model."""
+"""The prices that a fabric states: of a model's tokens, and of one call of a tool."""
 
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from fabric.core.cost import Price
 from fabric.core.spec_parts import SpecGroup, absent
@@ -26,6 +26,35 @@ def _own(description: str) -> Any:
     return Field(default=None, exclude_if=absent, description=description)
 
 
+def _price_text(value: Any, unit: str, example: str) -> str:
+    """Returns a price as it is written. Raises ValueError where it is none."""
+    text = str(value)
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not a price; write dollars {unit}, such as {example}") from None
+    if not (amount.is_finite() and 0 <= amount <= 100_000):
+        raise ValueError(f"{text!r} is not a price between 0 and 100000 dollars {unit}")
+    return text
+
+
+def micros(text: str) -> int:
+    """Dollars as decimal text in integer micro-dollars, rounded up."""
+    return int((Decimal(text) * 1_000_000).to_integral_value(rounding="ROUND_CEILING"))
+
+
+def _call_price(value: Any) -> str | None:
+    return None if value is None else _price_text(value, "for one call", "0.005")
+
+
+CallPrice = Annotated[
+    str | None,
+    BeforeValidator(_call_price),
+    WithJsonSchema({"anyOf": [{"type": ["string", "number"]}, {"type": "null"}], "default": None}),
+]
+"""Dollars for one call of a tool, as decimal text: "0.005". None: it costs nothing."""
+
+
 class ModelPrice(SpecGroup):
     """Dollars per million tokens, as decimal text: "0.15". Zero only where it is written."""
 
@@ -42,20 +71,10 @@ class ModelPrice(SpecGroup):
     def _decimal(cls, value: Any, info: ValidationInfo) -> str | None:
         if value is None and info.field_name not in ("input_usd_per_mtok", "output_usd_per_mtok"):
             return None
-        text = str(value)
-        try:
-            amount = Decimal(text)
-        except InvalidOperation:
-            raise ValueError(f"{text!r} is not a price; write dollars per million tokens, such as 0.15") from None
-        if not (amount.is_finite() and 0 <= amount <= 100_000):
-            raise ValueError(f"{text!r} is not a price between 0 and 100000 dollars per million tokens")
-        return text
+        return _price_text(value, "per million tokens", "0.15")
 
     def price(self) -> Price:
         """In integer micro-dollars per million tokens, rounded up."""
-
-        def micros(text: str) -> int:
-            return int((Decimal(text) * 1_000_000).to_integral_value(rounding="ROUND_CEILING"))
 
         def own(text: str | None) -> int | None:
             return None if text is None else micros(text)

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from fabric.core.spec_http import HeadersFrom, Places
 from fabric.core.spec_parts import Name, Named, Prose, absent
 from fabric.core.spec_persona import Capabilities
+from fabric.core.spec_price import CallPrice, micros
 
 
 class ToolSpec(Named):
@@ -32,6 +33,11 @@ class ToolSpec(Named):
     allowed_hosts: tuple[str, ...] = Field(default=(), description="http_get: the hosts it may ask.")
     polling: bool = Field(default=False, description="Called again and again by design: detectors leave it alone.")
     timeout_s: Annotated[float, Field(gt=0, le=3_600)] | None = None
+    usd_per_call: CallPrice = Field(
+        default=None,
+        exclude_if=absent,
+        description="Dollars for one call, such as 0.005: each attempt that goes out costs so much. None: it costs nothing.",
+    )
     compensation: Name | None = Field(
         default=None, description='Tool that undoes a mutating one. It is called with {"key", "args", "result"}.'
     )
@@ -66,3 +72,8 @@ class ToolSpec(Named):
         exclude_if=absent,
         description="What an agent must be allowed to call it, such as database:write. None: tool:NAME.",
     )
+
+    @property
+    def price_usd_micros(self) -> int:
+        """Micro-dollars that one attempt of a call costs."""
+        return 0 if self.usd_per_call is None else micros(self.usd_per_call)

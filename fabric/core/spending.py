@@ -68,7 +68,7 @@ class Spending:
     usd_micros: int = 0
     tokens: int = 0
     calls: int = 0
-    """Model calls that came back since the rate was last decided about."""
+    """Calls that cost and came back since the rate was last decided about."""
     recent: Buckets = ()
     """Of the last minute."""
     peak_usd_micros: int = 0
@@ -76,7 +76,7 @@ class Spending:
     peak_tokens: int = 0
 
     def plus(self, at: int, usd_micros: int, tokens: int) -> Spending:
-        """After one more model call."""
+        """After one more call that cost something."""
         recent = added(self.recent, at, usd_micros, tokens, window=MINUTE_US, width=BUCKET_US)
         minute_usd, minute_tokens = total(recent, at, window=MINUTE_US, width=BUCKET_US)
         return replace(

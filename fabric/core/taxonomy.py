@@ -109,6 +109,7 @@ class Cause(StrEnum):
     PLAN_GATE = "plan_gate"
     POLICY_DENIED = "policy_denied"
     PERSONA_VIOLATION = "persona_violation"
+    INJECTED_INSTRUCTION = "injected_instruction"
     CONTENT_FILTER = "content_filter"
     DUPLICATE_CALL = "duplicate_call"
     DEPENDENCY_FAILED = "dependency_failed"
@@ -227,6 +228,7 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.PLAN_GATE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, _T.PLAN_MALFORMED, signature_counted=True),
     Cause.POLICY_DENIED: _policy(),
     Cause.PERSONA_VIOLATION: _policy(),
+    Cause.INJECTED_INSTRUCTION: _policy(),
     Cause.CONTENT_FILTER: _policy(),
     Cause.OUTCOME_UNKNOWN: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, Direct.ESCALATE),
     Cause.REPEATED_FAILURE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ABORT),

@@ -48,6 +48,8 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
             ends=returned.reason if isinstance(returned, Finish) else "",
             handled=bool(finished.error) and _handled(work, issued),
             writes=_count(finished),
+            probed=finished.probed,
+            cost_usd_micros=0 if pending.failed else issued.reserved_usd_micros,
         ),
         _told(work, issued, args, content) if finished.error else content,
     )

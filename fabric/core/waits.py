@@ -1,11 +1,14 @@
-"""How long a call waits for its next attempt, and when that is too long: back-off, the wait that an endpoint names, the cooldown of a circuit breaker."""
+"""How long a call waits for its next attempt, and when that is too long: back-off, the wait that an endpoint names, the cooldown of a circuit breaker; and whether a run does nothing else."""
 
 from __future__ import annotations
 
 from fabric.core import call_time, calls, retry_presets
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
+from fabric.core.family import at_work
+from fabric.core.flow import RunState
 from fabric.core.policy import FlowPolicy
+from fabric.core.run import Pending, Run, clocks_stopped
 from fabric.core.verdict import Trip
 from fabric.core.work import Work
 
@@ -70,3 +73,14 @@ def named(work: Work, failure: Failure, trip: Trip) -> bool:
     """Returns True where an endpoint that is away named the wait. The clock bounds such waits, not a count. S1's layers and a tool's handler do not wait so."""
     layered = work.compiled.spec.policy.retry_layers.layered
     return failure.retry_after_s is not None and classification(trip).failover and not layered
+
+
+def waits_for_provider(run: Run) -> Pending | None:
+    """Returns the call that goes on first, where all calls of a run that is at work wait for endpoints that are away; None: something else goes on."""
+    calls = run.pending
+    if run.state is not RunState.RUNNING or run.ending is not None or clocks_stopped(run) is not None:
+        return None
+    if not calls or at_work(run.family) or not all(one.failed and one.away for one in calls.values()):
+        return None
+    scheduled = [one for key, one in calls.items() if key in run.timers]
+    return min(scheduled, key=lambda one: run.timers[one.issued.command_id], default=None)

@@ -17,6 +17,7 @@ from fabric.core import (
     guard,
     mutations,
     run_memory,
+    screening,
     write_conflicts,
 )
 from fabric.core import events as ev
@@ -134,14 +135,19 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         problem = f"nobody knows whether {one.tool} was executed before, and it is never sent again"
         refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
         return (), ()
+    if told := screening.first_word(work, step, one, index):
+        refuse(work, step_id, one, Cause.INJECTED_INSTRUCTION, screening.NAME, told, correction=False)
+        return (), ()
     # The person who answers sees what the server said of the call that it asks about.
     doubtful = in_doubt and not asking and not step.approved and requested is None
     attempt = 1 if requested is None else requested.attempt + 1
     proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, attempt, in_doubt=doubtful, args=one.args)
+    if _stands(before):
+        proposal = replace(proposal, worst_usd_micros=0)  # It is not made again.
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     if proposal.attempt > 1:  # The engine judged it with the other calls of its answer when it first went out.
         trips = [trip for trip in trips if trip.mechanism != "loop_detector"]
-    trips += conversation_tools.judged(work, step, one)
+    trips += conversation_tools.judged(work, step, one) + screening.judged(work, step, one, index)
     if trips:
         first = trips[0]
         refuse(work, step_id, one, first.cause, first.mechanism, first.advice or first.message, correction=False)
@@ -164,9 +170,14 @@ def _reconcilable(work: Work, step: Step, one: Proposed, before: Mutation) -> bo
     return not step.approved and mutations.reconcilable(work.compiled.spec.tool(one.tool), before)
 
 
+def _stands(before: Mutation | None) -> bool:
+    """Returns True where the result of an earlier activation stands for a call of the same key."""
+    return before is not None and bool(before.result_ref) and before.status is Status.EXECUTED
+
+
 def _known(work: Work, step: Step, one: Proposed, turn: int, before: Mutation | None) -> bool:
     """Answers a call from what an earlier activation of the step executed under its key; True when it did."""
-    if before is None or not before.result_ref or before.status is not Status.EXECUTED:
+    if before is None or not _stands(before):
         return False
     _repeat(work, step, one, turn, before.result_ref)
     return True

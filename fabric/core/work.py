@@ -46,7 +46,8 @@ class Work:
     @property
     def compiled(self) -> Compiled:
         """The revision in force; of a team, with the topology that it runs."""
-        return self.ctx.compiled.within(self.run.topology)
+        compiled = self.ctx.compiled
+        return compiled.within(self.run.topology) if compiled.nested else compiled
 
     @property
     def held(self) -> bool:

@@ -275,11 +275,54 @@ REVIEWER_INSTRUCTIONS = Rule(
     ),
 )
 
+_DOES = r"(?:call|execute|run|invoke|use|send|transfer|delete|cancel|forward|email|mail|post|upload|book|pay|buy|approve|remove|change|grant)"
+_ADDRESSEE = r"(?:ai|ai assistant|ai agent|ai model|language model|llm|chatbot)"
+
+AGENT_INSTRUCTIONS = Rule(
+    "agent_instructions",
+    "sentences that give an agent another task than its own",
+    (
+        Pattern(
+            "before_your_task",
+            r"(?i)\b(?:before|instead of)\s+(?:you\s+)?(?:can\s+)?(?:solv|answer|complet|continu|finish|proceed)(?:e|ing)?\s+(?:with\s+)?(?:the|your|this|that)\s+(?:original\s+|current\s+|user'?s\s+)?(?:task|request|question)\b[^\n]{0,160}\b(?:do the following|you (?:must|should|have to|need to)|please first|first of all)\b",
+        ),
+        Pattern(
+            "new_instructions",
+            r"(?i)\b(?:these|here|following)\s+(?:are|is)\s+your\s+(?:new|real|actual|updated|true)\s+(?:instructions?|tasks?|goals?|objectives?|orders?)\b",
+        ),
+        Pattern(
+            "replaces_task",
+            r"(?i)\byour\s+(?:new|real|actual|updated|true)\s+(?:instructions?|tasks?|goals?|objectives?|orders?)\s+(?:is|are)\s*(?::|\s(?:now\s+)?(?:to\b|the following|as follows))",
+        ),
+        Pattern(
+            "told_to_act",
+            rf"(?i)\b{_ADDRESSEE},?\s+(?:reading this,?\s+)?(?:you\s+)?(?:must|has to|have to|should|shall|needs? to)\s+(?:now\s+|first\s+|immediately\s+|also\s+)?{_DOES}\b",
+        ),
+        Pattern(
+            "spoken_to",
+            rf"(?i)(?:^|[\n.!?]\s*)(?:(?:dear|hey|hello|attention)\s+)?(?:ai\s+)?(?:assistant|agent|model|chatbot|ai)\s*[,:!]\s*(?:please|you must|you should|you have to|now|immediately)\s+(?:now\s+|immediately\s+|also\s+)?{_DOES}\b",
+        ),
+        Pattern(
+            "message_to_model",
+            r"(?i)\bmessage\s+from\s+[^\n]{1,80}?\bto\s+you,\s+(?:the\s+)?(?:ai|assistant|agent|language model|llm|gpt[\w.-]*|claude|gemini|llama)\b",
+        ),
+        Pattern(
+            "kept_from_user",
+            r"(?i)\b(?:do not|don't|never|without)\s+(?:tell(?:ing)?|inform(?:ing)?|alert(?:ing)?|notify(?:ing)?|mention(?:ing)?\s+(?:this|it)\s+to)\s+the\s+(?:user|human|operator)\b",
+        ),
+        Pattern(
+            "forged_system",
+            r"(?i)(?:^|\n)\s*(?:\[|<|\*\*)?system(?:\]|>|\*\*)?\s*:?\s*(?:you (?:must|are now|will now|have to)|ignore|new (?:instructions?|task)|override)\b",
+        ),
+    ),
+)
+
 RULES: tuple[Rule, ...] = (
     CREDENTIALS,
     PERSONAL_DATA,
     DESTRUCTIVE_COMMANDS,
     EXFILTRATION_LINKS,
     REVIEWER_INSTRUCTIONS,
+    AGENT_INSTRUCTIONS,
 )
 """Every shipped rule."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fabric.core import command_ids
+from fabric.core.audit import Act, AuditEntry
 from fabric.core.breaker.foretold import opened, refusing, reopened
 from fabric.core.breaker.gates import gates_of
 from fabric.core.breaker.passing import (
     Gate,
+    Judged,
+    Key,
     Looked,
     Met,
     Row,
@@ -20,27 +23,32 @@ from fabric.core.breaker.passing import (
     passing,
     settled,
 )
-from fabric.core.breaker.policy import SignalName
+from fabric.core.breaker.policy import KIND, SignalName
 from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answer, told_us
+from fabric.core.breaker.table import decoded
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
-from fabric.core.events import ReactionDecided
+from fabric.core.events import ReactionDecided, StageLeft
 from fabric.core.failover import TARGETS, Target
 from fabric.core.fallbacks import chain
 from fabric.core.fingerprint import encode
+from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.guard import judge
 from fabric.core.inputs import CallFailed, Result
+from fabric.core.judges import is_judge
 from fabric.core.mechanisms import circuit_breaker, cost_velocity, state_of
 from fabric.core.mechanisms.contract import Proposal, View
 from fabric.core.pace import TooFast
+from fabric.core.questions import SYSTEM
 from fabric.core.run import Run
 from fabric.core.run import Step as AgentStep
 from fabric.core.saga import Outcome
 from fabric.core.shared_pace import Counting, Shared, pacing, shared_by
 from fabric.core.taxonomy import Cause
 from fabric.core.work import Emitted
-from fabric.runtime.grant_ports import Count, GuardRow
+from fabric.runtime.grant_ports import Count, GuardRow, RunLine
+from fabric.runtime.happenings import OpenBreakers
 
 Command = CallModel | CallTool
 
@@ -91,6 +99,52 @@ def opened_by(fabric_id: str, compiled: Compiled, before: Run, emitted: Iterable
             if any(SignalName.COST_RATE in signal.names for signal in gate.breaker.signals)
         ]
     return tuple(found)
+
+
+def told_breakers(
+    fabric_id: str, compiled: Compiled, before: Run, after: Run, emitted: Sequence[Emitted]
+) -> Iterator[OpenBreakers]:
+    """What these events tell breakers beside the ends of calls."""
+    if compiled.spec.policy.breakers:
+        gates = opened_by(fabric_id, compiled, before, emitted)
+        judged = judged_by(fabric_id, compiled, before, after, emitted)
+        if gates or judged:
+            yield OpenBreakers(gates, judged)
+
+
+def judged_by(
+    fabric_id: str, compiled: Compiled, before: Run, after: Run, emitted: Iterable[Emitted]
+) -> tuple[Judged, ...]:
+    """What gates found about invariants, for each breaker that counts it: a failed check with the decision about it, a passed one as its stage is left."""
+    counts = [one for one in compiled.spec.policy.breakers if any(SignalName.INVARIANT in s.names for s in one.signals)]
+    found: dict[tuple[Key, bool], Judged] = {}
+    for one in emitted if counts else ():
+        fact = one.event.fact
+        if not isinstance(fact, ReactionDecided | StageLeft) or fact.gate is None:
+            continue
+        result = next((check.result for check in fact.gate.checks if check.name == "invariants"), "")
+        violated = isinstance(fact, ReactionDecided)
+        if result != ("failed" if violated else "passed"):
+            continue
+        for step in _judged_steps({**before.steps, **after.steps}, before.epoch, fact):
+            asking = _asking(step, step.model or compiled.spec.agent(step.agent).model)
+            for gate in gates_of(counts, fabric_id, compiled.spec, asking, {}):
+                found.setdefault((gate.key, violated), Judged(gate, violated))
+    return tuple(found.values())
+
+
+AUTHORS = (Stage.PLAN, Stage.FAN_IN, Stage.FINALIZE)
+"""Stages whose output is one agent's. A fan-out's only says which branches there are, and what is validated was made before."""
+
+
+def _judged_steps(steps: Mapping[str, AgentStep], epoch: int, fact: ReactionDecided | StageLeft) -> Iterator[AgentStep]:
+    """The step of the agent whose output a gate judged; none where the engine made it."""
+    stage = fact.stage if isinstance(fact, StageLeft) else steps[fact.step_id].stage if fact.step_id in steps else ""
+    for step in steps.values() if stage in AUTHORS else ():
+        mine = step.stage == stage and command_ids.epoch_of(step.id) == epoch
+        named = isinstance(fact, StageLeft) or step.id == fact.step_id
+        if mine and named and step.agent and step.status != "failed" and not is_judge(step):
+            yield step
 
 
 def _asking(step: AgentStep, model: str) -> CallModel:
@@ -252,6 +306,37 @@ def ended(met: tuple[Met, ...], result: Result | None, run: Run | None) -> Settl
 def holder_of(run_id: str, command_id: str, attempt: int) -> str:
     """Who holds a probe's permit: the attempt."""
     return f"{run_id}/{command_id}#{attempt}"
+
+
+def move_of(step: Step, holder: str, entry_id: str) -> RunLine | None:
+    """The line of the audit stream that says how a run moves a circuit breaker; None: the row is no breaker's. ``holder``: whose call moves it.
+
+    It says the states before and after, what was counted, and whether a probe moved it. ``entry_id``: its own.
+    """
+    if step.key.kind.partition(":")[0] != KIND or step.row is None:
+        return None
+    before, after = decoded(step.row.state), decoded(step.state)
+    run_id, _, call = holder.partition("/")
+    body: dict[str, Any] = {"run": run_id, "breaker": step.key.kind, "generation": step.row.generation + 1}
+    body |= {"was": before.state.value, "is": after.state.value, "trips": after.trips, "probe": step.held}
+    opened = after if after.failures else before
+    more = {
+        "call": call.removesuffix("#0"),
+        "counted": opened.counted,
+        "limit": opened.threshold,
+        "reason": after.reason,
+    }
+    body |= {name: said for name, said in more.items() if said}
+    entry = AuditEntry(
+        entry_id=entry_id, actor=SYSTEM, act=Act.BREAKER_MOVED, subject=step.key.scope, body=encode(body)
+    )
+    return RunLine(run_id, entry)
+
+
+def probing(met: Iterable[Met], result: Result) -> Result:
+    """The result of a call, marked with the circuit breaker whose probe the call was."""
+    scope = next((one.gate.key.scope for one in met if one.probe), "")
+    return replace(result, probed=scope) if scope else result
 
 
 def counted(step: Step) -> Count:

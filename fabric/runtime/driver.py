@@ -35,7 +35,7 @@ from fabric.core.work import Emitted
 from fabric.runtime import outgoing, projection
 from fabric.runtime.arrivals import Arrivals
 from fabric.runtime.batch_parts import Snapshot
-from fabric.runtime.breaking import opened_by, overdue
+from fabric.runtime.breaking import overdue, told_breakers
 from fabric.runtime.happenings import (
     Answered,
     Append,
@@ -48,7 +48,6 @@ from fabric.runtime.happenings import (
     Effect,
     Granted,
     Happening,
-    OpenBreakers,
     Perform,
     Quarantine,
     Refused,
@@ -107,7 +106,7 @@ class RunDriver:
     @property
     def compiled(self) -> Compiled:
         """The revision that the run is pinned to, with the topology that it runs."""
-        return self._compiled.within(self.run.topology)
+        return self._compiled.within(self.run.topology) if self._compiled.nested else self._compiled
 
     def step(self, happening: Happening, now: int) -> list[Effect]:
         """What to do next. ``now``: microseconds since the epoch; where the clock lies behind the run's last event, that is the time."""
@@ -323,8 +322,7 @@ class RunDriver:
         rests = resting(self.run)
         drained = self._draining and not self.run.terminal and not self._calls_out()
         release = (rests or drained) and not self._released and not self._todo
-        gates = opened_by(self._owned().fabric_id, self.compiled, before, emitted)
-        effects: list[Effect] = [OpenBreakers(gates)] if gates else []
+        effects: list[Effect] = list(told_breakers(self._owned().fabric_id, self.compiled, before, self.run, emitted))
         if rows or consumed or release:
             due = now if drained else at  # Whoever comes next goes on from here at once.
             effects.append(Append(self._batch(before, rows, consumed, emitted, due, release)))

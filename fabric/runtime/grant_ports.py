@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from fabric.core.audit import AuditEntry
 from fabric.core.frozen import value
 from fabric.runtime.batch_parts import Entries, Reservation, SettledBy, Settlement
 from fabric.runtime.ports import Written
@@ -260,6 +261,14 @@ class GuardChanged:
     at: int
 
 
+@value()
+class RunLine:
+    """A line of the audit stream of a run's workspace, to be inserted in the transaction that it tells of."""
+
+    run_id: str
+    entry: AuditEntry
+
+
 class GuardStore(Protocol):
     """Guard rows that all processes share: changed by one conditional update on the generation that was seen."""
 
@@ -272,10 +281,18 @@ class GuardStore(Protocol):
         ...
 
     def change(
-        self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
+        self,
+        scope: str,
+        kind: str,
+        *,
+        generation: int,
+        state: str,
+        holder: str = "",
+        keeps: bool = False,
+        line: RunLine | None = None,
     ) -> bool:
         """Sets the state, with the next generation and no counts but instants and no permits, and logs it. False: the row is not at ``generation`` any more, or
-        ``holder`` is given and has no permit. ``keeps``: the permits go on in the next generation, but ``holder``'s.
+        ``holder`` is given and has no permit. ``keeps``: the permits go on in the next generation, but ``holder``'s. ``line``: what the audit stream says of it.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.core.breaker.passing import Gate
+from fabric.core.breaker.passing import Gate, Judged
 from fabric.core.commands import Command
 from fabric.core.frozen import value
 from fabric.core.grants import Given, Need, Refusal, TokenWant, Want
@@ -126,9 +126,10 @@ class Release:
 
 @value()
 class OpenBreakers:
-    """A run spent too fast: open those of these breakers whose threshold that reaches. Nothing is to be answered."""
+    """A run spent too fast, or a gate judged an output: count that, and open the breakers whose threshold it reaches. Nothing is to be answered."""
 
     gates: tuple[Gate, ...]
+    judged: tuple[Judged, ...] = ()
 
 
 @value()

@@ -7,10 +7,12 @@ from typing import Any
 
 from fabric.core import events as ev
 from fabric.core.eligibility import Asked, wanted
-from fabric.core.flow import RunState
+from fabric.core.flow import PROVIDER_AWAY, RunState
 from fabric.core.living import visible_state
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run
+from fabric.core.waits import waits_for_provider
+from fabric.core.words import instant_exact
 from fabric.core.work import Emitted
 from fabric.runtime.batch_parts import EscalationChange, RunColumns
 
@@ -41,7 +43,11 @@ def _waits_for(run: Run) -> str:
         return (f"paused by {held.actor}" + (f": {held.reason}" if held.reason else ""))[:500]
     for question in run.questions.values():
         return question.fact.reason[:500]
-    return ""
+    away = waits_for_provider(run)
+    if away is None:
+        return ""
+    until = instant_exact(run.timers[away.issued.command_id])
+    return f"{PROVIDER_AWAY}{until}{f': {away.said}' if away.said else ''}"[:500]
 
 
 def escalations(emitted: Sequence[Emitted]) -> tuple[EscalationChange, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fabric.core.grants import FABRIC, SESSION, Held, Lately, Shares, scopes_of
+from fabric.core import events as ev
+from fabric.core.grants import FABRIC, SESSION, SESSION_TOKENS, Held, Lately, Shares, scopes_of, unit_of
 from fabric.core.mechanisms import budget
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
@@ -37,74 +38,95 @@ def cap_of(scope: str, claimed: Claimed, policy: FlowPolicy) -> Cap | None:
 def published(fabric_id: str, policy: FlowPolicy) -> dict[str, int]:
     """The caps that publishing a policy sets at once, by scope: a session's is set when it begins."""
     caps = budget.shared_caps(policy.budget)
-    return {f"{kind}:{fabric_id}": cap for kind, cap in caps.items() if cap is not None and kind != SESSION}
+    return {
+        f"{kind}:{fabric_id}": cap
+        for kind, cap in caps.items()
+        if cap is not None and kind not in (SESSION, SESSION_TOKENS)
+    }
 
 
 # -- what a batch brings -----------------------------------------------------------------------------------------------
+
+
+TOKENS = "#tokens"
+"""The end of the name under which a call's tokens are reserved, and settled: beside its money, in amounts of their own."""
+
+
+def name_in(scope: str, command_id: str) -> str:
+    """The name of a call's reservation in a budget of that scope."""
+    return command_id + TOKENS if unit_of(scope) == "tokens" else command_id
 
 
 def entries_of(before: Run, emitted: Iterable[Emitted]) -> tuple[tuple[Reservation, ...], tuple[Settlement, ...]]:
     """What these events reserve of grants, and what they settle. ``before``: the run as it was before them."""
     reserved: list[Reservation] = []
     settled: list[Settlement] = []
-    issued: dict[str, tuple[int, bool]] = {}
+    issued: dict[str, ev.CallIssued] = {}
     for one in emitted:
         fact: Any = one.event.fact
         if fact.kind == "call_issued":
-            issued[fact.command_id] = fact.attempt, bool(fact.grants)
+            issued[fact.command_id] = fact
             reserved += [
                 Reservation(
                     run_id=before.id,
-                    command_id=fact.command_id,
+                    command_id=name_in(use.scope, fact.command_id),
                     attempt=fact.attempt,
                     grant_id=use.grant_id,
                     usd_micros=use.usd_micros,
                 )
                 for use in fact.grants
             ]
-        elif (price := SETTLES.get(fact.kind)) is not None and _granted(before, issued, fact):
-            amount, reason = price(fact)
-            settled.append(
-                Settlement(
-                    run_id=before.id,
-                    command_id=fact.command_id,
-                    attempt=fact.attempt,
-                    usd_micros=amount,
-                    reason=reason,
+        elif (price := SETTLES.get(fact.kind)) is not None:
+            for name, unit in _names(before, issued, fact).items():
+                amount, reason = price(fact, unit)
+                settled.append(
+                    Settlement(
+                        run_id=before.id, command_id=name, attempt=fact.attempt, usd_micros=amount, reason=reason
+                    )
                 )
-            )
     return tuple(reserved), tuple(settled)
 
 
-def _granted(before: Run, issued: Mapping[str, tuple[int, bool]], fact: Any) -> bool:
-    """Whether the attempt that a fact ends was reserved from grants."""
-    if fact.command_id in issued:
-        return issued[fact.command_id] == (fact.attempt, True)
+def _names(before: Run, issued: Mapping[str, ev.CallIssued], fact: Any) -> Mapping[str, str]:
+    """The units of what the attempt that a fact ends has reserved of grants, by the name of the reservation."""
     pending = before.pending.get(fact.command_id)
-    return pending is not None and pending.issued.attempt == fact.attempt and bool(pending.issued.grants)
+    call = issued.get(fact.command_id) or (None if pending is None else pending.issued)
+    if call is None or call.attempt != fact.attempt:
+        return {}
+    return {name_in(use.scope, fact.command_id): unit_of(use.scope) for use in call.grants}
 
 
 Price = tuple[int | None, SettledBy]
 
 
-def _answered(fact: Any) -> Price:
+def _answered(fact: Any, unit: str) -> Price:
+    if unit == "tokens":
+        return (fact.input_tokens + fact.output_tokens if fact.kind == "model_answered" else 0), SettledBy.ANSWERED
     return fact.cost_usd_micros, SettledBy.ANSWERED
 
 
-def _failed(fact: Any) -> Price:
+def _failed(fact: Any, unit: str) -> Price:
+    charged = _charged(fact, unit)
     if fact.billed:
-        return fact.charged_usd_micros, SettledBy.ANSWERED
-    return (None, SettledBy.UNKNOWN) if fact.charged_usd_micros else (0, SettledBy.ANSWERED)
+        return charged, SettledBy.ANSWERED
+    return (None, SettledBy.UNKNOWN) if charged else (0, SettledBy.ANSWERED)
 
 
-def _stopped(fact: Any) -> Price:
-    return (None, SettledBy.UNKNOWN) if fact.charged_usd_micros else (0, SettledBy.NOT_SENT)
+def _stopped(fact: Any, unit: str) -> Price:
+    return (None, SettledBy.UNKNOWN) if _charged(fact, unit) else (0, SettledBy.NOT_SENT)
 
 
-SETTLES: Mapping[str, Callable[[Any], Price]] = {
+def _charged(fact: Any, unit: str) -> int:
+    charged: int = fact.charged_tokens if unit == "tokens" else fact.charged_usd_micros
+    return charged
+
+
+SETTLES: Mapping[str, Callable[[Any, str], Price]] = {
     "model_answered": _answered,
+    "tool_answered": _answered,
+    "input_requested": _answered,
     "attempt_failed": _failed,
     "attempt_interrupted": _stopped,
     "call_aborted": _stopped,
 }
-"""What ends an attempt that costs money, and what that comes to: the kinds that the run's own ledger observes, but for tools, which are free; by test."""
+"""What ends an attempt that costs money, and what that comes to: the kinds that the run's own ledger observes; by test."""

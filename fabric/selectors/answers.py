@@ -15,6 +15,7 @@ from fabric.core.text import clean_text
 from fabric.core.words import instant_exact
 from fabric.models import Escalation, Inbox
 from fabric.runtime.ports import TAKEN_BACK
+from fabric.selectors.contents import shown
 from fabric.selectors.escalations import EscalationView, escalation_get
 
 Fate = Literal["waiting", "taken", "taken_back"]
@@ -67,8 +68,8 @@ class SentAnswer:
             decided_by=given.actor,
             decided_at=self.sent_at,
             by_system=False,
-            message=given.message,
-            edited=given.edited,
+            message=shown(given.message),
+            edited=shown(given.edited),
             cap_usd_micros=given.cap_usd_micros,
             caps=given.caps,
             model=given.model,
@@ -101,8 +102,8 @@ def answer_of(item: EscalationView) -> Answer | None:
         decided_by=item.decided_by,
         decided_at=item.decided_at,
         by_system=item.by_system,
-        message=said[0].message if said else None,
-        edited=said[0].edited if said else None,
+        message=shown(said[0].message) if said else None,
+        edited=shown(said[0].edited) if said else None,
         cap_usd_micros=said[0].cap_usd_micros if said else None,
         caps=said[0].caps if said else (),
         model=said[0].model if said else "",

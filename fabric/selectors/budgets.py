@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from django.db.models import Q, Sum
 
 from fabric.core.actor import Actor
+from fabric.core.grants import unit_of
 from fabric.models import BudgetWindow, SharedBudget
 from fabric.runtime.grant_rules import LEAVES_US
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One budget, micro-dollars."""
+    """One budget, micro-dollars or tokens."""
 
     scope: str
     cap: int
@@ -24,6 +25,11 @@ class Standing:
     """What workers hold of it, spent or not."""
     overrun: int
     hourly: bool
+
+    @property
+    def unit(self) -> str:
+        """``usd_micros`` or ``tokens``."""
+        return unit_of(self.scope)
 
     @property
     def left(self) -> int:

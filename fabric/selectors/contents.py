@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from fabric.guardrails.compiled import looking, without
+from fabric.guardrails.compiled import SHOWN_CHARS, looking, without
 
 JSON = Any
 WITHHELD = "credentials"
@@ -15,6 +16,18 @@ WITHHELD = "credentials"
 def shown(content: JSON) -> JSON:
     """A content as pages and programs show it: credentials are replaced by their kind and first characters."""
     return without(content, looking(WITHHELD))
+
+
+def holds_mark(given: JSON) -> bool:
+    """Whether a content holds what stands in place of a withheld credential: it was copied from a page, and is no credential."""
+    if isinstance(given, str):
+        return _MARK.search(given) is not None
+    if isinstance(given, dict):
+        return any(holds_mark(one) for pair in given.items() for one in pair)
+    return isinstance(given, list) and any(holds_mark(one) for one in given)
+
+
+_MARK = re.compile(rf"\[{WITHHELD}\.\w+: .{{0,{SHOWN_CHARS}}}…, \d+ characters\]")
 
 
 def content_of(payload: bytes | memoryview | None) -> JSON:

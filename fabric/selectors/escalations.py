@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -15,6 +16,7 @@ from fabric.core.text import clean_text
 from fabric.models import Escalation
 from fabric.models.escalations import OPEN, TICKET
 from fabric.runtime.batch_parts import LISTS, names_of
+from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import descendants_of
 
@@ -22,7 +24,7 @@ JSON = Any
 OPEN_MAX = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EscalationView:
     """One question. Instants are microseconds since the epoch, UTC."""
 
@@ -49,8 +51,8 @@ class EscalationView:
     """Over what approval releases; a decision names it."""
     opened_at: int
     due_at: int
-    content: dict[str, JSON]
-    """What the person is shown."""
+    given: dict[str, JSON] = field(repr=False)
+    """The subject of the question, byte for byte: for checks of an answer, and for whoever had it revealed."""
     decided_at: int | None
     verb: str
     decided_by: str
@@ -76,6 +78,19 @@ class EscalationView:
     """What the critic gave, where confidence is why it is asked..."""
     tau: float | None = None
     """...and the least that passes."""
+    revealed: bool = False
+    """Whether somebody had shown what is withheld of it (``services.reveals``)."""
+
+    @cached_property
+    def content(self) -> dict[str, JSON]:
+        """What the person is shown: credentials are masked unless they are revealed."""
+        found: dict[str, JSON] = self.given if self.revealed else shown(self.given)
+        return found
+
+    @cached_property
+    def withheld(self) -> bool:
+        """Whether some of it is masked."""
+        return not self.revealed and self.content != self.given
 
     @property
     def second_wanted(self) -> bool:
@@ -211,7 +226,7 @@ def _view(row: dict[str, Any]) -> EscalationView:
     own = {name: row[name] for name in _COLUMNS if "__" not in name}
     own |= {name: names_of(row[name]) for name in LISTS}
     own["verbs"] = tuple(verb for verb in row["verbs"].split(",") if verb)
-    own["content"] = json.loads(bytes(row["content"]) or b"{}")
+    own["given"] = json.loads(bytes(own.pop("content")) or b"{}")
     run = {"run_title": row["run__title"], "run_state": row["run__state"], "fabric_name": row["run__fabric__name"]}
     run["tier"] = row["run__tier"]
     run["revision_id"] = row["run__revision_id"]

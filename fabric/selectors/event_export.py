@@ -19,6 +19,8 @@ from fabric.selectors.envelopes import told_of
 from fabric.selectors.errors import Refused
 
 JSON = Any
+BYTES = "journal"
+"""The form in which nothing is masked."""
 PAGE = 200
 PAGE_BYTES = 4_000_000
 """Payloads held at once, at most, give or take one."""

@@ -19,7 +19,7 @@ from fabric.core.envelope import Event as Journaled
 from fabric.core.envelope import from_row
 from fabric.core.events import LineagePinned, RunForked, TripRecord
 from fabric.core.retry_layers import layer_of, stage_of
-from fabric.core.taxonomy import MECHANISM_CLASSES, Tier
+from fabric.core.taxonomy import CLASSIFY, MECHANISM_CLASSES, Tier
 from fabric.core.words import dollars, words
 from fabric.models import Event
 from fabric.selectors.errors import Refused
@@ -101,6 +101,13 @@ class ElseWhere:
     rungs: tuple[Rung, ...]
 
 
+OF_NO_CLASS = (
+    "MAST sorts failures of agents that work together. A provider or a tool that fails by itself is in none of its classes: "
+    "retries, another model and the breaker answer it, by its error class"
+)
+"""The reason why a failure has no MAST class, as a sentence without its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explained:
     """One decision."""
@@ -110,6 +117,8 @@ class Explained:
     """The numbers in a sentence."""
     classes: tuple[str, ...]
     """The MAST classes that the mechanism answers; empty for what no mechanism judged."""
+    error_class: str
+    """The class of the error, of which there is one whoever judged it."""
     rungs: tuple[ExplainedRung, ...]
     """Empty for a direct reaction, and where the table is not at hand."""
     others: tuple[ElseWhere, ...]
@@ -196,10 +205,17 @@ def _explained(one: Derived, rows: Sequence[EventRow], revision: Compiled) -> Ex
         derived=one,
         evidence=in_words(fact.cause),
         classes=tuple(MECHANISM_CLASSES.get(fact.cause.mechanism, ())),
+        error_class=str(CLASSIFY[fact.cause.cause].error_class),
         rungs=_rungs(one, revision),
         others=tuple(ElseWhere(str(o.tier), str(o.reaction), o.rung, o.rungs) for o in one.others),
         followed=tuple(_followed(fact.reaction, rows[one.seq :])),
     )
+
+
+def class_words(explained: Explained) -> str:
+    """The classes of a failure in words, and why it has none where it has none."""
+    said = ", ".join(words(name) for name in explained.classes)
+    return said or f"none of MAST's, but the error class {words(explained.error_class)}. {OF_NO_CLASS}"
 
 
 def _rungs(one: Derived, revision: Compiled) -> tuple[ExplainedRung, ...]:

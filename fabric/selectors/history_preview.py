@@ -321,6 +321,7 @@ def said(rung: Rung, reaction: str) -> str:
         "reaction": str(reaction),
         "role": rung.role,
         "critic": rung.critic,
+        "poll": rung.poll,
     }
     return rung_words(parts) + (f" x{rung.times}" if rung.times else "")
 

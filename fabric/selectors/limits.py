@@ -62,6 +62,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "budget.agent_usd_micros": ("Agent cap", Unit.USD),
     "budget.fabric_hour_usd_micros": ("Fabric cap, an hour", Unit.USD),
     "budget.session_usd_micros": ("Session cap", Unit.USD),
+    "budget.session_tokens": ("Session tokens", Unit.TOKENS),
     "budget.run_tokens": ("Run tokens", Unit.TOKENS),
     "budget.stage_tokens": ("Stage tokens", Unit.TOKENS),
     "budget.agent_tokens": ("Agent tokens", Unit.TOKENS),

@@ -12,7 +12,7 @@ from fabric.core.person_inputs import PersonSpoke
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.teams import specs_of
 from fabric.models import Event, Inbox
-from fabric.selectors.contents import content_of
+from fabric.selectors.contents import content_of, shown
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.families import team_of
 from fabric.selectors.run_story import RunStory
@@ -68,10 +68,10 @@ def spoke_before(actor: Actor, run_id: str, input_id: str) -> PersonSpoke | None
 
 def messages_of(actor: Actor, run: RunView, story: RunStory) -> tuple[list[Sent], int]:
     """The newest messages, the latest last, and how many were said before them."""
-    shown = story.said[-SHOWN_MAX:]
-    words = _words(actor, run, (said.seq for said in shown if not said.refused))
-    taken = [Sent(said.seq, said.at, said.actor, words.get(said.seq), said) for said in shown]
-    return [*taken, *(() if run.terminal else _on_their_way(actor, run))], len(story.said) - len(shown)
+    newest = story.said[-SHOWN_MAX:]
+    words = _words(actor, run, (said.seq for said in newest if not said.refused))
+    taken = [Sent(said.seq, said.at, said.actor, words.get(said.seq), said) for said in newest]
+    return [*taken, *(() if run.terminal else _on_their_way(actor, run))], len(story.said) - len(newest)
 
 
 def _words(actor: Actor, run: RunView, seqs: Iterable[int]) -> dict[int, str]:
@@ -87,4 +87,4 @@ def _on_their_way(actor: Actor, run: RunView) -> list[Sent]:
     rows = Inbox.objects.filter(workspace_id=actor.workspace_id, run_id=run.id, consumed_seq__isnull=True)
     found = rows.filter(input_id__startswith=SAY).order_by("created_at", "input_id")
     sent = ((at, INBOX.validate_json(bytes(body))) for at, body in found.values_list("created_at", "body")[:SHOWN_MAX])
-    return [Sent(0, at, given.actor, given.text) for at, given in sent if isinstance(given, PersonSpoke)]
+    return [Sent(0, at, given.actor, shown(given.text)) for at, given in sent if isinstance(given, PersonSpoke)]

@@ -46,6 +46,8 @@ class EventRecord:
     state: ContentState
     content_bytes: int
     """Size of the content's JSON, while it is kept."""
+    withheld: bool = False
+    """Whether some of the content is masked."""
 
 
 @dataclass(slots=True)
@@ -73,8 +75,8 @@ class Moment:
         return sum(held.usd_micros for held in state_of(self.run.guards, budget).reserved.values())
 
 
-def event_get(actor: Actor, run_id: str, seq: int) -> EventRecord:
-    """One event. Refused not_found."""
+def event_get(actor: Actor, run_id: str, seq: int, *, revealed: bool = False) -> EventRecord:
+    """One event. ``revealed``: with what is withheld of its content; ``services.reveals`` alone asks for it. Refused not_found."""
     view = run_get(actor, run_id)
     columns = ("seq", "kind", "version", "at", "header", "payload_hash", "hash")
     found = Event.objects.filter(run_id=run_id, seq=seq) if 0 < seq < 2**31 else Event.objects.none()
@@ -86,7 +88,9 @@ def event_get(actor: Actor, run_id: str, seq: int) -> EventRecord:
         return EventRecord(row=row, content=None, state="erased" if row.payload_hash else "none", content_bytes=0)
     raw = bytes(stored["payload"])
     try:
-        return EventRecord(row=row, content=shown(json.loads(raw)), state="kept", content_bytes=len(raw))
+        given = json.loads(raw)
+        content = given if revealed else shown(given)
+        return EventRecord(row=row, content=content, state="kept", content_bytes=len(raw), withheld=content != given)
     except (ValueError, RecursionError):
         return EventRecord(row=row, content=None, state="unreadable", content_bytes=len(raw))
 

@@ -6,20 +6,22 @@ is ``taxonomy.MECHANISM_CLASSES``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from fabric.core.breaker.policy import UNNAMED, Breaker
 from fabric.core.mechanisms import ORDER
 from fabric.core.policy import Budget, FlowPolicy
 from fabric.core.taxonomy import MECHANISM_CLASSES, FailureClass
+from fabric.core.words import words
 from fabric.selectors.run_margins import MARGINS
 
 STOPS: Mapping[str, str] = {
-    "policy": "actions that nobody allowed: scope, persona, guardrails on arguments",
+    "policy": "actions that nobody allowed: scope, persona, guardrails on arguments, changes after a result that gives orders",
     "budget": "calls whose worst case no longer fits under a cap",
     "cost_velocity": "spending above what the fabric allows or usually spends in a minute, and plans that cannot be finished within a cap",
     "deadline": "attempts after, or too shortly before, a deadline",
@@ -47,11 +49,27 @@ SOURCES: Mapping[str, str] = {
 }
 """Where its rule stands, where that is not section 4."""
 SECTION = "semantics.md 4"
+
+
+def default_breakers(breakers: Sequence[Breaker]) -> str:
+    """The breakers that a fabric has which names none, in words."""
+    said = []
+    for one in breakers:
+        (signal,) = one.signals
+        names = ", ".join(words(name) for name in signal.names)
+        said.append(
+            f"on: in front of each {one.scope}, opens at {signal.threshold:g} in a row ({names}), probes after {one.cooldown_s:g} s"
+        )
+    return "; ".join(said)
+
+
 OTHERWISE: Mapping[str, str] = {
     "budget": "no default: publication asks for a cap",
     "deadline": "each tier has its own",
+    "policy": "on: results are screened before a change; else what a fabric forbids",
+    "validation_gate": "on: schemas, and credentials in the outcome; else what a fabric asks",
     "stall_watchdog": "half of the stage's time, 30 min at most",
-    "circuit_breaker": "off unless a fabric names one",
+    "circuit_breaker": default_breakers(UNNAMED),
 }
 """What is said of a mechanism whose defaults are no single values."""
 
@@ -75,6 +93,62 @@ class Protection:
     def answers(self, which: FailureClass) -> bool:
         """Whether it answers failures of that class."""
         return which in self.classes
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A protection that is no mechanism: a limit, a judge or a figure, in one row of the page's second table."""
+
+    name: str
+    title: str
+    does: str
+    classes: tuple[FailureClass, ...]
+    default: str
+    source: str
+
+    def answers(self, which: FailureClass) -> bool:
+        """Whether it answers failures of that class."""
+        return which in self.classes
+
+
+def measures() -> tuple[Measure, ...]:
+    """Those that S0 names beside the mechanisms, with what a fabric has by itself."""
+    specification, verification = FailureClass.SPECIFICATION, FailureClass.VERIFICATION
+    replans = _STANDARD.limits.replans_per_stage
+    return (
+        Measure(
+            "replan_budget",
+            "Replan budget",
+            "lets a stage be planned anew so often, then the next rung decides",
+            (specification, verification),
+            f"on: {replans} replans a stage, at most {replans} without a deviation",
+            "semantics.md 1 and 3",
+        ),
+        Measure(
+            "plan_critic",
+            "Plan critic",
+            "has an agent judge a plan before it is handed out",
+            (specification,),
+            "off: a fabric names it (topology.plan_critic)",
+            "semantics.md 9",
+        ),
+        Measure(
+            "outcome_oracle",
+            "Outcome oracle",
+            "asks the finished outcome; what does not keep its conditions is no success",
+            (specification, verification),
+            "off: a fabric gives its checks (gates.oracle)",
+            "semantics.md 9",
+        ),
+        Measure(
+            "cost_per_success",
+            "Cost per success",
+            "says what a success cost: all that was spent, divided by the runs that succeeded",
+            (verification,),
+            "on: on each fabric's page, by its oracle, else by its gates",
+            "semantics.md 7",
+        ),
+    )
 
 
 def protections() -> list[Protection]:

@@ -26,12 +26,10 @@ def asked_of(item: EscalationView) -> Asked:
         barred=item.barred,
         approved=item.agreed,
         proposed_by=item.proposed_by,
-        releases=bool(item.content.get("releases")),
+        releases=bool(item.given.get("releases")),
         fabric=item.fabric_name,
         item=item.item,
-        for_people=why_people(
-            item.tier, item.approvals, item.required_role, releases=bool(item.content.get("releases"))
-        ),
+        for_people=why_people(item.tier, item.approvals, item.required_role, releases=bool(item.given.get("releases"))),
     )
 
 

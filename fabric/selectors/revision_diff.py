@@ -79,6 +79,8 @@ def rung_words(rung: Mapping[str, JSON]) -> str:
     text = " + ".join(words).replace("_", " ")
     if rung["reaction"] == Reaction.ESCALATE and rung.get("role", "reviewer") != "reviewer":
         text += f" to {rung['role']}"
+    if rung.get("poll"):
+        text += " where it may be a poll"
     return f"{text} with critic" if rung.get("critic") else text
 
 

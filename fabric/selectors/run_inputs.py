@@ -10,7 +10,7 @@ from fabric.core.actor import Actor
 from fabric.core.events import RunStarted
 from fabric.models import Attachment, Event
 from fabric.runtime.origin import Origin, excerpt, origin_of
-from fabric.selectors.contents import given_content
+from fabric.selectors.contents import content_of, shown
 from fabric.selectors.runs import run_get
 
 DOCUMENT_CHARS = 20_000
@@ -23,8 +23,15 @@ class DocumentView:
 
     name: str
     bytes: int
-    text: str
+    begun: str
+    """The beginning of its text, as it was attached."""
     origin: Origin | None = None
+
+    @property
+    def text(self) -> str:
+        """The same as pages and programs show it: with credentials masked."""
+        found: str = shown(self.begun)
+        return found
 
     @property
     def excerpt(self) -> str:
@@ -34,12 +41,12 @@ class DocumentView:
     @property
     def cut(self) -> bool:
         """Whether there is more of it than ``text``."""
-        return len(self.text) >= DOCUMENT_CHARS
+        return len(self.begun) >= DOCUMENT_CHARS
 
     @property
     def erased(self) -> bool:
         """Whether retention took its text."""
-        return self.bytes > 0 and not self.text
+        return self.bytes > 0 and not self.begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class RunInputs:
 
 
 def run_inputs(actor: Actor, run_id: str) -> RunInputs:
-    """What one run was given. Refused not_found."""
+    """What one run was given, with credentials masked. Refused not_found."""
     run = run_get(actor, run_id)
     first = Event.objects.filter(run_id=run.id, workspace_id=actor.workspace_id, seq=1, kind=RunStarted.kind)
     payload = first.values_list("payload", flat=True).first()
@@ -66,6 +73,6 @@ def documents_of(run_id: str, characters: int) -> tuple[DocumentView, ...]:
 
 
 def _text(payload: bytes | memoryview | None) -> str | None:
-    content = given_content(payload)
+    content = content_of(payload)
     text = content.get("text") if isinstance(content, dict) else None
     return text if isinstance(text, str) else None

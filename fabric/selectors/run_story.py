@@ -134,14 +134,16 @@ class RunStory:
         self, step_id: str, bar: Bar | None, tokens: int, cost: int, *, model: str, kinds: Mapping[str, int]
     ) -> None:
         kinds = kinds if sum(kinds.values()) == tokens else UNTOLD
-        self.total.add(tokens, cost, kinds)
+        tool = bar is not None and bar.call == "tool"
+        tallies = [self.total]
         lane = self.lanes.get(step_id)
         if lane is not None:
-            lane.tally.add(tokens, cost, kinds)
-            self.by_stage.setdefault(lane.stage, Tally()).add(tokens, cost, kinds)
-            self.by_agent.setdefault(lane.agent, Tally()).add(tokens, cost, kinds)
+            tallies += [lane.tally, self.by_stage.setdefault(lane.stage, Tally())]
+            tallies.append(self.by_agent.setdefault(lane.agent, Tally()))
         if model:
-            self.by_model.setdefault(model, Tally()).add(tokens, cost, kinds)
+            tallies.append(self.by_model.setdefault(model, Tally()))
+        for tally in tallies:
+            tally.add(tokens, cost, kinds, tool=bar.target if tool and bar is not None else "")
         if bar is not None:
             bar.tokens, bar.cost_usd_micros = tokens, cost
         if cost:

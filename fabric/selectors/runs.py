@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from django.db.models import Q, QuerySet
 from pydantic import ValidationError
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from fabric.core.actor import Actor
 from fabric.core.envelope import fact_json, from_row
 from fabric.core.events import RunEnded
-from fabric.core.flow import TERMINAL, RunState
+from fabric.core.flow import PROVIDER_AWAY, TERMINAL, RunState
 from fabric.core.payloads import Outcome, typed_model
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
@@ -67,6 +67,9 @@ _COLUMNS = (
 )
 
 
+WaitsFor = Literal["person", "provider"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """A run as its last batch left it. Instants are microseconds since the epoch, UTC; money is micro-dollars."""
@@ -112,6 +115,14 @@ class RunView:
     def terminal(self) -> bool:
         """Whether nothing can happen to it any more."""
         return self.state in TERMINAL
+
+    @property
+    def waits_for(self) -> WaitsFor | None:
+        """Whom it waits for, and does nothing else meanwhile. A run that waits for a provider goes on by itself."""
+        if self.state is RunState.WAITING:
+            return "person"
+        away = self.state is RunState.RUNNING and self.reason.startswith(PROVIDER_AWAY)
+        return "provider" if away else None
 
     @property
     def erased(self) -> bool:

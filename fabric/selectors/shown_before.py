@@ -9,6 +9,7 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.envelope import UnknownEvent, from_row
 from fabric.models import Escalation, Event
+from fabric.selectors.contents import content_of
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.visible import visible_line
 
@@ -49,7 +50,7 @@ def _shown(item: EscalationView) -> Iterator[tuple[str, Mapping[str, JSON]]]:
         except (UnknownEvent, ValueError):
             continue
         if isinstance(fact, ev.EscalationOpened | ev.EscalationEdited) and fact.escalation_id == item.id:
-            yield fact.digest, json.loads(bytes(payload)) if payload else {}
+            yield fact.digest, content_of(payload) or {}
 
 
 def _differences(before: Mapping[str, JSON], now: Mapping[str, JSON]) -> Iterator[str]:

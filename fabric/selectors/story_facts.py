@@ -215,7 +215,7 @@ def _model_answered(story: RunStory, event: Event, fact: Any) -> None:
 
 @_on("tool_answered")
 def _tool_answered(story: RunStory, event: Event, fact: Any) -> None:
-    story.close(fact.command_id, "failed" if fact.error else "done")
+    story.close(fact.command_id, "failed" if fact.error else "done", 0, fact.cost_usd_micros)
     lane = story.lanes.get(fact.step_id)
     if lane is not None and not lane.agent:  # The engine asked, for an oracle.
         _done(story, fact.step_id)
@@ -224,7 +224,7 @@ def _tool_answered(story: RunStory, event: Event, fact: Any) -> None:
 
 @_on("input_requested")
 def _input_requested(story: RunStory, event: Event, fact: Any) -> None:
-    story.close(fact.command_id, "done")
+    story.close(fact.command_id, "done", 0, fact.cost_usd_micros)
     story.where.pop(fact.command_id, None)
 
 

@@ -84,6 +84,8 @@ class Tally:
     """Child runs that were spawned; their calls are in their own journals."""
     tokens: int = 0
     cost_usd_micros: int = 0
+    tools: Counter[str] = field(default_factory=Counter)
+    """The part of its cost that calls of tools came to, micro-dollars by tool."""
     kinds: Counter[str] = field(default_factory=Counter)
     """Its tokens by kind (``token_parts.KINDS``), as far as the journal has them."""
 
@@ -97,10 +99,12 @@ class Tally:
         """Whether there was anything that can cost."""
         return bool(self.calls or self.children)
 
-    def add(self, tokens: int, cost: int, kinds: Mapping[str, int] = UNTOLD) -> None:
-        """Adds what one attempt or child run came to."""
+    def add(self, tokens: int, cost: int, kinds: Mapping[str, int] = UNTOLD, *, tool: str = "") -> None:
+        """Adds what one attempt or child run came to. ``tool``: the tool whose call it was; empty: it was none's."""
         self.tokens += tokens
         self.cost_usd_micros += cost
+        if tool and cost:
+            self.tools[tool] += cost
         self.kinds.update(kinds)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fabric.core.events import TripRecord
-from fabric.core.grants import FABRIC, SESSION, WORKSPACE
+from fabric.core.grants import FABRIC, SESSION, SESSION_TOKENS, WORKSPACE
 from fabric.core.taxonomy import Cause
 from fabric.core.words import dollars, duration, words
 
@@ -18,6 +18,7 @@ ENDING = frozenset({"abort", "halt", "surface"})
 SHARED_BUDGETS: Mapping[str, str] = {
     FABRIC: "money, fabric's hour",
     SESSION: "money, session",
+    SESSION_TOKENS: "tokens, session",
     WORKSPACE: "money, workspace",
 }
 BUDGET_SCOPES: Mapping[str, str] = {

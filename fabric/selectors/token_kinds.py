@@ -32,18 +32,20 @@ def part_words(tally: Tally) -> str:
 
 
 def kind_shares(story: RunStory, prices: Mapping[str, Price]) -> list[KindShare]:
-    """The kinds that the run used, in the order of ``KINDS``; then the tokens without a kind in the journal, at the rest of the cost."""
+    """The kinds that the run used, in the order of ``KINDS``; then the tokens without a kind in the journal, at the rest of the cost; then what tools cost."""
     total = story.total
+    tools = [KindShare(f"calls of {name}", 0, cost) for name, cost in total.tools.items()]
     found = [
         KindShare(KIND_WORDS[kind], total.kinds[kind], _cost(story, kind, prices))
         for kind in KINDS
         if total.kinds[kind]
     ]
     if not total.untold:
-        return found
+        return [*found, *tools]
     known = [one.cost for one in found if one.cost is not None]
-    rest = max(0, total.cost_usd_micros - sum(known)) if len(known) == len(found) else None
-    return [*found, KindShare(UNTOLD_WORDS, total.untold, rest)]
+    of_models = total.cost_usd_micros - total.tools.total()
+    rest = max(0, of_models - sum(known)) if len(known) == len(found) else None
+    return [*found, KindShare(UNTOLD_WORDS, total.untold, rest), *tools]
 
 
 def _cost(story: RunStory, kind: str, prices: Mapping[str, Price]) -> int | None:

@@ -16,9 +16,11 @@ from fabric.core.fingerprint import encode
 from fabric.core.inputs import DecisionMade
 from fabric.core.questions import SYSTEM
 from fabric.core.raised_cap import caps_problem, money_problem, unnamed
+from fabric.core.roles import Right, holders
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean, clean_text
 from fabric.models import ApiToken
+from fabric.selectors.contents import holds_mark
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.review_asked import why_not
@@ -123,7 +125,7 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     if is_over(item):
         raise Refused(too_late(item), code="conflict", field="due_at")
     caps = decision.cap_usd_micros is not None or bool(decision.caps)
-    if wrong := why_not(item, actor, decision.verb, caps=caps and bool(item.content.get("takes_cap"))):
+    if wrong := why_not(item, actor, decision.verb, caps=caps and bool(item.given.get("takes_cap"))):
         raise Refused(f"item {item.id}: {wrong}", code="forbidden", field="actor")
     _not_its_makers(actor, item, decision)
     if decision.verb == "edit" and (dead_end := edit_problem(actor, item)):
@@ -134,10 +136,17 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     if decision.tool and (wrong_tool := _tool_problem(item, decision)):
         raise Refused(wrong_tool, code="invalid", field="tool")
     if decision.verb == "edit" and (problems := edit_problems(item, decision.edited, decision.tool)):
-        said = UNFIT[item.content.get("edit_of", "arguments")]
+        said = UNFIT[item.given.get("edit_of", "arguments")]
         sentence = f"{said}: {'; '.join(problems[:PROBLEMS_SAID])}"
         raise Refused(sentence, code="invalid", field="edited", problems=tuple(problems))
-    if requested_input.is_about(item.content) and (unfilled := requested_input.problem(item.content, decision)):
+    if (
+        decision.verb == "edit"
+        and item.given.get("edit_of", "arguments") == "arguments"
+        and holds_mark(decision.edited)
+    ):
+        message = f"the arguments hold a mark in place of a credential; write the value itself, or have it revealed ({holders(Right.REVEAL)})"
+        raise Refused(message, code="invalid", field="edited")
+    if requested_input.is_about(item.given) and (unfilled := requested_input.problem(item.given, decision)):
         raise Refused(unfilled, code="invalid", field="edited")
     _caps_fit(item, decision)
     if decision.model and (wrong_model := _model_problem(item, decision.verb, decision.model)):
@@ -194,10 +203,10 @@ def edit_problems(item: EscalationView, edited: JSON, tool: str = "") -> list[st
     """
     if not isinstance(edited, dict):
         return ["a JSON object is wanted"]
-    shown = str(item.content.get("tool", ""))
-    if requested_input.is_about(item.content):
-        return forms.misfits(item.content["edit_schema"], edited)
-    if tool in ("", shown) and (schema := item.content.get("edit_schema")):
+    shown = str(item.given.get("tool", ""))
+    if requested_input.is_about(item.given):
+        return forms.misfits(item.given["edit_schema"], edited)
+    if tool in ("", shown) and (schema := item.given.get("edit_schema")):
         return compile_schema(schema)(edited)
     tools = {one.name: one for one in revision_spec(item.revision_id).all_tools}
     asked = tools.get(tool or shown)
@@ -206,8 +215,8 @@ def edit_problems(item: EscalationView, edited: JSON, tool: str = "") -> list[st
 
 def _tool_problem(item: EscalationView, decision: DecisionMade) -> str:
     """Why another tool cannot be called in place of the one that is shown."""
-    takes = [str(item.content.get("tool", "")), *item.content.get("takes_tools", ())]
-    if decision.verb != "edit" or "takes_tools" not in item.content:
+    takes = [str(item.given.get("tool", "")), *item.given.get("takes_tools", ())]
+    if decision.verb != "edit" or "takes_tools" not in item.given:
         return f"another tool goes with the edit of a call; item {item.id} takes none"
     if decision.tool not in takes:
         return f"{decision.tool[:63]!r} may not be called in place of this one; there are: {', '.join(takes[1:])}"
@@ -219,11 +228,11 @@ def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
     if decision.cap_usd_micros is None and not decision.caps:
         return _cap_named(item, decision)
     field = "caps" if decision.cap_usd_micros is None else "cap_usd_micros"
-    if decision.verb != "approve" or not item.content.get("takes_cap"):
+    if decision.verb != "approve" or not item.given.get("takes_cap"):
         message = f"a new cap goes with the approval of a run that costs too much; item {item.id} takes none"
         raise Refused(message, code="invalid", field=field)
-    standing = {cap_key(one["scope"], one["unit"]): int(one["cap"]) for one in item.content.get("takes_caps", ())}
-    budget, before = revision_spec(item.revision_id).policy.budget, int(item.content.get("cap_usd_micros") or 0)
+    standing = {cap_key(one["scope"], one["unit"]): int(one["cap"]) for one in item.given.get("takes_caps", ())}
+    budget, before = revision_spec(item.revision_id).policy.budget, int(item.given.get("cap_usd_micros") or 0)
     if wrong := money_problem(budget, decision.cap_usd_micros, before):
         raise Refused(wrong, code="invalid", field="cap_usd_micros")
     if wrong := caps_problem(decision, before, standing):
@@ -233,7 +242,7 @@ def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
 
 def _cap_named(item: EscalationView, decision: DecisionMade) -> None:
     """Refuses an approval of a spent budget that names no higher cap."""
-    needs = item.content.get("needs_cap")
+    needs = item.given.get("needs_cap")
     if needs and (missing := unnamed(needs, decision)):
         money = (needs["scope"], needs["unit"]) == (RUN, "usd_micros")
         raise Refused(missing, code="invalid", field="cap_usd_micros" if money else "caps")
@@ -241,7 +250,7 @@ def _cap_named(item: EscalationView, decision: DecisionMade) -> None:
 
 def _model_problem(item: EscalationView, verb: str, model: str) -> str:
     """Why another model cannot be put in place."""
-    takes = item.content.get("takes_model")
+    takes = item.given.get("takes_model")
     if verb != "approve" or not takes:
         return f"another model goes with the approval of a call that failed; item {item.id} takes none"
     if model != takes["model"]:

@@ -11,7 +11,7 @@ from django.db.models.functions import Greatest
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.core.grants import FABRIC, SESSION, WORKSPACE
+from fabric.core.grants import FABRIC, SESSION, SESSION_TOKENS, WORKSPACE, unit_of
 from fabric.core.roles import Right
 from fabric.models import GrantReservation, SharedBudget, SharedGrant
 from fabric.selectors.budgets import Standing, budgets_of
@@ -23,6 +23,8 @@ MICROS_MAX = 10**15
 KEPT_US = 7 * 86_400 * 1_000_000
 """How long what was reserved can be looked at after its grant was closed."""
 PRUNED_AT_ONCE = 500
+SESSIONS = (SESSION, SESSION_TOKENS)
+"""Kinds of budgets that a session has."""
 
 
 def caps_publish(*, workspace_id: str, caps: Mapping[str, int]) -> None:
@@ -31,25 +33,29 @@ def caps_publish(*, workspace_id: str, caps: Mapping[str, int]) -> None:
         _set(scope, cap, workspace_id, hourly=scope.startswith(f"{FABRIC}:"))
 
 
-def budget_set(*, actor: Actor, usd_micros: int, scope: str = "") -> Standing:
+def budget_set(*, actor: Actor, amount: int, scope: str = "", unit: str = "usd_micros") -> Standing:
     """Sets the cap of the actor's workspace, or of one of its sessions (``session:<fabric id>:<key>``), and says where that budget stands.
 
-    A workspace's first cap holds for runs that are claimed from then on; a changed one at once, and below what is spent and held nothing more is granted.
+    ``amount``: micro-dollars, or tokens (``unit``) of a session's tokens (``session_tokens:<fabric id>:<key>``). A workspace's first cap holds for runs that are claimed from then on; a changed one at once, and below what is spent and held nothing more is granted.
     Raises Refused: invalid, not_found.
     """
-    if not 0 <= usd_micros <= MICROS_MAX:
-        raise Refused(f"a cap of {usd_micros:,} micro-dollars is none; give 0 to {MICROS_MAX:,}", code="invalid")
+    if not 0 <= amount <= MICROS_MAX:
+        said = "tokens" if unit == "tokens" else "micro-dollars"
+        raise Refused(f"a cap of {amount:,} {said} is none; give 0 to {MICROS_MAX:,}", code="invalid")
     right_wanted(actor, Right.OPERATE, "set budgets")
     scope = scope or f"{WORKSPACE}:{actor.workspace_id}"
     kind = scope.partition(":")[0]
     if kind == FABRIC:
         raise Refused("a fabric's cap is budget.fabric_hour_usd_micros of its policy: publish it there", code="invalid")
     known = SharedBudget.objects.filter(scope=scope, workspace_id=actor.workspace_id).exists()
-    if scope != f"{WORKSPACE}:{actor.workspace_id}" and not (kind == SESSION and known):
+    if scope != f"{WORKSPACE}:{actor.workspace_id}" and not (kind in SESSIONS and known):
         raise Refused(f"there is no budget {scope[:80]!r} in this workspace; `manage.py budget` lists them", code="not_found")  # fmt: skip
+    if unit_of(scope) != unit:
+        said = "tokens: give --tokens" if unit == "usd_micros" else "money: give --usd"
+        raise Refused(f"the budget {scope[:80]!r} counts {said}", code="invalid")
     with transaction.atomic():
-        _set(scope, usd_micros, actor.workspace_id, hourly=False)
-        audit_record(actor=actor, act=Act.BUDGET_SET, subject=scope, usd_micros=usd_micros)
+        _set(scope, amount, actor.workspace_id, hourly=False)
+        audit_record(actor=actor, act=Act.BUDGET_SET, subject=scope, **{unit: amount})
     return next(one for one in budgets_of(actor) if one.scope == scope)
 
 

@@ -161,7 +161,7 @@ def _wants_second(item: EscalationView, mine: DecisionMade) -> bool:
 
 def _counted(item: EscalationView, mine: DecisionMade) -> bool:
     """Whether this very answer is one that the run has taken and that left the question open: the first of two approvals, or a proposal."""
-    if mine.actor not in item.agreed and mine.actor not in (item.proposed_by, item.content.get("edited_by")):
+    if mine.actor not in item.agreed and mine.actor not in (item.proposed_by, item.given.get("edited_by")):
         return False
     same = ("verb", "actor", "digest", "message", "edited", "cap_usd_micros", "caps", "model", "tool")
     taken = [one.decision for one in answers_sent(item) if one.fate == "taken" and one.decision is not None]

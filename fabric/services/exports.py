@@ -10,8 +10,10 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from fabric.adapters.signing import Signer
 from fabric.core.actor import Actor
 from fabric.core.audit import Act, checkpoint_read
+from fabric.core.roles import Right, holders
 from fabric.models import Checkpoint
 from fabric.selectors.bundle import Bundle
+from fabric.selectors.event_export import BYTES, EventLines
 from fabric.selectors.runs import run_get
 from fabric.services.audit import audit_record
 from fabric.services.checkpoints import checkpoint_make
@@ -26,9 +28,10 @@ ZIP_IN_MEMORY = 4_000_000
 def run_export(*, actor: Actor, run_id: str, to: Path, signer: Signer, checkpoints: Path | None = None) -> Path:
     """Writes a run's bundle into a directory that is not there yet, or is empty, and makes a checkpoint of where the run stands; the directory.
 
-    Raises Refused: not_found, conflict (the directory holds something), unavailable (the run does not stand still); OSError.
+    Raises Refused: not_found, forbidden, conflict (the directory holds something), unavailable (the run does not stand still); OSError.
     """
     run_get(actor, run_id)
+    _may_take_bytes(actor)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise Refused(f"{to} is there and not empty; name a new directory", code="conflict", field="to")
     audit_record(actor=actor, act=Act.RUN_EXPORTED, subject=run_id)
@@ -58,6 +61,30 @@ def run_export_zip(*, actor: Actor, run_id: str, signer: Signer, checkpoints: Pa
                 archive.write(file, f"run-{run_id}/{file.name}")
     packed.seek(0)
     return packed
+
+
+def run_lines(*, actor: Actor, run_id: str, form: str) -> EventLines:
+    """A run's events as lines: ``readable`` with credentials masked for whoever may look; ``journal`` byte for byte, told to the audit stream.
+
+    Raises Refused: not_found, invalid (form), forbidden.
+    """
+    lines = EventLines(actor, run_id, form)
+    if form == BYTES:
+        _may_take_bytes(actor)
+        audit_record(actor=actor, act=Act.RUN_EXPORTED, subject=run_id, form=form)
+    return lines
+
+
+def may_take_bytes(actor: Actor) -> bool:
+    """Whether somebody may take a run's journal away byte for byte."""
+    return actor.may(Right.AUDIT) or actor.may(Right.REVEAL)
+
+
+def _may_take_bytes(actor: Actor) -> None:
+    if not may_take_bytes(actor):
+        who = f"{holders(Right.AUDIT)}, and for {holders(Right.REVEAL)}"
+        message = f"{actor.name} may not take a journal away byte for byte: that is for {who}; the readable lines have credentials masked"
+        raise Refused(message, code="forbidden", field="actor")
 
 
 def _checkpoint(actor: Actor, run_id: str, signer: Signer, folder: Path | None) -> Checkpoint:

@@ -15,6 +15,7 @@ from fabric.core import events as ev
 from fabric.core.envelope import from_row
 from fabric.core.fingerprint import encode
 from fabric.core.notifications import Target, Told, key_of, rfc3339
+from fabric.core.reasons import WHAT_TO_DO
 from fabric.core.text import clean_text
 from fabric.guardrails.compiled import looking, masked
 from fabric.models import Escalation, Event, Notification, NotificationTarget, Run, Workspace
@@ -114,7 +115,8 @@ def said_of(event: Event) -> tuple[Told, dict[str, JSON]]:
         return MOSTLY[event.kind], {"reason": "this program cannot read the event; look at the run"}
     if isinstance(fact, ev.AlertRaised):
         said = {"reason": safe(fact.message), "mechanism": fact.mechanism, "cause": fact.cause.value}
-        return Told.ALERT, said | {"reaction": fact.reaction, "failure_type": _failure_type(event)}
+        said |= {"reaction": fact.reaction, "failure_type": _failure_type(event), "advice": WHAT_TO_DO[fact.cause]}
+        return Told.ALERT, said
     if isinstance(fact, ev.EscalationOpened):
         return Told.TICKET if fact.item == "ticket" else Told.QUESTION, {
             "reason": safe(fact.reason),

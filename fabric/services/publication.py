@@ -115,6 +115,9 @@ def _cap(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             sentence = f"is 0, but model {model.name!r} costs money, so every call would be refused; give a cap in micro-dollars"
             yield Problem("policy.budget.run_usd_micros", sentence)
             return
+    if priced := [tool.name for tool in spec.tools if tool.price_usd_micros]:
+        sentence = f"is 0, but tool {priced[0]!r} has a price, so each of its calls would be refused; give a cap in micro-dollars"
+        yield Problem("policy.budget.run_usd_micros", sentence)
 
 
 _WITHOUT_DEFAULT = ("anthropic", "google", "azure", "bedrock", "vertex")
@@ -240,11 +243,14 @@ def deviations(spec: FabricSpec) -> list[Deviation]:
         for n, tool in enumerate(spec.tools)
         if tool.approval == "waived"
     ]
-    gates = (
-        [Deviation("gates.unguarded", "its outcome is not searched for credentials", spec.gates.unguarded)]
-        if spec.gates.unguarded
-        else []
-    )
+    gates = [
+        Deviation(path, off, reason)
+        for path, off, reason in (
+            ("gates.unguarded", "its outcome is not searched for credentials", spec.gates.unguarded),
+            ("gates.unscreened", "results are not screened for instructions before a change", spec.gates.unscreened),
+        )
+        if reason
+    ]
     return cells + tools + gates + [Deviation(*lax) for lax in publication_retries.laxer(spec)]
 
 
@@ -294,6 +300,7 @@ RULES: tuple[Rule, ...] = (
     _cap,
     _endpoints,
     publication_effects.ways_back,
+    publication_effects.priced_errands,
     _tools,
     publication_mcp.mcp_servers,
     publication_memories.memory_values,

@@ -22,6 +22,19 @@ def ways_back(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             yield Problem(f"tools.{n}.{field}", f"tool {tool.name!r} {sentence}")
 
 
+def priced_errands(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """Tools with a price that the engine calls whatever the budget says: what undoes a change, and what asks whether it was made."""
+    for n, tool in enumerate(spec.tools):
+        if not tool.price_usd_micros:
+            continue
+        for other in spec.tools:
+            does = {other.compensation: "undoes", other.reconcile: "reconciles"}.get(tool.name)
+            if does is not None:
+                sentence = f"tool {tool.name!r} {does} {other.name!r}, and that is done whatever the budget says; leave its price out"
+                yield Problem(f"tools.{n}.usd_per_call", sentence)
+                break
+
+
 def _ways_back(spec: FabricSpec, tool: ToolSpec) -> Iterator[tuple[str, str]]:
     if tool.effect == "mutating" and tool.compensation is None:
         yield "compensation", "is mutating; name the tool that undoes it, or declare it irreversible"

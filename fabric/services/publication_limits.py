@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from fabric.core.budget_caps import amount_words
-from fabric.core.cost import Price
+from fabric.core.cost import Price, worst_input_tokens
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import loop_detector, stall_watchdog
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
@@ -108,7 +108,8 @@ def _tokens(spec: FabricSpec, where: object) -> Iterator[Problem]:
     """An agent that may answer with more tokens than it may ever have is never asked: its worst case does not fit."""
     budget = spec.policy.budget
     own = {name: given.tokens for name, given in budget.agents.items() if given.tokens is not None}
-    caps = [("stage_tokens", None if len(budget.stages) == len(Stage) else budget.stage_tokens, spec.agents)]
+    caps: list[tuple[str, int | None, tuple[AgentSpec, ...]]] = [("run_tokens", budget.run_tokens, spec.agents)]
+    caps += [("stage_tokens", None if len(budget.stages) == len(Stage) else budget.stage_tokens, spec.agents)]
     caps += [(f"stages.{name}.tokens", one.tokens, agents_of(spec, name)) for name, one in budget.stages.items()]
     caps.append(("agent_tokens", budget.agent_tokens, tuple(one for one in spec.agents if one.name not in own)))
     caps += [(f"agents.{name}.tokens", cap, (spec.agent(name),)) for name, cap in own.items()]
@@ -126,7 +127,7 @@ def money(spec: FabricSpec, used: Collection[str], price_of: Callable[[ModelSpec
     """A cap below what one call of an agent may take: the agent is never asked. Of each cap the agent with the dearest call is named."""
     for field, cap, whose in _caps(spec, used):
         worst = [
-            (price.worst_cost(0, agent.max_output_tokens), agent)
+            (price.worst_cost(_least_input(agent), agent.max_output_tokens), agent)
             for agent in whose
             if (price := price_of(spec.model(agent.model))) is not None
         ]
@@ -134,10 +135,24 @@ def money(spec: FabricSpec, used: Collection[str], price_of: Callable[[ModelSpec
         if agent is not None and cap is not None and dearest > cap:
             sentence = (
                 f"{amount_words(cap, 'usd_micros')} is less than one call of agent {agent.name} may take: "
-                f"{agent.max_output_tokens:,} tokens of its answer alone are {amount_words(dearest, 'usd_micros')}, so that it is never asked; "
+                f"its instructions and {agent.max_output_tokens:,} tokens of its answer are {amount_words(dearest, 'usd_micros')}, so that it is never asked; "
                 "raise this, or lower max_output_tokens"
             )
             yield Problem(f"policy.budget.{field}", sentence)
+            continue
+        names = {name for one in whose for name in one.tools}
+        priced = [tool for tool in spec.tools if tool.name in names and cap is not None and tool.price_usd_micros > cap]
+        if priced and cap is not None:
+            sentence = (
+                f"{amount_words(cap, 'usd_micros')} is less than one call of tool {priced[0].name} costs, "
+                f"{amount_words(priced[0].price_usd_micros, 'usd_micros')}, so that it is never called; raise this"
+            )
+            yield Problem(f"policy.budget.{field}", sentence)
+
+
+def _least_input(agent: AgentSpec) -> int:
+    """Tokens that the prompt of an agent is reserved at, at the least."""
+    return worst_input_tokens(len(agent.instructions.encode()))
 
 
 def agents_of(spec: FabricSpec, stage: Stage) -> tuple[AgentSpec, ...]:
@@ -160,6 +175,7 @@ def _caps(spec: FabricSpec, used: Collection[str]) -> Iterator[tuple[str, int | 
     own = {name: given.usd_micros for name, given in budget.agents.items() if given.usd_micros is not None}
     yield "run_usd_micros", budget.run_usd_micros, agents
     yield "call_usd_micros", budget.call_usd_micros, agents
+    yield "fabric_hour_usd_micros", budget.fabric_hour_usd_micros, agents
     yield "agent_usd_micros", budget.agent_usd_micros, [agent for agent in agents if agent.name not in own]
     for name, cap in own.items():
         yield f"agents.{name}.usd_micros", cap, [agent for agent in agents if agent.name == name]

@@ -100,7 +100,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _holds_back(spec: FabricSpec) -> bool:
-    return bool(spec.gates.guarded or spec.gates.policies)
+    return bool(spec.gates.guarded or spec.gates.policies or spec.screened)
 
 
 def _asking(spec: FabricSpec) -> Iterator[tuple[FailureType, Tier, int, Rung]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from fabric.core.breaker.policy import SignalName
 from fabric.core.loop_policy import Detector, LoopDetector
 from fabric.core.policy import Progress
 from fabric.core.spec import FabricSpec
@@ -90,5 +91,34 @@ def _confidence(spec: FabricSpec) -> Iterator[Note]:
         yield "policy.tau", "is 0: a result passes however unsure its critic is"
 
 
-RULES: tuple[Callable[[FabricSpec], Iterator[Note]], ...] = (_detectors, _progress, _deadlocks, _velocity, _confidence)
+def _repeated_calls(spec: FabricSpec) -> Iterator[Note]:
+    """Breakers that count repeated calls: the loop detector stops an agent before they do."""
+    rule = spec.policy.loop_detector
+    if rule.preset is not None:
+        return
+    for n, breaker in enumerate(spec.policy.breakers):
+        for m, signal in enumerate(breaker.signals):
+            if SignalName.IDENTICAL_CALL not in signal.names:
+                continue
+            path = f"policy.breakers.{n}.signals.{m}.threshold"
+            if "D" in rule.detectors and signal.threshold >= rule.consecutive_threshold:
+                yield (
+                    path,
+                    f"is never reached: the loop detector stops an agent at {rule.consecutive_threshold} equal calls in a row",
+                )
+            elif "A" in rule.detectors and signal.threshold >= rule.identical_threshold:
+                yield (
+                    path,
+                    f"counts only calls whose results differ: at {rule.identical_threshold} equal calls with one result the loop detector comes first",
+                )
+
+
+RULES: tuple[Callable[[FabricSpec], Iterator[Note]], ...] = (
+    _detectors,
+    _progress,
+    _deadlocks,
+    _velocity,
+    _confidence,
+    _repeated_calls,
+)
 """Each looks at one protection."""

@@ -20,6 +20,7 @@ from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.models import Inbox, Priority, Run, new_id
 from fabric.runtime.ports import Document, JournalStore, NewRun, Nudge
+from fabric.selectors.contents import shown
 from fabric.selectors.fabrics import fabric_get, revision_spec
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
@@ -182,8 +183,8 @@ def _documents(documents: Sequence[Document]) -> tuple[Document, ...]:
 
 
 def title_of(request: str) -> str:
-    """A request's first line, for lists."""
-    line = " ".join(request.partition("\n")[0].split())
+    """A request's first line, for lists: credentials in it are masked."""
+    line: str = shown(" ".join(request.partition("\n")[0].split()))
     return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 3].rstrip()}..."
 
 

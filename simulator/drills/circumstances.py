@@ -91,6 +91,7 @@ def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Ti
         calling=_calling(spec, tier) if failure is FailureType.PROVIDER else None,
         planned=failure is FailureType.DEADLOCK,
         answers=failure in (FailureType.TOOL_LOOP, FailureType.NO_PROGRESS),
+        poll=failure is FailureType.TOOL_LOOP and _finds_one_call(spec),
         counted=effective_limit(spec.policy.failure_signature.limit) if counted else None,
         in_doubt=DIRECT[Direct.ABORT, tier],
         blocked=is_blocked(spec, failure),
@@ -102,6 +103,12 @@ def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Ti
         error_class=CLASSES.get(failure, ErrorClass.DETERMINISTIC),
         second=options(spec, table[failure, tier], failure, tier, Stage.PLAN),
     )
+
+
+def _finds_one_call(spec: FabricSpec) -> bool:
+    """Whether the same call again and again is found as that, and not as a cycle or a paraphrase."""
+    detector = spec.policy.loop_detector
+    return detector.preset in ("flow", "ag2") if detector.preset else "A" in detector.detectors
 
 
 def _room(spec: FabricSpec) -> bool:

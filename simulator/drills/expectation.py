@@ -18,8 +18,9 @@ from fabric.core.taxonomy import ErrorClass
 from simulator.drills.calling import Calling, Line
 from simulator.drills.layers import Option
 
-Person = Literal["approve", "reject", "raise"]
-"""What whoever is asked says, every time; ``raise``: approves, and names a new cap where the question takes one."""
+Person = Literal["approve", "reject", "raise", "waited_for"]
+"""What whoever is asked says, every time; ``raise``: approves, and names a new cap where the question takes one. ``reject``: and says nothing where silence leads to
+the next rung. ``waited_for``: the run is looked at no further than the first question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class Circumstances:
     """Whether the fabric has an answer for *safe fallback*."""
     error_class: ErrorClass = ErrorClass.DETERMINISTIC
     """Of the failure: an edge may be for one alone."""
+    poll: bool = False
+    """Whether it is one call made again and again, so that a person may let it go on."""
 
 
 ENDS: Mapping[Reaction, RunState] = {
@@ -154,11 +157,13 @@ class _Walk:
         self.spent: Counter[int] = Counter()
         self.replanned, self.stage = replanned, "first"
         self.failures = self.asked = 0
-        self.approved = self.handed_over = self.stopped = self.heard = self.visited = False
+        self.approved = self.handed_over = self.stopped = self.heard = self.unheard = self.visited = False
         self.line = None if given.calling is None else Line(given.calling)
 
     def is_over(self, *, gone: bool) -> bool:
         """Whether the failure is not met once more: it is ``gone``, or somebody else does the work, and no breaker stands in front."""
+        if self.unheard:
+            return False  # Silence takes the next rung, whatever has become of the failure.
         if self.line is None:
             return gone
         if self.approved and not gone and self.line.agent == self.line.of.agent:
@@ -176,6 +181,7 @@ class _Walk:
         if direct and GRAVITY.index(self.given.in_doubt) < GRAVITY.index(self.rungs[index].reaction):
             del self.links[before:]
             return self._taken(0, self.given.in_doubt)
+        self.unheard = False
         self.links += [Link("skipped", index, one) for one in self.rungs[index].with_ if one in self.given.cannot]
         self.spent[index] += 1
         ticket = Accompaniment.TICKET in self.rungs[index].with_
@@ -194,6 +200,8 @@ class _Walk:
     def _cannot(self, index: int) -> bool:
         rung = self.rungs[index]
         reaction = rung.reaction
+        if (rung.poll and not self.given.poll) or (self.unheard and reaction is Reaction.INJECT):
+            return True
         if reaction in self.given.cannot or rung.error_class not in (None, self.given.error_class):
             return True
         if reaction is Reaction.HANDOVER and self.handed_over:
@@ -217,6 +225,11 @@ class _Walk:
             return ENDS[reaction]
         if reaction is Reaction.ESCALATE:
             self.asked += 1
+            if self.given.person == "waited_for":
+                return RunState.WAITING
+            if self.given.person == "reject" and self.rungs[index].poll:
+                self.unheard = True
+                return None
             if self.given.person == "reject" or self._too_much():
                 return RunState.ABORTED
             return self._approved()

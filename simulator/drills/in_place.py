@@ -187,7 +187,7 @@ def live_cell(one: Drill, spec: FabricSpec) -> Driven:
     """A cell, live. Aborted, without a verdict, where it met a cap."""
     failure, tier = FailureType(one.failure), Tier(one.tier)
     met, lacked = equipped(spec, failure)
-    promised, unknown = promised_by(met, failure, tier, "reject", alone=is_alone(met))
+    promised, unknown = promised_by(met, failure, tier, "waited_for", alone=is_alone(met))
     place = place_of(one, *failing(met, failure))
     came = Came(body={"equipped": [lacked] if lacked else [], "steady": {"title": TITLE}, "runs": place.runs})
     came.expected = str(promised) if promised is not None else "not known"
@@ -211,10 +211,6 @@ def _drill(place: Place, came: Came, promised: Chain | None, unknown: str) -> No
         return
     during = place.run("during")
     came.steady("during", during)
-    if promised is not None and during.state is RunState.WAITING:
-        # Nobody answers: what is promised after the question is not looked at.
-        promised = Chain(promised.links, RunState.WAITING, promised.asked)
-        came.expected = str(promised)
     nobody = "" if during.chain.links else "the failure was met by nobody: no decision was made"
     came.judge(verdict_of(during.chain, promised), str(during.chain), unknown or nobody)
     back = place.put_back()

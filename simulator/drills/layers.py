@@ -30,6 +30,8 @@ class Option:
     with_: tuple[Accompaniment, ...] = ()
     error_class: ErrorClass | None = None
     """An edge that is for failures of this class alone; None: for any."""
+    poll: bool = False
+    """Whether it asks about a call alone that may be a poll."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def _alerting(rungs: tuple[Option, ...]) -> Iterator[Option]:
 
 
 def _laid(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, stage: Stage) -> tuple[Option, ...]:
-    own = tuple(Option(rung.reaction, rung.times, rung.with_) for rung in cell.rungs)
+    own = tuple(Option(rung.reaction, rung.times, rung.with_, poll=rung.poll) for rung in cell.rungs)
     layers = spec.policy.retry_layers
     routed = stage is Stage.FAN_OUT and leaves_by_rules(spec)
     led = (*([BY_RULE] if routed else ()), *([BACK] if stage is Stage.FAN_OUT and goes_back(spec) else ()))
@@ -153,7 +155,7 @@ OF_A_CALL = (_R.RETRY, _R.WAIT_FOR_BREAKER, _R.FALLBACK_MODEL, _R.INJECT)
 
 def _in_the_graph(own: tuple[Option, ...], led: tuple[Option, ...]) -> tuple[Option, ...]:
     """Behind all that a cell does first about calls, in front of the rest."""
-    first = tuple(takewhile(lambda one: one.reaction in OF_A_CALL, own))
+    first = tuple(takewhile(lambda one: one.reaction in OF_A_CALL or one.poll, own))
     return (*first, *led, *own[len(first) :])
 
 

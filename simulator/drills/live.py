@@ -107,9 +107,7 @@ def _yaml(spec: FabricSpec) -> str:
 
 def _cell(spec: FabricSpec, lacked: str, failure: FailureType, tier: Tier, seen: Chain, seed: int) -> Cell:
     # The cells run at once, in one installation: three tiers of one fabric, and all of them at one provider.
-    promised, unknown = promised_by(spec, failure, tier, "reject", alone=False)
+    promised, unknown = promised_by(spec, failure, tier, "waited_for", alone=False)
     if promised is None:
         return Cell(failure, tier, "unknown", "not known", str(seen), seed, unknown, lacked)
-    if seen.state is RunState.WAITING:
-        promised = Chain(promised.links, RunState.WAITING, promised.asked)
     return Cell(failure, tier, verdict_of(seen, promised), str(promised), str(seen), seed, "", lacked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar, cast
 
-from fabric.core.breaker.passing import Gate, Met, Settling, Step, settled, tripping
+from fabric.core.breaker.passing import Gate, Judged, Met, Settling, Step, judging, settled, tripping
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
@@ -17,6 +17,7 @@ from fabric.runtime.breaking import (
     ended,
     gates_for,
     holder_of,
+    probing,
     refused,
     row_of,
     shared_for,
@@ -43,8 +44,9 @@ class VirtualBreakers:
         self._met: dict[Key, tuple[Met, ...]] = {}
         self._counting: dict[Key, tuple[Counting, ...]] = {}
 
-    def opens(self, run_id: str, gates: Iterable[Gate]) -> None:
-        """Opens breakers at a trip that no call of the run would tell them."""
+    def opens(self, run_id: str, gates: Iterable[Gate], judged: Iterable[Judged] = ()) -> None:
+        """Opens breakers at a trip that no call of the run would tell them. ``judged``: what gates found, to be counted first."""
+        self._through(judging(judged), (run_id, "", 0), 0.0)
         self._through(tripping(gates), (run_id, "", 0), 0.0)
 
     def passes(self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, now: int) -> CallFailed | None:
@@ -64,10 +66,12 @@ class VirtualBreakers:
 
     def noted(self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, result: Result) -> Result:
         """A result; a failure with what breakers say of it and of the models that may be asked instead."""
+        key = (driver.run.id, command.command_id, command.attempt)
+        met = self._met.get(key, ())
+        result = probing(met, result)
         if not isinstance(result, CallFailed):
             return result
-        key = (driver.run.id, command.command_id, command.attempt)
-        said = told(self._met.get(key, ()), fabric_id, driver.compiled, driver.run, command, result)
+        said = told(met, fabric_id, driver.compiled, driver.run, command, result)
         return self._through(said, key, 0.0)
 
     def answered(self, key: Key, result: Result | None, driver: RunDriver) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from fabric.core.envelope import Event
-from fabric.core.run import Run
+from fabric.core.run import CallRecord, Run, Step
 from fabric.core.taxonomy import CLASSIFY
 from simulator.kernel.seen import Seen, on, step_before
 
@@ -42,6 +43,12 @@ def attempts_share_a_time(seen: Seen, event: Event, fact: Any, after: Run) -> st
     return f"it may last {lasts / US:g} s, and its call has {left / US:g} s left" if lasts > left + 1 else ""
 
 
+def _calls(before: Step, after: Step) -> Iterator[tuple[CallRecord, CallRecord]]:
+    """Yields each call of a step beside the same one as it stands now."""
+    for old, new in zip(before.history, after.history, strict=False):
+        yield from zip(old.calls, new.calls, strict=False)
+
+
 @on("step_opened")
 def what_was_done_stands(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A step whose failed call is made again keeps all its turns and goes on from there."""
@@ -51,6 +58,10 @@ def what_was_done_stands(seen: Seen, event: Event, fact: Any, after: Run) -> str
     step = after.steps[fact.step_id]
     if before is None or not before.history:
         return "nothing was done before"
-    if step.history != before.history or step.corrections != before.corrections:
+    opened = {call.call_id: (call.state, now.state) for call, now in _calls(before, step) if call != now}
+    if opened != dict.fromkeys(fact.passes, ("refused", "open")):
+        return f"calls {sorted(opened)} of it changed, and {sorted(fact.passes)} were let pass"
+    same = [turn.answer_ref for turn in step.history] == [turn.answer_ref for turn in before.history]
+    if not same or step.corrections != before.corrections:
         return f"{len(before.history)} answers were given before, and {len(step.history)} stand"
     return "" if step.turns == len(step.history) else f"turn {step.turns + 1} follows {len(step.history)} answers"

@@ -22,9 +22,9 @@ def caps_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     scopes = (RUN, f"{STAGE}:{fact.step_id.partition('.')[0]}", *((f"{AGENT}:{agent}",) if agent else ()))
     whose = tuple(map(keys_of, scopes))
     purse.reserve(fact.command_id, (fact.reserved_usd_micros, fact.reserved_tokens), whose)
-    if fact.kind == "call_issued" and fact.call == "tool":
+    if fact.kind == "call_issued" and fact.call == "tool" and not fact.reserved_usd_micros:
         return ""  # It costs nothing.
-    if fact.kind == "call_issued":
+    if fact.kind == "call_issued" and fact.call == "model":
         purse.models[fact.command_id] = fact.target
     for scope, keys in zip(scopes, whose, strict=True):
         for unit, key in zip(UNITS, keys, strict=True):
@@ -67,7 +67,7 @@ def caps_are_settled(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         case "child_answered":
             amounts = fact.cost_usd_micros, fact.tokens
         case "tool_answered" | "input_requested":
-            amounts = 0, 0
+            amounts = fact.cost_usd_micros, 0
         case _:
             amounts = fact.charged_usd_micros, fact.charged_tokens
     seen.purse.settle(fact.command_id, amounts)

@@ -30,7 +30,8 @@ def cap_workspace(world: World) -> None:
 
 def session_of(world: World) -> str:
     """Runs of a fabric that caps sessions share one."""
-    capped = world.setup.fabric.compiled.spec.policy.budget.session_usd_micros is not None
+    caps = world.setup.fabric.compiled.spec.policy.budget
+    capped = caps.session_usd_micros is not None or caps.session_tokens is not None
     return "s" if capped and world.setup.seed % 2 else ""
 
 
@@ -39,7 +40,9 @@ def scopes(world: World) -> tuple[str, ...]:
     fabric = world.setup.fabric
     caps = fabric.compiled.spec.policy.budget
     found = [f"fabric:{fabric.revision_id}"] if caps.fabric_hour_usd_micros is not None else []
-    found += [f"session:{fabric.revision_id}:s"] if session_of(world) else []
+    if session_of(world):
+        kinds = {"session": caps.session_usd_micros, "session_tokens": caps.session_tokens}
+        found += [f"{kind}:{fabric.revision_id}:s" for kind, cap in kinds.items() if cap is not None]
     return (*found, *(scope for scope, _ in world.grants.all_budgets() if scope.startswith("workspace:")))
 
 
@@ -73,19 +76,38 @@ def kept(world: World) -> Iterator[tuple[str, str]]:
 @on("call_issued")
 def reserved_in_every_scope(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A call that may cost something is reserved at its worst case in each budget that its run falls under, and in no other."""
-    wanted = dict.fromkeys(seen.scopes, fact.reserved_usd_micros) if fact.reserved_usd_micros else {}
+    amounts = {scope: fact.reserved_tokens if _of_tokens(scope) else fact.reserved_usd_micros for scope in seen.scopes}
+    wanted = {scope: amount for scope, amount in amounts.items() if amount}
     found = {use.scope: use.usd_micros for use in fact.grants}
-    if fact.grants:
-        seen.granted[fact.command_id, fact.attempt] = {use.grant_id for use in fact.grants}
+    for use in fact.grants:
+        name = _name(fact.command_id, _of_tokens(use.scope))
+        seen.granted.setdefault((name, fact.attempt), set()).add(use.grant_id)
     return "" if found == wanted else f"it is reserved as {found}, and should be as {wanted}"
 
 
-@on("model_answered", "attempt_failed", "attempt_interrupted", "call_aborted")
+ANSWERS = ("model_answered", "tool_answered", "input_requested")
+
+
+@on(*ANSWERS, "attempt_failed", "attempt_interrupted", "call_aborted")
 def charged(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Notes what an attempt cost: the first word on it counts."""
-    cost = fact.cost_usd_micros if fact.kind == "model_answered" else fact.charged_usd_micros
+    cost = fact.cost_usd_micros if fact.kind in ANSWERS else fact.charged_usd_micros
     seen.charges.setdefault((fact.command_id, fact.attempt), cost)
+    if fact.kind == "model_answered":
+        tokens = fact.input_tokens + fact.output_tokens
+    else:
+        tokens = getattr(fact, "charged_tokens", 0)
+    seen.charges.setdefault((_name(fact.command_id, tokens=True), fact.attempt), tokens)
     return ""
+
+
+def _of_tokens(scope: str) -> bool:
+    return scope.startswith("session_tokens:")
+
+
+def _name(command_id: str, tokens: bool) -> str:
+    """The name of a call's reservation of money, or of tokens."""
+    return f"{command_id}#tokens" if tokens else command_id
 
 
 @on("reaction_decided")

@@ -272,7 +272,7 @@ def settled_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
             return "its earlier reservation is still held"
         seen.held[fact.command_id] = fact.reserved_usd_micros
         return ""
-    billed = fact.kind in ("model_answered", "child_answered")
+    billed = fact.kind in ("model_answered", "tool_answered", "input_requested", "child_answered")
     cost = fact.cost_usd_micros if billed else getattr(fact, "charged_usd_micros", 0)
     attempt = (fact.command_id, getattr(fact, "attempt", 1))
     if attempt in seen.settled:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from fabric.runtime import grant_rules as rules
-from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, TokenAsk, TokensLeft
+from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, RunLine, TokenAsk, TokensLeft
 from fabric.runtime.ports import Clock
 
 
@@ -103,7 +103,15 @@ class MemoryGuards:
                 held.counts[key] = one.n if one.reset else held.counts.get(key, 0) + one.n
 
     def change(
-        self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
+        self,
+        scope: str,
+        kind: str,
+        *,
+        generation: int,
+        state: str,
+        holder: str = "",
+        keeps: bool = False,
+        line: RunLine | None = None,
     ) -> bool:
         """See ``grant_ports.GuardStore``."""
         with self._lock:

@@ -232,6 +232,8 @@ class Outside:
         _, change = world.store.escalations[change.escalation_id]
         if again and change.decided_at is not None:
             return
+        if world.setup.verb == "reject" and people.goes_on_unheard(change):
+            return  # Drills go down the whole ladder.
         if not again and world.strikes("self_approval"):
             world.later(1.0, self._decide, run_id, change, actor, True)
             actor = people.REQUESTER

@@ -31,9 +31,10 @@ def usual_is_known(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on("call_issued")
 def nothing_goes_out_too_fast(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No model call begins where the last minute cost more than the fabric allows, or than is usual."""
+    if fact.call == "model" or fact.reserved_usd_micros:
+        seen.rate.out[fact.command_id] = fact.agent
     if fact.call != "model":
         return ""
-    seen.rate.out[fact.command_id] = fact.agent
     if fact.attempt > 1 or seen.rate.let_go_on or not seen.compiled.spec.policy.cost_velocity.factor:
         return ""
     for scope, limit, first in _limits(seen, fact.step_id.partition(".")[0], fact.agent):
@@ -71,13 +72,16 @@ def _own(seen: Seen, scope: str, run: int) -> int:
     return run if raised is None else raised
 
 
-@on("model_answered", "attempt_failed", "attempt_interrupted", "call_aborted")
+ANSWERS = ("model_answered", "tool_answered", "input_requested")
+
+
+@on(*ANSWERS, "attempt_failed", "attempt_interrupted", "call_aborted")
 def costs_are_noted(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Notes what a call cost. One that was let go of, or whose process is gone, is no pace."""
     agent = seen.rate.out.pop(fact.command_id, None)
     if agent is None or event.fact.kind in ("attempt_interrupted", "call_aborted"):
         return ""
-    usd = fact.cost_usd_micros if event.fact.kind == "model_answered" else fact.charged_usd_micros
+    usd = fact.cost_usd_micros if event.fact.kind in ANSWERS else fact.charged_usd_micros
     for scope in ("run", f"agent:{agent}", f"stage:{fact.command_id.partition('.')[0]}"):
         seen.rate.costs.setdefault(scope, []).append((event.at, usd))
     return ""

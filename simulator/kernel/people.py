@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from fabric.core.roles import Role, written
+from fabric.core.showing import NOBODY_LETS_IT
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import EscalationChange
 
@@ -37,6 +38,11 @@ def other_than(change: EscalationChange) -> str:
 def by_rule(change: EscalationChange) -> bool:
     """Whether a person is asked about a call because its tool's rule says so."""
     return change.item == "pre_action" and "rule" in json.loads(change.content)
+
+
+def goes_on_unheard(change: EscalationChange) -> bool:
+    """Whether silence takes the run to its ladder's next rung."""
+    return bool(json.loads(change.content).get("expiry") == NOBODY_LETS_IT)
 
 
 def instead_of(change: EscalationChange, number: int) -> str:

@@ -250,8 +250,8 @@ class Process(Acting):
                     self.world.schedule.at(due, self.act, self._due, (owned, at))
             case Release():
                 self._drop(owned)
-            case OpenBreakers(gates):
-                self.breakers.opens(owned.claimed.run_id, gates)
+            case OpenBreakers(gates, judged):
+                self.breakers.opens(owned.claimed.run_id, gates, judged)
             case Quarantine(damage, claimed):
                 self._damaged(owned, damage, claimed)
 

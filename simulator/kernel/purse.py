@@ -64,7 +64,7 @@ class Rate:
     costs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """When each call came back and its micro-dollars, by scope."""
     out: dict[str, str] = field(default_factory=dict)
-    """The agent of each model call that is out."""
+    """The agent of each call that is out and costs something."""
     let_go_on: bool = False
     """A person approved a cost overrun: nobody says any more what is too fast."""
 

@@ -26,7 +26,7 @@ from simulator.kernel.swarm_below import booking
 from simulator.kernel.swarm_breakers import named
 from simulator.kernel.swarm_gates import judged
 from simulator.kernel.swarm_layers import layered
-from simulator.kernel.swarm_outputs import asking, overwriting, planning, typed
+from simulator.kernel.swarm_outputs import asking, overwriting, planning, priced, typed
 from simulator.kernel.swarm_rates import rated
 from simulator.kernel.swarm_shapes import shaped
 
@@ -142,6 +142,7 @@ def variant(number: int) -> Fabric:
     planning(tree, number)
     overwriting(tree, number)
     asking(tree, number)
+    priced(tree, number)
     conversing.drawn(tree, number)
     led = booking(tree, number)
     anew = led and Random(f"plans below {number}").random() < 0.5  # noqa: S311 - the same
@@ -373,6 +374,9 @@ def _token_caps(budget: JSON, rng: Random) -> None:
     """Tokens of stages and agents, in some fabrics, few enough to be met."""
     few = (3_000, 15_000, 60_000)
     budget |= {name: rng.choice(few) for name in ("stage_tokens", "agent_tokens") if rng.random() < 0.1}
+    if rng.random() < 0.1:
+        most = budget.setdefault("run_tokens", 60_000)
+        budget["session_tokens"] = most * rng.choice((1, 1, 2))
 
 
 def _cells(rng: Random) -> JSON:

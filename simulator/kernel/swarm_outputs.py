@@ -55,6 +55,17 @@ def overwriting(tree: JSON, number: int) -> None:
             memory["conflicts"] = "last_write_wins"
 
 
+def priced(tree: JSON, number: int) -> None:
+    """Gives prices to tools of a fabric, in place; what undoes a change and what asks about one has none."""
+    rng = Random(f"priced {number}")  # noqa: S311 - a simulation is to be repeatable
+    if rng.random() < 0.7:
+        return
+    errands = {tool.get(does) for tool in tree["tools"] for does in ("compensation", "reconcile")}
+    for tool in tree["tools"]:
+        if tool["name"] not in errands and rng.random() < 0.6:
+            tool["usd_per_call"] = rng.choice(("0.0001", "0.002", "0.03"))
+
+
 def asking(tree: JSON, number: int) -> None:
     """Adds rules by which a person is asked to tools of a fabric, in place."""
     rng = Random(f"asked {number}")  # noqa: S311 - a simulation is to be repeatable

@@ -94,6 +94,7 @@ _WORLD: tuple[tuple[str, Port, str, type[given.Parameters]], ...] = (
     ("tool_slow", "tool", "a tool whose result takes longer than it should", given.SlowTool),
     ("tool_hang", "tool", "a tool that does not return before the call's deadline", given.ToolCalls),
     ("tool_failed", "tool", "a tool whose adapter fails", given.ToolCalls),
+    ("tool_instructs", "tool", "a tool whose result tells its agent what to do", given.ToolCalls),
     ("effect_lost_answer", "service", "a service that does what is asked, and whose answer is lost", given.Once),
     ("effect_refused", "service", "a service that refuses", given.Once),
     ("compensation_fails", "service", "a service that cannot undo it now", given.Once),

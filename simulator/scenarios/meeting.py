@@ -52,7 +52,7 @@ def _is_asked_about(tool: ToolSpec) -> bool:
 
 
 CALLED: Mapping[str, Callable[[ToolSpec], bool]] = {
-    **dict.fromkeys(("tool_error", "tool_slow", "tool_hang", "tool_failed"), reads),
+    **dict.fromkeys(("tool_error", "tool_slow", "tool_hang", "tool_failed", "tool_instructs"), reads),
     **dict.fromkeys(("effect_lost_answer", "effect_refused", "compensation_fails"), _can_be_undone),
     "person_edits": _is_asked_about,
 }

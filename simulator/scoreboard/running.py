@@ -16,12 +16,13 @@ from fabric.adapters.nudge import Nudged
 from fabric.core.actor import Actor
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.runs import RunView, run_events, run_get, run_outcome
+from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import owner_actor
 from simulator.endpoint import Received, ScriptedEndpoint, Step, refusal
-from simulator.scoreboard.judging import Seen
-from simulator.scoreboard.scenarios import Scenario
+from simulator.scoreboard.judging import WITHIN_S, Seen
+from simulator.scoreboard.scenarios import ITSELF, Scenario
 
 FABRIC = """\
 name: {name}
@@ -36,7 +37,7 @@ tools:
     description: Says where an order is.
     polling: {polling}
     parameters: {{type: object, properties: {{order: {{type: string}}}}, required: [order]}}
-agents:
+{more}agents:
   - {{name: clerk, model: script, answers: {answers}, instructions: Find the order., tools: [{tools}]}}
 {agents}topology: {topology}
 policy:
@@ -45,7 +46,9 @@ reviewers: [owner]
 """
 """The least that publication demands: every limit is the default."""
 ALONE = "{workers: [clerk], plan: {briefs: [{agent: clerk, title: The order, instructions: Find it.}], exit_criteria: [It is found.]}}"
-PARTS = {"polling": "false", "answers": "text", "tools": "lookup", "agents": "", "topology": ALONE}
+PARTS = {"polling": "false", "answers": "text", "tools": "lookup", "more": "", "agents": "", "topology": ALONE}
+PATHS = frozenset({"/lookup", "/cancel"})
+"""Served as tools, and counted as one."""
 RESTING = frozenset({"completed", "stopped", "failed", "aborted", "cancelled", "waiting"})
 EVENTS_MAX = 500
 
@@ -60,6 +63,11 @@ class Playing:
     run_id: str = ""
     began: float = 0.0
     seconds: float = 0.0
+    away_s: float = 0.0
+    """When it was first seen to wait for its provider, seconds after its start; 0: it never was."""
+    away_requests: int = 0
+    """Requests by then."""
+    approved: bool = False
 
 
 def scripted(scenario: Scenario) -> Callable[[Received], Step]:
@@ -69,7 +77,7 @@ def scripted(scenario: Scenario) -> Callable[[Received], Step]:
 
     def reply(received: Received) -> Step:
         kind = "model" if received.path.endswith("/chat/completions") else "tool"
-        if kind == "tool" and received.path != "/lookup":
+        if kind == "tool" and received.path not in PATHS:
             return refusal(404, "nothing is served here")
         with lock:
             counts[kind] += 1
@@ -96,13 +104,46 @@ def played(scenarios: Sequence[Scenario], tiers: Sequence[str], most_s: float) -
         waiting = list(playing)
         while waiting:
             for one in list(waiting):
-                run, now = run_get(actor, one.run_id), time.monotonic()
-                if run.state in RESTING or now - one.began > most_s:
-                    one.seconds = now - one.began
+                run = run_get(actor, one.run_id)
+                if _rests(actor, one, run, time.monotonic() - one.began, most_s):
                     waiting.remove(one)
                     yield _seen(actor, one, run)
             with heard:
                 heard.wait(0.2)
+
+
+def _rests(actor: Actor, one: Playing, run: RunView, seconds: float, most_s: float) -> bool:
+    """Whether a run is looked at no longer: it rests, or still waits for its provider when the time of the board is over. It rests since it was first seen to wait."""
+    one.seconds = seconds
+    if run.waits_for == "provider":
+        if not one.away_s:
+            one.away_s, one.away_requests = seconds, _requests(one)
+        if seconds > WITHIN_S:
+            one.seconds = one.away_s
+            return True
+    if run.waits_for == "person" and one.scenario.approves and not one.approved:
+        one.approved = _approve(actor, one)
+        return False
+    return run.state in RESTING or seconds > most_s
+
+
+def _approve(actor: Actor, one: Playing) -> bool:
+    for question in escalations_open(actor, run_id=one.run_id):
+        escalation_decide(
+            store=wiring.store(),
+            nudge=wiring.nudge(),
+            actor=actor,
+            escalation_id=question.id,
+            verb="approve",
+            message="It is a poll.",
+            digest=question.digest,
+        )
+        return True
+    return False
+
+
+def _requests(one: Playing) -> int:
+    return sum(request.path.endswith("/chat/completions") for request in list(one.endpoint.received))
 
 
 @contextmanager
@@ -124,7 +165,7 @@ def _listening() -> Iterator[threading.Condition]:
 def _start(actor: Actor, one: Playing) -> None:
     name = f"{one.scenario.name}-{one.tier}".replace("_", "-")
     given = {**PARTS, **one.scenario.fabric, "name": name, "tier": one.tier, "authority": one.endpoint.authority}
-    published = fabric_publish(actor=actor, source=FABRIC.format(**given))
+    published = fabric_publish(actor=actor, source=FABRIC.format(**given).replace(ITSELF, one.endpoint.authority))
     one.began = time.monotonic()
     started = run_start(
         store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=published.name, text="Where is order 42?"
@@ -140,11 +181,11 @@ def _seen(actor: Actor, one: Playing, run: RunView) -> Seen:
     return Seen(
         scenario=one.scenario.name,
         tier=one.tier,
-        state=str(run.state) if run.state in RESTING else "running",
+        state="waiting" if run.waits_for == "provider" else str(run.state) if run.state in RESTING else "running",
         first=(asked[0] if asked else run.reason) or "",
         seconds=one.seconds,
-        requests=sum(request.path.endswith("/chat/completions") for request in received),
-        executions=sum(request.path == "/lookup" for request in received),
+        requests=one.away_requests if run.waits_for == "provider" else _requests(one),
+        executions=sum(request.path in PATHS for request in received),
         kept=sum(event.kind == "tool_answered" for event in events),
         usd_micros=run.cost_usd_micros,
         outcome=outcome,

@@ -83,19 +83,29 @@ ON CONFLICT (scope, kind, signal, ring) DO UPDATE SET n = CASE
     ELSE greatest(t.n, excluded.n) END
 """)
 
-CHANGE = Statement(f"""
+_CHANGE = f"""
 WITH {NOW}, done AS (
 INSERT INTO fabric_guard AS g (scope, kind, state, generation, changed_at)
 SELECT :scope::text, :kind::text, :state::text, 1, us FROM now
 WHERE (:generation::bigint = 0 AND :holder::text = '')
   OR EXISTS (SELECT FROM fabric_guard WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint)
 ON CONFLICT (scope, kind) DO UPDATE SET state = excluded.state, generation = g.generation + 1, changed_at = excluded.changed_at,
-  permits = CASE WHEN :keeps::boolean THEN (g.permits::jsonb - :holder::text)::text ELSE '{{}}' END
+  permits = CASE WHEN :keeps::boolean THEN (g.permits::jsonb - :holder::text)::text ELSE '{{{{}}}}' END
 WHERE g.generation = :generation::bigint AND (:holder::text = '' OR g.permits::jsonb -> :holder::text IS NOT NULL)
 RETURNING g.scope, g.kind, g.generation, g.state, g.changed_at
-)
+){{audited}}
 INSERT INTO fabric_guard_change (scope, kind, generation, state, at) SELECT scope, kind, generation, state, changed_at FROM done RETURNING 1
-""")
+"""
+CHANGE = Statement(_CHANGE.format(audited=""))
+CHANGE_AUDITED = Statement(
+    _CHANGE.format(
+        audited=""", audited AS (
+INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body)
+SELECT :entry_id::text, r.workspace_id, done.changed_at, :actor::text, :via::text, :act::text, :subject::text, :entry_body::bytea
+FROM done, fabric_run r WHERE r.id = :run_id::text
+)"""
+    )
+)
 
 CHANGES = Statement("""
 SELECT generation, state, at FROM fabric_guard_change WHERE scope = :scope::text AND kind = :kind::text ORDER BY generation

@@ -240,7 +240,7 @@ def _when(back: Back | None, cause: Cause, now: float) -> str:
     if back is None or back.in_s <= 0:
         return ""
     if cause is Cause.RATE_LIMIT and back.in_s < 60:
-        return f"; it may be asked again in {max(1, ceil(back.in_s))} s"
+        return f"; it asks to wait {max(1, ceil(back.in_s))} s"
     instant = datetime.fromtimestamp(ceil(round(now + back.in_s) / 60) * 60, UTC)
     said = "it may be asked again" if cause is Cause.RATE_LIMIT else "it is back"
     unsure = "" if back.zoned else " (it names no time zone; read as UTC)"

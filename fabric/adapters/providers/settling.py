@@ -13,7 +13,7 @@ from fabric.core.frozen import replace
 from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.metering import Metered, metered
 from fabric.core.text import clean, clean_text, parse_json_object
-from fabric.runtime.call_ports import ModelRequest
+from fabric.runtime.call_ports import ChatMessage, ModelRequest
 
 JSON = Any
 _decoder = json.JSONDecoder(strict=False)
@@ -64,7 +64,8 @@ def meter(request: ModelRequest, answer: Answer) -> Metered:
     """Returns the charge of the answer."""
     spoken = len(answer.text.encode("utf-8", "replace"))
     spoken += sum(len(_arguments_text(call.arguments)) for call in answer.calls)
-    prompt = sum(len(message.text.encode("utf-8", "replace")) for message in request.messages)
+    prompt = sum(_message_bytes(message) for message in request.messages)
+    prompt += sum(len(compact([one.name, one.description, dict(one.parameters)]).encode()) for one in request.tools)
     if answer.own is not None:
         spoken += len(compact(answer.own).encode("utf-8", "replace"))
     charged = metered(
@@ -75,6 +76,12 @@ def meter(request: ModelRequest, answer: Answer) -> Metered:
     )
     doubts = (charged.problem, tier_problem(request.model, _name(answer.tier)))
     return replace(charged, problem="; ".join(one for one in doubts if one))
+
+
+def _message_bytes(message: ChatMessage) -> int:
+    """Bytes of a message's text and calls."""
+    calls = sum(len(call.tool) + len(compact(call.args).encode("utf-8", "replace")) for call in message.calls)
+    return len(message.text.encode("utf-8", "replace")) + calls
 
 
 def _arguments_text(arguments: JSON) -> str:

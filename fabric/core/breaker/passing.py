@@ -12,7 +12,9 @@ from typing import Any, Literal, Protocol
 
 from fabric.core.breaker.policy import PER_STEP, Breaker, SignalName
 from fabric.core.breaker.signals import (
+    ENDPOINT,
     NEUTRAL,
+    OUTCOME,
     RETRY_AT,
     US,
     Neutral,
@@ -31,7 +33,6 @@ LOOKS = 4
 """How often a row that somebody else changes at the same time is looked at before the call is refused."""
 BUSY_US = 100_000
 """What a call waits at least that met such a row."""
-ENDPOINT = "endpoint"
 
 
 class Row(Protocol):
@@ -272,6 +273,27 @@ def _opened_by(one: Met, end: SignalName | Neutral | None) -> Settling:
     if not any(end in signal.names for signal in one.gate.breaker.signals):
         return
     yield from tripping((one.gate,))
+
+
+@value()
+class Judged:
+    """What the gate of a stage found of an agent's output, for one breaker."""
+
+    gate: Gate
+    violated: bool
+    """True: an invariant does not hold. False: all of them do."""
+
+
+def judging(found: Iterable[Judged]) -> Settling:
+    """Counts what gates found, and opens the breakers whose counts have reached a threshold. One that is open is told nothing."""
+    for one in found:
+        row = yield Step("look", one.gate.key)
+        if decoded(row.state).state is not BreakerState.CLOSED:
+            continue
+        for tally in tallies(one.gate.breaker, OUTCOME, SignalName.INVARIANT if one.violated else None):
+            yield Step("count", one.gate.key, row, tally=tally)
+        if one.violated:
+            yield from tripping((one.gate,))
 
 
 def tripping(gates: Iterable[Gate]) -> Settling:

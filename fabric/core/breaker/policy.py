@@ -39,6 +39,8 @@ class SignalName(StrEnum):
     """An executed tool call that equals the one before it."""
     SCHEMA_INVALID = "schema_invalid"
     """An answer that does not have the promised form."""
+    INVARIANT = "invariant"
+    """A gate found that an output does not keep an invariant of the fabric (``gates.invariants``)."""
     COST_RATE = "cost_rate"
     """The cost velocity reached its ceiling."""
     RATE_LIMIT = "rate_limit"
@@ -54,6 +56,7 @@ PER_STEP = frozenset({SignalName.IDENTICAL_CALL, SignalName.SCHEMA_INVALID, Sign
 DOMAIN: Mapping[SignalName, str] = {
     SignalName.IDENTICAL_CALL: "execution",
     SignalName.SCHEMA_INVALID: "answer",
+    SignalName.INVARIANT: "outcome",
     SignalName.COST_RATE: "spending",
     SignalName.RATE_LIMIT: "endpoint",
     SignalName.SERVER_ERROR: "endpoint",

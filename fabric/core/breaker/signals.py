@@ -12,6 +12,8 @@ from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause
 
 US = 1_000_000
+ENDPOINT, OUTCOME = "endpoint", "outcome"
+"""Domains of what all workers count together: how calls end, and what gates find."""
 Neutral = Literal["neutral"]
 NEUTRAL: Neutral = "neutral"
 Clean = Literal["clean"]
@@ -77,6 +79,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
             Cause.PLAN_GATE,
             Cause.POLICY_DENIED,
             Cause.PERSONA_VIOLATION,
+            Cause.INJECTED_INSTRUCTION,
             Cause.DUPLICATE_CALL,
             Cause.DEPENDENCY_FAILED,
             Cause.WRITE_CONFLICT,
@@ -101,6 +104,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
 CAUSE_OF: Mapping[SignalName, Cause] = {
     SignalName.IDENTICAL_CALL: Cause.LOOP_DETECTED,
     SignalName.SCHEMA_INVALID: Cause.SCHEMA_INVALID,
+    SignalName.INVARIANT: Cause.INVARIANT,
     SignalName.COST_RATE: Cause.COST_VELOCITY,
     SignalName.RATE_LIMIT: Cause.RATE_LIMIT,
     SignalName.SERVER_ERROR: Cause.SERVER_ERROR,
@@ -146,6 +150,8 @@ def _part(one: Signal, name: SignalName) -> str:
 
 def _waits(policy: Breaker, domain: str, signal: SignalName | None, wait_us: int) -> Iterator[Tally]:
     """What a counted failure told is kept as long as it may have a part in a trip: until its streak is broken; where not only streaks are counted, until it is over."""
+    if domain != ENDPOINT:
+        return  # Only an endpoint names a wait.
     mine = [one for one in policy.signals if DOMAIN[one.names[0]] == domain]
     if any(signal in one.names for one in mine):
         if wait_us > 0:

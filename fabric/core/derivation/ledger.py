@@ -89,6 +89,8 @@ class Ledger:
     """Of those, the calls whose prompt a person has changed since: a plan that they wrote into stands in every branch's."""
     attempts: dict[str, ev.AttemptFailed] = field(default_factory=dict)
     """The latest failed attempt of each call."""
+    parked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Open questions: their step, and what silence means."""
     numbers: numbers.Numbers = field(default_factory=numbers.Numbers)
     """What clocks and retry tokens are judged by."""
     purse: purse.Purse = field(default_factory=purse.Purse)
@@ -275,6 +277,7 @@ def _ending(ledger: Ledger, fact: ev.Fact) -> None:
 def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
     if fact.item == "ticket":
         return
+    ledger.parked[fact.escalation_id] = (fact.step_id, fact.on_expiry)
     if fact.item == "failure":
         ledger.rounds[fact.scope] += 1
     if fact.step_id and fact.item not in ("child", "pre_action"):
@@ -282,9 +285,12 @@ def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
 
 
 def _answered(ledger: Ledger, fact: ev.EscalationDecided) -> None:
+    step_id, on_expiry = ledger.parked.pop(fact.escalation_id, ("", ""))
     if not fact.system:
         ledger.heard = set(ledger.signatures)
         ledger.told.clear()
+    if fact.system and on_expiry == "next":
+        _status(ledger, step_id, "active")
 
 
 def _status(ledger: Ledger, step_id: str, status: str) -> None:
@@ -351,6 +357,7 @@ TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "reaction_decided": _decided,
     "escalation_opened": _asked,
     "escalation_decided": _answered,
+    "escalation_withdrawn": lambda ledger, fact: ledger.parked.pop(fact.escalation_id, None),
     "model_answered": _model_answered,
     "tool_answered": _tool_answered,
     "output_accepted": lambda ledger, fact: _status(ledger, fact.step_id, "done"),

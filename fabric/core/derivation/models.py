@@ -25,7 +25,7 @@ from fabric.core.taxonomy import Cause, Tier
 
 OF_THE_ENDPOINT = frozenset({Cause.NETWORK, Cause.MALFORMED_ANSWER, Cause.QUOTA, Cause.RETRY_BUDGET_EMPTY})
 """What another model of the same endpoint would meet as well."""
-SHARED = frozenset({"fabric", "session", "workspace"})
+SHARED = frozenset({"fabric", "session", "session_tokens", "workspace"})
 """Scopes whose sums all workers count together."""
 CHANGES = (Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL)
 """Reactions that put another model in place."""

@@ -124,7 +124,7 @@ def _child_answered(purse: Purse, fact: ev.ChildAnswered) -> None:
 
 
 def _tool_answered(purse: Purse, fact: ev.ToolAnswered | ev.InputRequested) -> None:
-    _settle(purse, fact.command_id, 0, 0)
+    _settle(purse, fact.command_id, fact.cost_usd_micros, 0)
 
 
 def _charged(purse: Purse, fact: ev.AttemptFailed | ev.AttemptInterrupted | ev.CallAborted) -> None:

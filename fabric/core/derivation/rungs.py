@@ -26,6 +26,14 @@ def goes_back(asked: Asked) -> bool:
     return spec.policy.goal_gates.retry == "replan" and bool(_replan(asked))
 
 
+def is_poll(asked: Asked) -> bool | None:
+    """Returns whether the cause is one call made again and again that changes nothing. None: its tool is not known."""
+    details, spec = asked.trip.evidence.details, asked.rules.spec
+    if asked.trip.cause is not Cause.LOOP_DETECTED or details.get("detector") not in ("A", "D", "flow", "ag2"):
+        return False
+    return None if spec is None else spec.tool(str(details["tool"])).effect not in ("mutating", "irreversible")
+
+
 def _yes(asked: Asked) -> bool:
     return True
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from fabric.core import events as ev
 from fabric.core.decision_table import (
-    COUNTED_PER,
     DIRECT,
     GRAVITY,
     CountScope,
@@ -21,7 +20,7 @@ from fabric.core.decision_table import (
 from fabric.core.derivation import models, numbers
 from fabric.core.derivation.asked import Asked, Rules, stage_of
 from fabric.core.derivation.ledger import Ledger, last_word, passed_over_before, signature_of
-from fabric.core.derivation.rungs import RUNGS, goes_back, wait_named
+from fabric.core.derivation.rungs import RUNGS, goes_back, is_poll, wait_named
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import ORDER, failure_signature
 from fabric.core.retry_layers import by_edge, unrouted
@@ -107,7 +106,7 @@ def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
     skipped: list[int] = []
     recorded: list[int] = []
     for index, rung in enumerate(rungs):
-        scope = _scope(ledger, fact, COUNTED_PER[rung.reaction])
+        scope = _scope(ledger, fact, rung.counted_per)
         spent = ledger.uses[goes_to, index, scope]
         if index == len(rungs) - 1:
             break
@@ -166,7 +165,9 @@ def _applies(asked: Asked, rung: Rung) -> bool | None:
     step, row = asked.ledger.steps.get(asked.fact.step_id), CLASSIFY[asked.trip.cause]
     if (row.last_rung and not by_edge(rung)) or (step is not None and step.approved):
         return False
-    return False if unrouted(rung, row.error_class) else RUNGS[rung.reaction](asked)
+    if unrouted(rung, row.error_class):
+        return False
+    return is_poll(asked) if rung.poll else RUNGS[rung.reaction](asked)
 
 
 def _scope(ledger: Ledger, fact: ev.ReactionDecided, per: CountScope) -> str:

@@ -26,6 +26,8 @@ class StepOpened:
     """True: a person approved it, so its next failure goes to the ladder's last rung."""
     keeps: bool = False
     """True: a call failed, and it alone is made again. The answers and results of the activation before stand, and its corrections count."""
+    passes: tuple[str, ...] = ()
+    """Refused calls of the last answer that a person let pass, by id: they are made now."""
     kind: ClassVar[str] = "step_opened"
     version: ClassVar[int] = 2
 
@@ -131,8 +133,10 @@ class ModelAnswered:
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
     """The reason to doubt the endpoint's count of tokens or the price of its service tier, and what is charged instead. Empty: no doubt."""
+    probed: str = ""
+    """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: ClassVar[str] = "model_answered"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)
@@ -159,6 +163,10 @@ class ToolAnswered:
     """Of an error: another call of the same answer asks about it, so that it costs no correction."""
     writes: int = 0
     """How many context variables it sets or deletes; the content says which."""
+    cost_usd_micros: int = 0
+    """Its tool's price. 0 too where the attempt that it answers was charged before."""
+    probed: str = ""
+    """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: ClassVar[str] = "tool_answered"
     version: ClassVar[int] = 4
 
@@ -274,8 +282,10 @@ class InputRequested:
     """Digest of message and form: the same question gets the same answer."""
     number: int
     """The number of the question within its call, from 1."""
+    cost_usd_micros: int = 0
+    """Its tool's price: the attempt went out."""
     kind: ClassVar[str] = "input_requested"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -346,8 +356,10 @@ class AttemptFailed:
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
     """As of ``model_answered``."""
+    probed: str = ""
+    """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: ClassVar[str] = "attempt_failed"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
 
 @value(kw_only=True)

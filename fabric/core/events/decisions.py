@@ -232,8 +232,8 @@ class EscalationOpened:
     remind_at: int
     onward_at: int
     due_at: int
-    on_expiry: Literal["reject", "nothing", "error"] = "reject"
-    """error: silence is an error of the call that asks."""
+    on_expiry: Literal["reject", "nothing", "error", "next"] = "reject"
+    """error: silence is an error of the call that asks. next: silence lets nothing pass, and the ladder's next rung is taken."""
     round: int = 1
     """Which one it is, for a failure; whatever else is asked about is asked about once."""
     model: str = ""

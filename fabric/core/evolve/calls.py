@@ -48,6 +48,10 @@ def _kept(before: Step | None, fact: ev.StepOpened) -> Step:
     """The activation whose call is made again: all that was said and done in it stands, and its agent's own model goes on."""
     assert before is not None  # Only a step that failed is opened so.
     begun = tuple(one for one in before.begun if one.broken)
+    if fact.passes:
+        last = before.history[-1]
+        calls = tuple(_open_again(call) if call.call_id in fact.passes else call for call in last.calls)
+        before = replace(before, history=(*before.history[:-1], replace(last, calls=calls)))
     return replace(
         before,
         id=fact.step_id,
@@ -64,6 +68,10 @@ def _kept(before: Step | None, fact: ev.StepOpened) -> Step:
     )
 
 
+def _open_again(call: CallRecord) -> CallRecord:
+    return replace(call, state="open", result_ref="", error=False)
+
+
 def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
     seat = Seat(fact.agent, fact.brief, fact.hears, event.content_ref, fact.chooses, fact.choices)
     step = Step(fact.step_id, Stage.FAN_OUT, fact.branch, run.epoch, 0, fact.agent, turn=seat)
@@ -74,8 +82,9 @@ def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
 
 def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
     before = run.pending.get(fact.command_id)
-    spent_us = 0 if before is None else before.spent_us
-    pending = {**run.pending, fact.command_id: Pending(fact, run.epoch, at=event.at, spent_us=spent_us)}
+    out = Pending(fact, run.epoch, at=event.at)
+    out = out if before is None else replace(out, spent_us=before.spent_us, said=before.said)
+    pending = {**run.pending, fact.command_id: out}
     timers = without(run.timers, fact.command_id) if fact.command_id in run.timers else run.timers
     step = run.steps.get(fact.step_id)
     if fact.call == "tool" and step is not None and step.begun:
@@ -243,7 +252,8 @@ def _output_accepted(run: Run, event: Event, fact: ev.OutputAccepted) -> Run:
 def _failed_call(run: Run, event: Event, fact: ev.AttemptFailed | ev.AttemptInterrupted) -> Run:
     before = run.pending[fact.command_id]
     took_us = event.at - before.at if isinstance(fact, ev.AttemptFailed) else 0
-    pending = replace(before, failed=True, spent_us=before.spent_us + took_us)
+    said = fact.message if isinstance(fact, ev.AttemptFailed) and fact.trip is None else before.said
+    pending = replace(before, failed=True, spent_us=before.spent_us + took_us, said=said)
     run = replace(run, pending={**run.pending, fact.command_id: pending})
     step = run.steps.get(pending.issued.step_id)
     if step is None or not step.begun or pending.issued.call == "tool":

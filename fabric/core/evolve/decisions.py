@@ -11,6 +11,7 @@ from fabric.core.evolve import saga
 from fabric.core.evolve.conversation import going, halted
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, unchanged, with_step, without
 from fabric.core.frozen import replace
+from fabric.core.let_pass import NEXT_RUNG
 from fabric.core.run import OpenQuestion, Run, rung_key
 from fabric.core.stops import agent_stopped
 
@@ -28,10 +29,14 @@ def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
     return replace(run, family=replace(run.family, trouble=fact.cause.cause))
 
 
+AWAY = frozenset({"breaker", "named", "retry_after"})
+"""Sources of waits for an endpoint that is away, or that said how long it wants to be left alone."""
+
+
 def _retry_scheduled(run: Run, event: Event, fact: ev.RetryScheduled) -> Run:
     pending = run.pending[fact.command_id]
     spent_us = pending.spent_us if fact.source in ("backoff", "retry_after") else 0
-    calls = {**run.pending, fact.command_id: replace(pending, spent_us=spent_us)}
+    calls = {**run.pending, fact.command_id: replace(pending, spent_us=spent_us, away=fact.source in AWAY)}
     return replace(run, timers={**run.timers, fact.command_id: fact.not_before}, pending=calls)
 
 
@@ -117,6 +122,8 @@ def _escalation_decided(run: Run, event: Event, fact: ev.EscalationDecided) -> R
     question = asked.fact
     if question.item == "pre_action" and fact.verb in ("approve", "edit"):
         run = replace(run, saga=saga.approved(run, question.scope))
+    if question.on_expiry == NEXT_RUNG and fact.system:
+        run = with_step(run, replace(run.steps[question.step_id], status="active"))
     as_shown = fact.verb == "approve" and not asked.edited
     if question.releases and as_shown:
         run = _released(run, question)

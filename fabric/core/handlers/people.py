@@ -22,6 +22,7 @@ from fabric.core.decision_table import Reaction
 from fabric.core.failure import Failure
 from fabric.core.flow import RunState
 from fabric.core.inputs import DecisionMade
+from fabric.core.let_pass import NEXT_RUNG
 from fabric.core.run import OpenQuestion
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Evidence, Trip
@@ -51,12 +52,17 @@ def decided(work: Work, given: DecisionMade) -> None:
 
 
 def expired(work: Work, question: OpenQuestion) -> None:
-    """Nobody answered in time: the declared answer is the system's, and asks nobody. Where a tool is there to ask, silence is an error of its call."""
+    """Nobody answered in time: the declared answer is the system's, and asks nobody. Where a tool is there to ask, silence is an error of its call.
+    Where it was asked whether a call may go on, it may not, and the ladder's next rung is taken.
+    """
     given = questions.expired(work, question)
     questions.decided(work, given)
     if question.fact.on_expiry == "error":
         questions.resume_clocks(work)
         pre_action.decided(work, question, given, "nobody answered in time")
+    elif question.fact.on_expiry == NEXT_RUNG:
+        questions.resume_clocks(work)
+        reactions.react(work, questions.unanswered(work, question))
     else:
         _follow(work, question, given)
 

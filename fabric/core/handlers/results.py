@@ -6,7 +6,6 @@ from typing import Any
 
 from fabric.core import agent_loop, calls, command_ids, mutations, reactions, requested_input, streamed, unwinding
 from fabric.core import events as ev
-from fabric.core.charging import NOTHING
 from fabric.core.failure import Failure, of_call, record
 from fabric.core.fingerprint import encode
 from fabric.core.handlers import clocks, errands
@@ -56,6 +55,7 @@ def _broken_off(given: ModelReplied, differs: str) -> CallFailed:
         raw=encode({"text": given.text, "calls": told}).decode()[:RAW_CHARS],
         billed=True,
         partial=True,
+        probed=given.probed,
         **_bill(given),
     )
 
@@ -100,7 +100,7 @@ def failed(work: Work, given: CallFailed) -> None:
 
 def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
     issued = pending.issued
-    charged = calls.charge_of(work, issued, given) if issued.call == "model" else NOTHING
+    charged = calls.charge_of(work, issued, given)
     fact = ev.AttemptFailed(
         command_id=given.command_id,
         attempt=given.attempt,
@@ -121,6 +121,7 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         breaker_wait_s=given.breaker_wait_s,
         shut=given.shut,
         partial=given.partial,
+        probed=given.probed,
     )
     work.emit(fact, {"raw": given.raw} if given.raw else None)
     mutations.settle(work, given.command_id, mutations.outcome_of(given), reason=given.message[:500], cause=given.cause)
@@ -132,7 +133,7 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         late = clocks.overdue(work)
         if late is None and mutations.in_doubt(by_command(work.run.saga, given.command_id)):
             return  # It is asked about before anything else (``agent_loop.again``).
-        _react_to(work, late or of_call(issued, fact))
+        _react_to(work, late or of_call(issued, fact, work.run.pending[given.command_id].said))
 
 
 def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> bool:
@@ -146,6 +147,7 @@ def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> boo
         cause=Cause.PAYLOAD_CAP,
         message=f"the answer has {size:,} bytes, and at most {most:,} are kept of one",
         billed=isinstance(given, ModelReplied),
+        probed=given.probed,
         **(_bill(given) if isinstance(given, ModelReplied) else {}),
         outcome=mutations.outcome_of(given) if isinstance(given, ToolFinished) else Outcome.UNKNOWN,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, amount_words, cap_key, fabrics_cap
 from fabric.core.frozen import replace, value
-from fabric.core.grants import FABRIC, NEVER, SESSION, WORKSPACE, Billed, Refusal, Shares
+from fabric.core.grants import FABRIC, NEVER, SESSION, SESSION_TOKENS, WORKSPACE, Billed, Refusal, Shares, unit_of
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Budget as Config
 from fabric.core.taxonomy import Cause
@@ -81,7 +81,11 @@ class State:
 
 def shared_caps(config: Config) -> Mapping[str, int | None]:
     """The caps that cross runs, by the kind of their scope."""
-    return {FABRIC: config.fabric_hour_usd_micros, SESSION: config.session_usd_micros}
+    return {
+        FABRIC: config.fabric_hour_usd_micros,
+        SESSION: config.session_usd_micros,
+        SESSION_TOKENS: config.session_tokens,
+    }
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -123,7 +127,7 @@ def _actual(fact: Any) -> tuple[int, int]:
     if fact.kind == "model_answered":
         return fact.cost_usd_micros, fact.input_tokens + fact.output_tokens
     if fact.kind in ("tool_answered", "input_requested"):
-        return 0, 0
+        return fact.cost_usd_micros, 0
     if fact.kind == "child_answered":
         return fact.cost_usd_micros, fact.tokens
     return fact.charged_usd_micros, fact.charged_tokens
@@ -226,14 +230,16 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
             message = _message(state, scope, cap, used, unit, worst, seen)
             return Trip(NAME, Cause.BUDGET_GATE, Evidence(cap, used + worst, unit, scope, details=details), message)
     worst_usd, shares = proposal.worst_usd_micros, view.shares
-    refused = shares.refusal(worst_usd) if shares is not None and worst_usd else None
+    refused = shares.refusal(worst_usd, proposal.worst_tokens) if shares is not None else None
     return PASS if refused is None else _not_granted(refused, proposal, _surprise(state, proposal, view))
 
 
 def _surprise(state: State, proposal: Proposal, view: View) -> Billed:
-    """Returns the bill above a reservation of the next call's model; of a tool call, which is free, that of any model."""
+    """Returns the bill above a reservation of the next call's model; of a tool's call without a price, that of any model. One with a price has none."""
     if proposal.kind == "model":
         return dearest(state, proposal.target, view.shares, view.now)
+    if proposal.worst_usd_micros:
+        return NEVER
     return max(state.surprises.values(), key=lambda one: (one.usd_micros, one.tokens), default=NEVER)
 
 
@@ -269,6 +275,7 @@ def _message(state: State, scope: str, cap: int, used: int, unit: str, worst: in
 SHARED: Mapping[str, str] = {
     FABRIC: "what this fabric may spend in an hour",
     SESSION: "what this session may spend",
+    SESSION_TOKENS: "what this session may use",
     WORKSPACE: "what this workspace may spend",
 }
 """Shared budgets in words, by the kind of their scope; total by test."""
@@ -276,18 +283,17 @@ SHARED: Mapping[str, str] = {
 
 def _not_granted(refused: Refusal, proposal: Proposal, seen: Billed) -> Trip:
     """Refuses a call that a shared budget does not grant. The evidence copies the budget's state, since that moves on. ``seen``: its model's bills of late."""
-    worst = proposal.worst_usd_micros or 0
-    kind, used = refused.scope.partition(":")[0], refused.spent + refused.granted
+    kind, unit, used = refused.scope.partition(":")[0], unit_of(refused.scope), refused.spent + refused.granted
+    worst = proposal.worst_tokens if unit == "tokens" else proposal.worst_usd_micros or 0
     details: dict[str, Any] = {"worst_case": worst, "target": proposal.target, "budget": refused.scope}
     details |= {"spent": refused.spent, "granted": refused.granted, "asked_at": refused.asked_at}
-    details |= _told(seen, proposal, "usd_micros")
+    details |= _told(seen, proposal, unit)
     left = refused.unasked or (
-        f"{amount_words(max(0, refused.cap - used), 'usd_micros')} of {amount_words(refused.cap, 'usd_micros')} is left "
-        f"({amount_words(refused.spent, 'usd_micros')} is spent, and workers have reserved {amount_words(refused.granted, 'usd_micros')})"
+        f"{amount_words(max(0, refused.cap - used), unit)} of {amount_words(refused.cap, unit)} is left "
+        f"({amount_words(refused.spent, unit)} is spent, and workers have reserved {amount_words(refused.granted, unit)})"
     )
-    message = f"{SHARED[kind]}: the next call may take {amount_words(worst, 'usd_micros')}, but {left}"
-    window = "1 h" if refused.hourly else ""
-    evidence = Evidence(refused.cap, used + worst, "usd_micros", kind, window, details)
+    message = f"{SHARED[kind]}: the next call may take {amount_words(worst, unit)}, but {left}"
+    evidence = Evidence(refused.cap, used + worst, unit, kind, "1 h" if refused.hourly else "", details)
     return Trip(NAME, Cause.BUDGET_GATE, evidence, message)
 
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.breaker.policy import Breaker, BreakerScope, SignalName
-from fabric.core.breaker.signals import CAUSE_OF, US, cools_at
+from fabric.core.breaker.signals import CAUSE_OF, cools_at
 from fabric.core.breaker.table import FORCED, BreakerState
 from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
+from fabric.core.words import instant_exact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,7 +113,7 @@ def refusal(looked: Looked, agent: str, fabric: str) -> Trip:
     """The trip of a call that met an open breaker: the row of the signal that opened it, with where it stood. ``fabric``: its name."""
     standing, left = looked.standing, wait_us(looked)
     what = f"opened by {standing.by}: {standing.reason}" if standing.signal == FORCED else _counted(looked)
-    until = "until somebody resets it" if left is None else f"for {left / US:.1f} s more"
+    until = "until somebody resets it" if left is None else f"until {instant_exact(looked.asked_at + left)}"
     details: Details = {
         "cause": "breaker_open",
         "state": standing.state,

@@ -35,7 +35,8 @@ NAME = "cost_velocity"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "send"})
 OBSERVES: frozenset[str] = frozenset(
-    {"call_issued", "model_answered", "attempt_failed", "attempt_interrupted", "call_aborted"}
+    {"call_issued", "model_answered", "tool_answered", "input_requested"}
+    | {"attempt_failed", "attempt_interrupted", "call_aborted"}
     | {"usual_rates_pinned", "lineage_pinned", "child_answered", "cap_raised", "budget_raised", "reaction_decided"}
     | {"escalation_opened", "escalation_decided"}
 )
@@ -61,7 +62,7 @@ class State:
     """Micro-dollars of each branch of a fan-out, by its step without the round."""
     hour: Buckets = ()
     out: Mapping[str, str] = field(default_factory=dict)
-    """The agent of each model call that is out, by command id."""
+    """The agent of each call that is out and costs something, by command id."""
     usual: Mapping[str, UsualRate] = field(default_factory=dict)
     """The usual rate of each scope; empty: not known yet."""
     projected: bool = False
@@ -85,7 +86,7 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Counts what each model call cost when it is known; a decision about the rate, or a new cap, begins a new count."""
+    """Counts what each call cost when it is known, a model's or a tool's with a price; a decision about the rate, or a new cap, begins a new count."""
     fact: Any = event.fact
     match fact.kind:
         case "usual_rates_pinned":
@@ -101,7 +102,8 @@ def observe(state: State, event: Event) -> State:
         case "reaction_decided" | "escalation_opened" | "escalation_decided":
             return _decided(state, fact)
         case "call_issued":
-            return replace(state, out={**state.out, fact.command_id: fact.agent}) if fact.call == "model" else state
+            costs = fact.call == "model" or fact.reserved_usd_micros
+            return replace(state, out={**state.out, fact.command_id: fact.agent}) if costs else state
     agent = state.out.get(fact.command_id)
     return state if agent is None else _ended(state, event, agent)
 
@@ -122,10 +124,12 @@ def _decided(state: State, fact: Any) -> State:
 
 
 def _ended(state: State, event: Event, agent: str) -> State:
-    """A model call is over. One that was let go of, or whose process is gone, is charged at its worst case: money that may be gone, and no pace."""
+    """A call that costs is over. One that was let go of, or whose process is gone, is charged at its worst case: money that may be gone, and no pace."""
     fact: Any = event.fact
     if fact.kind == "model_answered":
         usd, tokens = fact.cost_usd_micros, fact.input_tokens + fact.output_tokens
+    elif fact.kind in ("tool_answered", "input_requested"):
+        usd, tokens = fact.cost_usd_micros, 0
     else:
         usd, tokens = fact.charged_usd_micros, fact.charged_tokens
     guessed = fact.kind in ("attempt_interrupted", "call_aborted")

@@ -107,12 +107,12 @@ def _crossing(config: Config, state: State, proposal: Proposal, cause: Cause) ->
     details: dict[str, Any] = {"signature": key, "agent": proposal.agent, "failure_class": str(row.error_class)}
     evidence = Evidence(limit, observed, "crossings", "run", details=details)
     if row.error_class is not ErrorClass.TRANSIENT_INFRA:
-        why = f"failure_class={row.error_class} (requires {ErrorClass.TRANSIENT_INFRA})"
+        why = f"a failure of class {row.error_class} leads back nowhere, only one of class {ErrorClass.TRANSIENT_INFRA}"
     elif observed >= limit:
-        why = f"the same failure came to it {observed} times (limit {limit})"
+        why = f"the same failure came {observed} times (limit {limit})"
     else:
         return PASS
-    message = f"restart blocked: {why}: {proposal.message}"
+    message = f"{proposal.message}; the graph does not begin anew: {why}"
     return Trip(NAME, Cause.RESTART_BLOCKED, evidence, message)
 
 

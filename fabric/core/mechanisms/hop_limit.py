@@ -95,7 +95,7 @@ SENTENCES: Mapping[str, str] = {
     "turns": "agent {agent} has used up its turns (limit {limit})",
     "visits": "{node} has been reached as often as it may be in one run (limit {limit})",
     "hops": "agents have handed over as often as they may in one run (limit {limit})",
-    "levels": "teams may be {limit} levels deep, and this one would be on level {observed}",
+    "levels": "teams may reach level {limit}, and this one would be on level {observed}",
     "agents alive": "{observed} agents would work at once, and {whose} may have {limit}",
     "agents spawned": "{observed} agents would have been started, and {whose} may start {limit}",
 }

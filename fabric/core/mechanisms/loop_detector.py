@@ -31,7 +31,7 @@ from fabric.core.frozen import replace, value
 from fabric.core.let_pass import NOTHING, OBSERVED, LetPass, heard
 from fabric.core.likeness import Likeness, likeness
 from fabric.core.loop_policy import LoopDetector as Config
-from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, repeated_answer
+from fabric.core.loop_rules import ANSWER_CHARS_MIN, ONE_CALL, Asked, Found, Seen, judge, repeated_answer
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.near_identical import Words, near_identical, words_of
 from fabric.core.showing_calls import call_shown
@@ -140,14 +140,20 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         state.warned,
         lambda seen: seen.tool in tools or seen.call in passing,
         lambda: _shown(proposal, view),
-        lambda: _said(state, view),
+        lambda: _said(state, view, config.said_window),
         lambda seen: _likeness(seen, proposal, view),
     )
     found = judge(config, asked)
     if found is None:
         return PASS
-    advice = f"This call was not executed. You {found.what}. Its result will not change. Use what you have, or do something else."
+    advice = f"This call was not executed. You {found.what}. {_what_now(found)}"
     return _trip(proposal.agent, found, {"tool": call[0], "args_hash": call[1]}, "calls", found.advice or advice)
+
+
+def _what_now(found: Found) -> str:
+    if found.detector in ONE_CALL:
+        return "Use what you have, or do something else. Ask for it again only if you wait for its result to change."
+    return "Its result will not change. Use what you have, or do something else."
 
 
 def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
@@ -180,13 +186,19 @@ def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:
     return like
 
 
-def _said(state: State, view: View) -> list[tuple[str, Words]]:
-    if view.contents is None or not state.said:
-        return []
-    texts = [(after, str(view.contents.read(ref).get("text", "")).strip()) for after, ref in state.said]
-    if len(texts[-1][1]) < ANSWER_CHARS_MIN:
-        return []
-    return [(after, words_of({"text": text})) for after, text in texts if len(text) >= ANSWER_CHARS_MIN]
+def _said(state: State, view: View, window: int) -> list[tuple[str, Words]]:
+    """The last announcements of so many, oldest first; none where the last answer announced too little."""
+    said: list[tuple[str, Words]] = []
+    contents = view.contents
+    if contents is None:
+        return said
+    for after, ref in reversed(state.said):
+        text = str(contents.read(ref).get("text", "")).strip()
+        if len(text) >= ANSWER_CHARS_MIN:
+            said.append((after, words_of({"text": text})))
+        if not said or len(said) == window:
+            break
+    return said[::-1]
 
 
 def _likeness(seen: Sequence[Seen], proposal: Proposal, view: View) -> Likeness:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fabric.core import let_pass
@@ -129,6 +128,11 @@ def _heard(state: State, fact: Any) -> State:
     return state if after is before else replace(state, passing={**state.passing, place: after})
 
 
+def asked(state: State, step_id: str) -> tuple[let_pass.Call, ...]:
+    """Returns the calls that a person is asked about in a step."""
+    return state.passing.get(_place(step_id), let_pass.NOTHING).asked
+
+
 def _place(step_id: str) -> str:
     """A step without its round."""
     return step_id.rpartition(".r")[0]
@@ -210,21 +214,23 @@ def _row(
     stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]
 ) -> tuple[int, int]:
     """How many of the last turns came to the same, round by round, and how many turns a round has; 0 where that cannot be compared."""
+    came: list[str] = []
 
-    def came_to(turn: Turn) -> str:
-        passed = passing and any(call in passing for call in _named(turn))
-        return "" if passed else progress_hash(stage, turn, spec)
+    def came_to(back: int) -> str:
+        """What the turn so far back came to; empty from the first one on that cannot be compared."""
+        while len(came) <= back and (not came or came[-1]):
+            turn = turns[-1 - len(came)]
+            passed = passing and any(call in passing for call in _named(turn))
+            came.append("" if passed else progress_hash(stage, turn, spec))
+        return came[back] if back < len(came) else ""
 
-    results = [came_to(turn) for turn in reversed(turns)]
-    known = sum(1 for _ in takewhile(bool, results))
-    return max(((_repeating(results[:known], period), period) for period in PERIODS), key=lambda one: one[0])
+    def repeated(period: int) -> int:
+        same = 0
+        while same + period < len(turns) and (found := came_to(same + period)) and found == came_to(same):
+            same += 1
+        return same + period if same else int(bool(came_to(0)))
 
-
-def _repeating(results: list[str], period: int) -> int:
-    """How many of the results, newest first, stand in rounds of so many that are all the same."""
-    pairs = zip(results, results[period:], strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return min(same + period, len(results)) if same else min(1, len(results))
+    return max(((repeated(period), period) for period in PERIODS), key=lambda one: one[0])
 
 
 def _likeness(view: View, step_id: str, few: int, period: int) -> Likeness:

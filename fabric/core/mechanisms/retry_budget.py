@@ -85,7 +85,8 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     if on_credit:
         return _shared(config, state, proposal, view)
     evidence = Evidence(config.bucket, round(left / UNITS, 3), "retry tokens", "run")
-    return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, "the run's retry budget is empty")
+    message = f"the run has no retry left (limit {config.bucket})"
+    return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, message)
 
 
 def _shared(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:

@@ -11,12 +11,14 @@ from typing import Any
 from fabric.core import calls, conversations, node_retries, reactions, wave
 from fabric.core import events as ev
 from fabric.core.context import Compiled, Contents, Context
-from fabric.core.decision_table import COUNTED_PER, Accompaniment, Reaction
+from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.endpoints import provider_scope
 from fabric.core.failure import Failure, of_call
 from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.frozen import replace
 from fabric.core.graph.state import Why
 from fabric.core.handlers import people
+from fabric.core.let_pass import NEXT_RUNG
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.proposed import Proposed
 from fabric.core.retry_layers import layer_of
@@ -80,7 +82,7 @@ def _ladder(
                 rung=n,
                 reaction=str(rung.reaction),
                 times=rung.times,
-                per=str(COUNTED_PER[rung.reaction]),
+                per=str(rung.counted_per),
                 layer=layer_of(rung),
                 accompanies=tuple(str(one) for one in rung.with_),
                 role=rung.role if asks else "",
@@ -126,14 +128,24 @@ class _Walk:
         for _ in range(DECISIONS_MAX):
             before = len(self.work.emitted)
             reactions.react(self.work, next_one or self._met())
-            facts = [one.event for one in self.work.emitted[before:]]
-            lines += told(self.work, facts)
+            facts = self._told(before, lines)
+            unheard = [one for one in self.work.run.questions.values() if one.fact.on_expiry == NEXT_RUNG]
+            if unheard:
+                before = len(self.work.emitted)
+                people.expired(self.work, unheard[0])
+                facts = self._told(before, lines)
             next_one = self._after(facts)
             if self.ended[0] is not RunState.RUNNING:
                 return tuple(lines)
         raise AssertionError(
             f"{self.failure} did not end after {DECISIONS_MAX} decisions"
         )  # A ladder ends, by its validator.
+
+    def _told(self, before: int, lines: list[Line]) -> list[Any]:
+        """Adds the lines of the facts since then, and returns the facts."""
+        facts = [one.event for one in self.work.emitted[before:]]
+        lines += told(self.work, facts)
+        return facts
 
     # -- the facts before the failure ----------------------------------------------------------------------------------
 
@@ -213,7 +225,9 @@ class _Walk:
         self.work.emit(answered, {"text": "", "calls": []})
         one = Proposed(proposed.call_id, tool, None, "", proposed.args_hash)
         wave.refuse(self.work, step.id, one, self.cause, self.met.mechanism, self.met.message, correction=False)
-        return Failure((self._trip(f"step:{step.id}"),), self.stage, step.id, blocked=True)
+        details = {"detector": "A", "tool": tool, "args_hash": proposed.args_hash}
+        trip = replace(self._trip(f"step:{step.id}"), evidence=Evidence(scope=f"step:{step.id}", details=details))
+        return Failure((trip,), self.stage, step.id, blocked=True)
 
     def _call(self, step: Step) -> Failure:
         """The step's call goes out and fails, or is not let out at all."""

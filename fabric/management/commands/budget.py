@@ -24,7 +24,11 @@ class Command(FabricCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """What to do."""
-        parser.add_argument("--usd", metavar="AMOUNT", help="from now on no more than this, US dollars")
+        amount = parser.add_mutually_exclusive_group()
+        amount.add_argument("--usd", metavar="AMOUNT", help="from now on no more than this, US dollars")
+        amount.add_argument(
+            "--tokens", metavar="N", type=int, help="of a session's tokens: from now on no more than so many"
+        )
         parser.add_argument("--scope", default="", help="of this budget, as listed; default: the workspace's")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
@@ -32,18 +36,22 @@ class Command(FabricCommand):
         """Does it."""
         actor = owner_actor()
         if options["usd"] is not None:
-            found = [budget_set(actor=actor, usd_micros=dollars_given(options["usd"]), scope=options["scope"])]
+            found = [budget_set(actor=actor, amount=dollars_given(options["usd"]), scope=options["scope"])]
+        elif options["tokens"] is not None:
+            found = [budget_set(actor=actor, amount=options["tokens"], scope=options["scope"], unit="tokens")]
         else:
             found = [one for one in budgets_of(actor) if options["scope"] in ("", one.scope)]
         if options["json"]:
-            self.put({"budgets": [asdict(one) | {"left": one.left} for one in found]})
+            self.put({"budgets": [asdict(one) | {"left": one.left, "unit": one.unit} for one in found]})
             return OK
         for one in found:
             per = " an hour" if one.hourly else ""
-            self.stdout.write(
-                f"{one.scope}: {dollars(one.spent)} spent{per}, {dollars(one.granted)} held by workers, "
-                f"{dollars(one.left)} left of {dollars(one.cap)}"
-            )
+            spent, held, left, cap = (_said(each, one.unit) for each in (one.spent, one.granted, one.left, one.cap))
+            self.stdout.write(f"{one.scope}: {spent} spent{per}, {held} held by workers, {left} left of {cap}")
         if not found:
             self.stdout.write("No budget is shared yet: give one with --usd, or publish a fabric with budget.fabric_hour_usd_micros.")  # fmt: skip
         return OK
+
+
+def _said(amount: int, unit: str) -> str:
+    return f"{amount:,} tokens" if unit == "tokens" else dollars(amount)

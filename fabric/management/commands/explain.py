@@ -12,7 +12,7 @@ from fabric.core.words import instant, words
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.management.card import question, questions_json
 from fabric.selectors.escalations import escalations_open
-from fabric.selectors.explain import VERDICTS, Explained, as_json, reaction_words, run_explain
+from fabric.selectors.explain import VERDICTS, Explained, as_json, class_words, reaction_words, run_explain
 from fabric.services.workspaces import actor_inside_drills, owner_actor
 
 STATES = {"taken": "<- taken", "spent": "spent", "skipped": "passed over", "ahead": ""}
@@ -75,7 +75,7 @@ def _told(number: int, one: Explained) -> Iterator[str]:
     yield f"   cell         {row} x {words(fact.tier)}, rung {fact.rung + 1}{use}, counted per {fact.scope}"
     if fact.layer:
         yield f"   layer        {words(fact.layer)}"
-    yield f"   class        {', '.join(words(name) for name in one.classes) or 'none: no mechanism judged it'}"
+    yield f"   class        {class_words(one)}"
     for n, rung in enumerate(one.rungs, 1):
         why = f": {rung.why}" + ("" if rung.derived else " (as recorded)") if rung.why else ""
         layer = f" ({words(rung.layer)})" if rung.layer else ""

@@ -50,10 +50,10 @@ def _turn_overdue(fact: Fact) -> str:
 
 def _call_issued(fact: Fact) -> str:
     again = f", attempt {fact['attempt']}" if fact["attempt"] > 1 else ""
-    if fact["call"] == "tool":
-        return f"{fact['agent'] or 'the oracle'} calls {fact['target']}{again}"
-    last = ", for its last answer" if fact["final"] else ""
     held = f", at most {dollars(fact['reserved_usd_micros'])}" if fact["reserved_usd_micros"] else ""
+    if fact["call"] == "tool":
+        return f"{fact['agent'] or 'the oracle'} calls {fact['target']}{again}{held}"
+    last = ", for its last answer" if fact["final"] else ""
     return f"{fact['agent']} asks {fact['target']}, turn {fact['turn']}{again}{last}{held}"
 
 
@@ -97,7 +97,8 @@ def _model_answered(fact: Fact) -> str:
 
 
 def _tool_answered(fact: Fact) -> str:
-    return f"{fact['tool']} returned an error" if fact["error"] else f"{fact['tool']} answered"
+    cost = f", {dollars(fact['cost_usd_micros'])}" if fact.get("cost_usd_micros") else ""
+    return f"{fact['tool']} returned an error{cost}" if fact["error"] else f"{fact['tool']} answered{cost}"
 
 
 def _call_refused(fact: Fact) -> str:

@@ -28,6 +28,7 @@ SAMPLE = {
     "run_id": "019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55",
     "name": "small",
     "escalation_id": "0123456789abcdef",
+    "seq": "1",
 } | {
     "notification_id": "fedcba9876543210fedcba9876543210",
     "scenario_name": "tool-error",

@@ -40,6 +40,7 @@ gates:
   grounding_critic: auditor
   max_outcome_chars: 9000
   unguarded: Its readers ask for their own keys.
+  unscreened: It reads its own files alone.
   guardrails:
     - {places: [finalize, arguments], rules: [credentials, personal_data], patterns: [{name: codename, pattern: '(?i)project heron'}]}
     - {rules: [exfiltration_links]}

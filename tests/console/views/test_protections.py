@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import re
 
+import pytest
+
 from console.views.protections import CLASSES
+from fabric.core.breaker.policy import UNNAMED
 from fabric.core.mechanisms import ORDER
+from fabric.core.policy import Budget, FlowPolicy
 from fabric.core.taxonomy import MECHANISM_CLASSES, FailureClass
-from fabric.selectors.protections import SOURCES, STOPS, protections
+from fabric.selectors.explain import OF_NO_CLASS
+from fabric.selectors.protections import SOURCES, STOPS, measures, protections
 
 
 def test_the_table_is_total():
@@ -43,6 +49,29 @@ def test_the_page_has_a_row_each_and_says_where_the_classes_are_from(browser):
         assert row.group().count('data-tone="ok"') == len(one.classes)
     assert "MAST" in text
     assert "Cemri" in text
+
+
+@pytest.mark.parametrize("name", ["replan_budget", "plan_critic", "outcome_oracle", "cost_per_success"])
+def test_what_answers_a_class_and_is_no_mechanism_has_a_row_too(browser, name):
+    (one,) = [measure for measure in measures() if measure.name == name]
+    text = html.unescape(browser.get("/protections").content.decode())
+    (row,) = re.findall(rf'<tr id="{name}">.*?</tr>', text, re.DOTALL)
+    assert row.count('data-tone="ok"') == len(one.classes) >= 1
+    assert one.default in row
+
+
+def test_the_default_breaker_is_said_to_be_on_by_its_own_numbers(browser):
+    said = {one.name: one.otherwise for one in protections()}["circuit_breaker"]
+    assert (
+        said
+        == "on: in front of each provider, opens at 3 in a row (rate limit, server error, timeout), probes after 30 s"
+    )
+    assert said in browser.get("/protections").content.decode()
+    assert FlowPolicy(budget=Budget(run_usd_micros=1)).breakers == UNNAMED
+
+
+def test_the_page_says_why_a_provider_failure_has_no_class(browser):
+    assert OF_NO_CLASS in browser.get("/protections").content.decode()
 
 
 def test_a_stranger_is_not_shown_it(client):

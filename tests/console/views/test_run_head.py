@@ -41,3 +41,25 @@ def test_what_becomes_of_a_question_in_time_is_what_it_declared(browser, journal
     page = shown(browser, journaled(fanned_out().tell(replace(asked, on_expiry="nothing"))))
     assert "and longer if nobody answers: it failed" in page
     assert "else it is rejected" not in page
+
+
+def test_a_run_that_waits_for_its_provider_says_so_and_asks_nobody(browser, journaled):
+    """The page and the API read the same row; another running run is marked as running."""
+    teller = fanned_out().ask(WORKER, 1, "reader").fail(WORKER, 1)
+    waits = ev.RetryScheduled(
+        command_id=f"{WORKER}.t1",
+        attempt=2,
+        not_before=teller.at + 30_000_000,
+        delay_s=30.0,
+        source="breaker",
+        tokens_left=9_000,
+    )
+    run_id = journaled(teller.tell(waits))
+    page = shown(browser, run_id)
+    assert "Waiting for the provider" in page
+    assert "Waits for the provider until" in page
+    assert ": 429. It goes on by itself." in page
+    told = browser.get(f"/api/v1/runs/{run_id}").json()
+    assert (told["state"], told["waits_for"]) == ("running", "provider")
+    busy = shown(browser, journaled(fanned_out().ask(WORKER, 1, "reader")))
+    assert "Waiting for the provider" not in busy

@@ -1,6 +1,7 @@
 """Hosts with circuit breakers: what one process meets, all of them heed; a probe is one call; who is let go of gives its permit back."""
 
 import json
+import sqlite3
 import threading
 
 import pytest
@@ -145,6 +146,74 @@ def test_after_the_cooldown_a_probe_closes_it_and_everything_goes_on(site):
     assert site.outcome(run) == "completed"
     host.stop()
     assert (stands(site).state, row(site).permits) == ("closed", {})
+
+
+# -- the audit stream --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path, sqlite_template):
+    made = sharing("sqlite", tmp_path, sqlite_template)
+    made.spec = policy(budget=RICH, retry=RETRY, breakers=[breaker(cooldown_s=0.05, success_threshold=1)])
+    yield made
+    made.close()
+
+
+def moves(tmp_path):
+    """``(subject, actor, body)`` of the breakers' lines in the audit stream."""
+    with sqlite3.connect(tmp_path / "fabric.sqlite3") as file:
+        found = file.execute(
+            "SELECT subject, actor, kind, workspace_id, body FROM fabric_audit ORDER BY at, rowid"
+        ).fetchall()
+        (workspace,) = file.execute("SELECT DISTINCT workspace_id FROM fabric_run").fetchone()
+    assert all(row[2:4] == ("breaker_moved", workspace) for row in found)
+    return [(row[0], row[1], json.loads(row[4])) for row in found]
+
+
+def test_each_move_stands_in_the_audit_stream_with_the_run_that_made_it_and_what_was_counted(kept, tmp_path):
+    host, run = kept.host(kept.agents(away)), kept.create()
+    host.offer()
+    kept.until_released(run)
+    host.stop()
+    opened, *_ = moves(tmp_path)
+    subject, actor, body = opened
+    assert (subject, actor) == (SCOPE, "system")
+    assert {name: body[name] for name in ("run", "was", "is", "trips", "counted", "limit", "probe", "generation")} == {
+        "run": run,
+        "was": "closed",
+        "is": "open",
+        "trips": 1,
+        "counted": "5 times server error",
+        "limit": 5.0,
+        "probe": False,
+        "generation": 1,
+    }
+    assert body["call"].startswith("plan.0.e0.r0.t1")
+
+
+def test_a_probe_is_marked_in_its_run_and_in_the_line_of_what_it_moved(kept, tmp_path):
+    open_it(kept)
+    host, run = kept.host(kept.agents()), kept.create()
+    host.offer()
+    kept.until_released(run)
+    host.stop()
+    assert [(body["was"], body["is"], body["probe"], body["run"]) for _, _, body in moves(tmp_path)] == [
+        ("open", "half_open", False, run),
+        ("half_open", "closed", True, run),
+    ]
+    probed = [fact["probed"] for fact in kept.facts(run, "model_answered") if fact.get("probed")]
+    assert probed == [SCOPE]
+
+
+def test_a_failed_probe_is_marked_too(kept):
+    half = Standing(state="half_open", trips=1, signal="server_error", failures=5, threshold=5.0)
+    (one,) = kept.spec.policy.breakers
+    assert kept.shared[1].change(SCOPE, one.kind, generation=0, state=encoded(half))
+    host, run = kept.host(kept.agents(away)), kept.create()
+    host.offer()
+    kept.until_released(run)
+    host.stop()
+    assert kept.facts(run, "attempt_failed")[0]["probed"] == SCOPE
 
 
 def test_a_host_that_stops_has_told_what_it_counted(site):

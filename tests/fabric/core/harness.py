@@ -278,7 +278,7 @@ class World(Told):
             elif isinstance(effect, Need):
                 self._needs(effect)
             elif isinstance(effect, OpenBreakers) and self.breakers is not None:
-                self.breakers.opens("run-1", effect.gates)
+                self.breakers.opens("run-1", effect.gates, effect.judged)
             elif isinstance(effect, Release):
                 self.driver, self.wake = None, None
                 return

@@ -7,8 +7,9 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.breaker.policy import endpoint
 from fabric.core.breaker.table import Happened, Standing, after, encoded
-from fabric.core.flow import RunState
+from fabric.core.flow import PROVIDER_AWAY, RunState
 from fabric.core.taxonomy import Cause, Tier
+from fabric.runtime.projection import columns
 from simulator.kernel.breakers import VirtualBreakers
 from simulator.kernel.memory_guards import MemoryGuards
 from tests.fabric.core.fabrics import lone, spec
@@ -17,6 +18,7 @@ from tests.fabric.core.scripts import asks, call, fails, gives, say, summary
 
 COOLDOWN_S = 30.0
 ENDPOINT = {"preset": "endpoint", "cooldown_s": COOLDOWN_S, "success_threshold": 1}
+OUTAGE = {"preset": "outage"}
 SCOPE = "provider:scripted"
 
 
@@ -211,3 +213,34 @@ def test_an_agent_that_was_stopped_for_the_same_call_may_say_its_last_word():
     made = world(script, same, tier=Tier.INTERACTIVE).start().go()
     assert made.reactions == ["terminate"]
     assert (made.end.state, len(made.requests)) == (RunState.STOPPED, 3)
+
+
+def test_a_run_that_waits_for_its_provider_says_until_when_and_names_the_failure():
+    made = world({"worker": fails(Cause.SERVER_ERROR, "the endpoint answered 503")}, OUTAGE).start()
+    made.go(until_s=20)
+    assert made.requests[3:] == []
+    now = columns(made.run)
+    assert now.state is RunState.RUNNING, "nobody is asked"
+    assert now.reason.startswith(f"{PROVIDER_AWAY}2027-01-15 08:00:")
+    assert now.reason.endswith(": the endpoint answered 503")
+    made.go()
+    (question,) = made.run.questions.values()
+    assert question.fact.reason.startswith("the endpoint answered 503"), question.fact.reason
+
+
+def test_a_run_that_has_something_else_to_do_does_not_wait_for_its_provider():
+    def worker(command):
+        return fails(Cause.SERVER_ERROR) if command.step_id.startswith("fan_out.0") else summary().after(300)
+
+    made = world({"worker": worker}, OUTAGE, workers=2).start()
+    made.go(until_s=20)
+    assert columns(made.run).reason == ""
+
+
+def test_a_short_pause_before_a_retry_is_no_wait_for_the_provider():
+    made = world({"worker": fails(Cause.SERVER_ERROR)}, tier=Tier.INTERACTIVE).start()
+    seen = set()
+    for _ in range(6):
+        made.go(steps=1)
+        seen.add(columns(made.run).reason)
+    assert seen == {""}

@@ -50,7 +50,7 @@ def test_every_cap_names_a_field_of_the_policy():
 
 
 def test_every_cap_that_a_fabric_sets_for_a_run_has_a_name():
-    shared = {"call_usd_micros", "fabric_hour_usd_micros", "session_usd_micros"}
+    shared = {"call_usd_micros", "fabric_hour_usd_micros", "session_usd_micros", "session_tokens"}
     assert set(CAPS) == set(Budget.model_fields) - shared - {"run_usd_micros", "agents", "stages"}
     given = Budget(run_usd_micros=1, **{name: n + 2 for n, name in enumerate(CAPS)})
     assert [fabrics_cap(given, scope, unit) for scope, unit, _ in CAPS.values()] == [2, 3, 4, 5, 6]

@@ -75,8 +75,8 @@ def test_a_call_whose_dependency_failed_is_not_made_and_one_correction_is_spent(
     assert world.end.state is RunState.COMPLETED
     assert [tool for tool, _ in world.executed] == ["look"]
     assert refused(world) == [
-        "'a', which it refers to, brought no result",
-        "'b', which it refers to, brought no result",
+        "it refers to 'a', which brought no result",
+        "it refers to 'b', which brought no result",
     ]
     assert {(fact.cause, fact.correction) for fact in world.of(ev.CallRefused)} == {(Cause.DEPENDENCY_FAILED, False)}
     assert world.run.steps[STEP].corrections == 1

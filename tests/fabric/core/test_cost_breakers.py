@@ -112,5 +112,5 @@ def test_the_next_run_meets_the_open_breaker():
     assert (refused.trip.mechanism, refused.cause) == ("circuit_breaker", Cause.COST_VELOCITY)
     assert other.requests == []
     assert refused.message == (
-        "the circuit breaker of agent worker is open for 60.0 s more (the run spent $0.0063 in a minute, and the fabric allows $0.006 a minute)"
+        "the circuit breaker of agent worker is open until 2027-01-15 08:01:07 UTC (the run spent $0.0063 in a minute, and the fabric allows $0.006 a minute)"
     )

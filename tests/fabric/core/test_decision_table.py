@@ -21,7 +21,7 @@ from fabric.core.decision_table import (
 from fabric.core.taxonomy import FailureType, Tier
 
 DOCUMENT = """
-infinite tool loop           | inject x1, terminate                       | inject x1, replan x1, abort             | escalate
+infinite tool loop           | inject x1, escalate x1, terminate          | inject x1, escalate x1, replan x1, abort | escalate
 sub-agent deadlock           | abort                                      | handover x1, abort                      | escalate (mandatory)
 cost overrun                 | abort (fail fast)                          | alert + cheaper model x1, abort         | escalate to finance
 provider 5xx / rate limit    | retry x2, fallback model x1, wait for breaker x3, surface       | retry x5, wait for breaker x2, escalate | retry x2, escalate (no swap)
@@ -85,6 +85,10 @@ def test_the_roles_and_the_critic_that_the_document_names():
     }
     assert [key for key, ladder in DEFAULT_TABLE.items() if any(rung.critic for rung in ladder.rungs)] == [
         (FailureType.PLAN_MALFORMED, Tier.BATCH)
+    ]
+    assert [key for key, ladder in DEFAULT_TABLE.items() if any(rung.poll for rung in ladder.rungs)] == [
+        (FailureType.TOOL_LOOP, Tier.INTERACTIVE),
+        (FailureType.TOOL_LOOP, Tier.BATCH),
     ]
 
 
@@ -161,6 +165,21 @@ def ladder(*rungs):
 def test_a_ladder_that_could_not_end_or_does_not_exist_is_refused_with_a_sentence(rungs, message):
     with pytest.raises(ValidationError, match=message):
         ladder(*rungs)
+
+
+@pytest.mark.parametrize("rung", [{"reaction": "abort", "times": 1}, {"reaction": "escalate"}])
+def test_only_a_bounded_question_is_about_a_poll(rung):
+    with pytest.raises(ValidationError, match="poll goes with escalate and times"):
+        Rung.model_validate({**rung, "poll": True})
+
+
+def test_a_question_about_a_poll_is_counted_by_step_and_any_other_as_ever():
+    poll = Rung(reaction=Reaction.ESCALATE, times=1, poll=True)
+    assert (poll.counted_per, Rung(reaction=Reaction.ESCALATE, times=1).counted_per) == (
+        CountScope.STEP,
+        CountScope.UNBOUNDED,
+    )
+    assert "poll" not in Rung(reaction=Reaction.ESCALATE).model_dump(mode="json")
 
 
 @pytest.mark.parametrize("reaction", sorted(BOUNDED_ONLY))

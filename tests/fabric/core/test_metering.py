@@ -24,8 +24,21 @@ def sides(found: Metered) -> tuple[int, int]:
 
 def test_a_count_that_can_be_true_is_believed():
     assert charged(input=1_000, output=100) == Metered(input_tokens=1_000, output_tokens=100)
-    # Eight times what was expected is what it bills.
-    assert charged(input=32_000, output=8_000) == Metered(input_tokens=32_000, output_tokens=8_000)
+    # Ten times what was expected is what it bills.
+    assert charged(input=10_000, output=1_000) == Metered(input_tokens=10_000, output_tokens=1_000)
+
+
+def test_a_count_that_is_far_too_large_is_charged_and_said():
+    found = charged(input=10_001, output=1_001)
+    assert sides(found) == (10_001, 1_001)
+    assert found.problem == (
+        "the endpoint reports 10,001 input tokens for 4,000 bytes: all are charged; "
+        "the endpoint reports 1,001 output tokens for 400 bytes, and 1,000 were asked for at most: all are charged"
+    )
+    # An answer of many bytes may have many tokens, whatever was asked for; and beside a short text an endpoint's own words weigh more.
+    assert charged(answer_bytes=8_000, input=1_000, output=20_000).problem == ""
+    assert charged(prompt_bytes=10, input=2_500, output=100).problem == ""
+    assert charged(prompt_bytes=10, input=2_501, output=100).problem != ""
 
 
 @pytest.mark.parametrize("count", [None, 0, -35, TOKENS_MAX + 1, 10**400])

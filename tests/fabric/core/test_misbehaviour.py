@@ -13,6 +13,9 @@ from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import HANGS, Answer, asks, broken, call, fails, gives, say, summary
 
+UNHEARD_S = 25 * 3_600
+"""Longer than any question waits."""
+
 
 def counting():
     """A tool whose result is another one each time."""
@@ -40,6 +43,8 @@ def stopped_after(world) -> int:
 
 def test_the_same_call_for_ever():
     world = ran(lone(), {"worker": lambda command: asks(call(q="x"))})
+    assert (world.reactions, len(world.requests), len(world.executed)) == (["inject", "escalate"], 4, 2)
+    world.wait(UNHEARD_S)
     assert (blocked_after(world), stopped_after(world)) == (3, 4)
     assert len(world.executed) == 2
     assert len(world.requests) == 5, "four, and the last word without tools"
@@ -52,24 +57,28 @@ def test_the_same_call_for_ever():
 
 def test_the_same_call_for_ever_with_an_answer_at_last_keeps_the_work():
     script = {"worker": [*[asks(call(q="x"))] * 4, summary("What I found.")]}
-    world = ran(lone(), script)
+    world = ran(lone(), script).wait(UNHEARD_S)
     assert (world.end.state, world.end.truncated) == (RunState.STOPPED, True)
     assert world.outcome["text"] == "What I found."
     assert (
         world.end.reason
-        == 'agent worker asked for look({"q":"x"}) 3 times within 5 calls, and each result was the same (limit 3); worker then answered with the 2 results that it had'
+        == 'agent worker asked for look({"q":"x"}) 3 times within 5 calls, and each result was the same (limit 3), and nobody answered in time whether it may go on; worker then answered with the 2 results that it had'
     )
 
 
 def test_the_same_call_with_changing_results():
     world = ran(lone(), {"worker": lambda command: asks(call(q="x")), "look": counting()})
-    assert blocked_after(world) == 6
-    assert len(world.executed) == 5
-    assert 'agent worker asked for look({"q":"x"}) 6 times in a row (limit 6)' in world.end.reason
+    assert (world.reactions, len(world.requests)) == (["inject", "escalate"], 6)
+    world.wait(UNHEARD_S)
+    assert blocked_after(world) == 5
+    assert len(world.executed) == 4
+    assert 'agent worker asked for look({"q":"x"}) 5 times in a row (limit 5)' in world.end.reason
 
 
 def test_a_b_a_b():
     world = ran(lone(), {"worker": alternating("a", "b")})
+    assert len(world.requests) == 5
+    world.wait(UNHEARD_S)
     assert blocked_after(world) == 4
     assert len(world.requests) == 6
     assert len(world.executed) == 3
@@ -183,8 +192,8 @@ def test_every_run_comes_to_a_truthful_end_in_every_tier(tier, script):
     assert world.run.terminal
     assert world.end.state is not RunState.COMPLETED
     assert len(world.end.reason) > 5
-    # A person who approves a loop lets it go on: what ends it then is the limit on turns, in each of two rounds.
-    let_go_on = script == "loop" and tier is Tier.HIGH_STAKES
+    # A person who approves a loop lets it go on: what ends it then is the limit on turns, in high-stakes in each of two rounds.
+    let_go_on = script == "loop"
     assert len(world.requests) <= (3 + 2 * 25 if let_go_on else 16)
 
 

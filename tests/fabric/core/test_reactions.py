@@ -13,6 +13,8 @@ from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, say, scored, summary
 
 LOOP = {"worker": lambda command: asks(call(q="x"))}
+UNHEARD_S = 25 * 3_600
+"""Longer than any question waits."""
 LEDGER = (Document("ledger.md", "numbers"),)
 
 
@@ -39,8 +41,8 @@ def test_inject_blocks_the_call_tells_the_model_and_goes_on():
 
 
 def test_terminate_strips_the_tools_and_lets_the_agent_answer_once():
-    world = ran(lone(), {"worker": loops_then(asks(call(q="x")), summary("What I have."))})
-    assert world.reactions == ["inject", "terminate"]
+    world = ran(lone(), {"worker": loops_then(asks(call(q="x")), summary("What I have."))}).wait(UNHEARD_S)
+    assert world.reactions == ["inject", "escalate", "terminate"]
     assert (world.end.state, world.end.truncated, world.end.recovered) == (RunState.STOPPED, True, False)
     assert world.outcome["text"] == "What I have."
     assert world.requests[-1].tools == ()
@@ -49,8 +51,8 @@ def test_terminate_strips_the_tools_and_lets_the_agent_answer_once():
 
 
 def test_a_terminated_agent_that_does_not_answer_is_surfaced_with_the_cause_named():
-    world = ran(lone(), LOOP)
-    assert world.reactions[:3] == ["inject", "terminate", "surface"]
+    world = ran(lone(), LOOP).wait(UNHEARD_S)
+    assert world.reactions[:4] == ["inject", "escalate", "terminate", "surface"]
     assert world.end.state is RunState.FAILED
     assert "asked for look" in world.end.reason
 
@@ -58,20 +60,22 @@ def test_a_terminated_agent_that_does_not_answer_is_surfaced_with_the_cause_name
 def test_a_last_word_in_plain_words_counts_even_beside_a_call():
     fabric = lone(agents={"worker": {"answers": "text"}})
     world = ran(fabric, {"worker": loops_then(asks(call(q="x")), asks(call(q="x"), text="It is x."))})
+    world.wait(UNHEARD_S)
     assert (world.end.state, world.end.truncated) == (RunState.STOPPED, True)
     assert world.outcome["text"] == "It is x."
 
 
 def test_a_last_word_that_fails_its_gate_is_surfaced():
     fabric = lone(gates={"citations": "required"})
-    world = ran(fabric, {"worker": loops_then(asks(call(q="x")), summary())}, documents=LEDGER)
+    world = ran(fabric, {"worker": loops_then(asks(call(q="x")), summary())}, documents=LEDGER).wait(UNHEARD_S)
     assert world.end.state is RunState.FAILED
-    assert world.reactions == ["inject", "terminate", "surface"]
+    assert world.reactions == ["inject", "escalate", "terminate", "surface"]
 
 
 def test_a_transient_error_does_not_cost_the_last_word():
     world = ran(lone(), {"worker": loops_then(asks(call(q="x")), fails(Cause.RATE_LIMIT), summary("Said."))})
-    assert world.reactions == ["inject", "terminate", "retry"]
+    world.wait(UNHEARD_S)
+    assert world.reactions == ["inject", "escalate", "terminate", "retry"]
     assert world.outcome["text"] == "Said."
 
 
@@ -82,9 +86,9 @@ def test_a_branch_that_was_terminated_takes_no_rung_from_another():
         turn = turns[command.step_id] = turns.get(command.step_id, 0) + 1
         return summary(command.step_id) if turn == 5 else asks(call(q="x"))
 
-    world = ran(lone(workers=2), {"worker": worker})
+    world = ran(lone(workers=2), {"worker": worker}).wait(UNHEARD_S)
     assert world.end.state is RunState.STOPPED
-    assert sorted(world.reactions) == ["inject", "inject", "terminate", "terminate"]
+    assert sorted(world.reactions) == [*("escalate", "escalate"), *("inject", "inject"), *("terminate", "terminate")]
 
 
 def test_a_limit_has_no_inject_rung():
@@ -107,9 +111,9 @@ def test_calls_that_were_let_pass_in_the_same_wave_are_executed():
 
 def test_replan_raises_the_epoch_and_tells_the_planner_why():
     script = {"worker": [*loops_then(asks(call(q="x"))), summary()]}
-    world = ran(spec(), script, tier=Tier.BATCH)
+    world = ran(spec(), script, tier=Tier.BATCH).wait(UNHEARD_S)
     assert world.end.state is RunState.COMPLETED
-    assert world.reactions == ["inject", "replan"]
+    assert world.reactions == ["inject", "escalate", "replan"]
     assert (world.run.epoch, world.run.replans) == (1, {"fan_out": 1})
     assert [(fact.stage, fact.epoch) for fact in world.of(ev.StageEntered)][:4] == [
         *(("plan", 0), ("fan_out", 0), ("plan", 1), ("fan_out", 1)),
@@ -120,12 +124,12 @@ def test_replan_raises_the_epoch_and_tells_the_planner_why():
 
 
 def test_rungs_spent_survive_a_replan_retries_excepted():
-    world = ran(spec(), LOOP, tier=Tier.BATCH)
-    # The branch was injected once and replanned once before; neither comes again.
-    assert world.reactions == ["inject", "replan", "abort"]
+    world = ran(spec(), LOOP, tier=Tier.BATCH).wait(UNHEARD_S)
+    # The branch was injected once, asked about once and replanned once before; none of it comes again.
+    assert world.reactions == ["inject", "escalate", "replan", "abort"]
     assert world.end.state is RunState.ABORTED
     flaky = [fails(), fails(), *loops_then(asks(call(q="x"))), fails(), fails(), summary()]
-    again = ran(spec(), {"worker": flaky}, tier=Tier.BATCH)
+    again = ran(spec(), {"worker": flaky}, tier=Tier.BATCH).wait(UNHEARD_S)
     assert again.end.state is RunState.COMPLETED
     assert [f.spent for f in again.of(ev.ReactionDecided) if f.reaction == "retry"] == [0, 1, 0, 1]
 
@@ -139,7 +143,7 @@ def test_what_was_cut_short_in_an_older_epoch_is_no_mark_on_the_new_one():
 
 
 def test_a_fixed_plan_has_nothing_to_replan():
-    world = ran(lone(), LOOP, tier=Tier.BATCH)
+    world = ran(lone(), LOOP, tier=Tier.BATCH).wait(UNHEARD_S)
     assert world.of(ev.RungSkipped)[0].reason == "the plan is fixed, so there is nothing to replan"
     assert (world.end.state, world.end.reaction) == (RunState.ABORTED, "abort")
 
@@ -167,10 +171,12 @@ def test_results_of_an_older_epoch_are_journaled_as_late_and_ignored_as_data():
             return summary("From the old plan.").after(60)
         return summary("New.") if ".e1" in command.step_id else asks(call(q="x"))
 
-    world = ran(spec(), {"planner": planned(2), "worker": worker}, tier=Tier.BATCH, late=True)
+    table = {"infinite_tool_loop": {"batch": {"rungs": [{"reaction": "replan", "times": 1}, {"reaction": "abort"}]}}}
+    fabric = spec(table=table)
+    world = ran(fabric, {"planner": planned(2), "worker": worker}, tier=Tier.BATCH, late=True)
     assert world.end.state is RunState.COMPLETED
     assert [abort.command_id for abort in world.aborted] == ["fan_out.1.e0.r0.t1"]
-    late = World(spec(), {"planner": planned(2), "worker": worker, "critic": HANGS}, Tier.BATCH, late=True).start().go()
+    late = World(fabric, {"planner": planned(2), "worker": worker, "critic": HANGS}, Tier.BATCH, late=True).start().go()
     ignored = late.of(ev.LateResultIgnored)
     assert [(f.command_id, f.reason) for f in ignored] == [("fan_out.1.e0.r0.t1", "its epoch was replanned")]
     assert all(f.epoch == 1 for f in late.of(ev.StageEntered)[2:])

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
 from fabric.core import events as ev
 from fabric.core.commands import Command
 from fabric.core.graph.factories import round_robin
+from fabric.core.inputs import CallFailed
 from fabric.core.reasons import NO_SENTENCES, WHAT_TO_DO, why_no_sentence
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
+from simulator.endpoint import ScriptedEndpoint, Step, cut_stream, hang, html, refusal
+from tests.fabric.adapters.providers.asking import KEY as KEY_SENT
+from tests.fabric.adapters.providers.asking import request
+from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, travel
 from tests.fabric.core.fabrics import lone, spec
+from tests.fabric.core.family_member import Member
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.scripts import HANGS, Answer, asks, call, fails, gives, planned, say, scored, summary
+from tests.fabric.core.recollections import WRITE as WRITES_NOTES
+from tests.fabric.core.recollections import remembering, started
+from tests.fabric.core.scripts import HANGS, Answer, asks, broken, call, fails, gives, planned, say, scored, summary
 from tests.fabric.core.test_ladder import SAME
-from tests.fabric.core.topologies.fabrics import graph, passes, peers, rule
+from tests.fabric.core.test_persona_runs import BOTH, DENYING
+from tests.fabric.core.test_persona_runs import fabric as denied
+from tests.fabric.core.test_screening import BOOKS, READS
+from tests.fabric.core.test_screening import found as instructed
+from tests.fabric.core.test_spawn_caps import tree as household_of
+from tests.fabric.core.topologies.fabrics import graph, passes, peers, rule, talks
 from tests.fabric.core.topologies.test_graph import END, SAYS, of_graph, using
+from tests.fabric.core.topologies.test_graph_restarts import goes_round
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reasons.md"
 WRITE = "WRITE_DOCS"
@@ -29,7 +46,7 @@ HEAD = """# Reasons
 
 Why a run ended, was stopped or asks a person is one sentence: the agent and its call, how often against which limit, and the cause first. The causes
 below are the finest names that there are; each stands in the events, in the API and in `manage.py explain`. The examples are made by running the engine.
-Where there is none, the sentence is the endpoint's, the tool's or a person's own, behind who says it.
+Those of endpoints come from the scripted endpoint over HTTP.
 
 This page is made from `fabric/core/reasons.py` by `tests/fabric/core/test_reasons.py`.
 
@@ -67,6 +84,32 @@ def _looking(fabric: FabricSpec, **script: Any) -> World:
     return ran(fabric, {"worker": [*[asks(call(q=word)) for word in THINGS], summary()], **script})
 
 
+def _crossing() -> World:
+    failing = [fails(Cause.SERVER_ERROR, "the provider is down", status=503)] * 9
+    return ran(goes_round(), {**talks("alice"), "bob": failing})
+
+
+def _calls(*given: Any, tools: tuple[str, ...] = ("look",), **fields: Any) -> World:
+    """A worker that makes these calls in one answer."""
+    return ran(lone(tools=tools, **fields), {"worker": [asks(*given), summary()], "look": gives(error="no such page")})
+
+
+def _written_twice() -> World:
+    both = [call(WRITES_NOTES, name, key="k", value=value) for value, name in enumerate("ab")]
+    return started(remembering("fabric"), [asks(*both), summary()])[0].go()
+
+
+def _lost_booking() -> World:
+    desk = Desk(lost={1})
+    return go(at_the_desk(travel(), desk, [asks(booking(1)), summary()]), desk)
+
+
+def _near() -> World:
+    """The first attempt fails so late that there is no time for a second one."""
+    slow = [fails(Cause.SERVER_ERROR, "it is down").after(19.0), summary()]
+    return ran(lone(deadlines=SHORT, stall_watchdog={"after_s": 0}), {"worker": slow})
+
+
 PAIR = (("triage", "network"), ("network", "triage"))
 THINGS = (
     "apples",
@@ -82,11 +125,13 @@ THINGS = (
     "kettles",
     "ladders",
 )
+HOST = "llm.example.com"
+"""Stands in the page for the scripted endpoint."""
 KEY = "AKIA" + "QZ7TM2XWPL4RD6VB"
 SHORT = {"interactive": {"call_s": 20, "stage_s": 20, "run_s": 30}}
 
 
-SCENES: Mapping[Cause, Callable[[], World]] = {
+SCENES: Mapping[Cause, Callable[[], World | Member]] = {
     Cause.LOOP_DETECTED: _loop,
     Cause.TURN_LIMIT: lambda: ran(lone(limits={"turns": 1}), {"worker": [asks(call(q="x")), summary()]}),
     Cause.CORRECTIONS_SPENT: lambda: ran(lone(), {"worker": say("")}),
@@ -123,17 +168,86 @@ SCENES: Mapping[Cause, Callable[[], World]] = {
     Cause.VISIT_LIMIT: lambda: ran(
         of_graph(round_robin(["alice", "bob"], max_turns=40), limits={"max_node_visits": 10}), SAYS
     ),
+    Cause.RESTART_BLOCKED: _crossing,
+    Cause.RECURSION_LIMIT: lambda: household_of(2, recursion=1).go().root,
+    Cause.EVENT_CAP: lambda: _looking(lone(limits={"run_events": 20})),
+    Cause.PAYLOAD_CAP: lambda: _looking(lone(limits={"run_payload_bytes": 10_000}), look=gives("word " * 3_000)),
+    Cause.PRICE_MISSING: lambda: ran(lone(), prices={}),
+    Cause.RETRY_BUDGET_EMPTY: lambda: ran(
+        lone(workers=3, retry={"bucket": 1, "base_s": 0.1}), {"worker": fails(Cause.SERVER_ERROR, "it is down")}
+    ),
+    Cause.DEADLINE_NEAR: _near,
+    Cause.OUTCOME_UNKNOWN: _lost_booking,
+    Cause.TOOL_CONSTRAINT: lambda: _calls(call("find", q="order 42")),
+    Cause.DUPLICATE_CALL: lambda: _calls(call(call_id="c", q="x"), call(call_id="c", q="y")),
+    Cause.DEPENDENCY_FAILED: lambda: _calls(
+        call(call_id="a"), call("find", call_id="b", of={"$ref": "calls.a.result"}), tools=("look", "find")
+    ),
+    Cause.WRITE_CONFLICT: _written_twice,
+    Cause.PERSONA_VIOLATION: lambda: ran(denied(DENYING), BOTH),
+    Cause.INJECTED_INSTRUCTION: lambda: instructed(READS, BOOKS, BOOKS),
+    Cause.SCHEMA_INVALID: lambda: ran(lone(), {"worker": [broken(), summary()]}),
 }
 """A run for each cause whose sentence is the engine's own."""
 
+REFUSALS: Mapping[Cause, Step] = {
+    Cause.RATE_LIMIT: refusal(429, "slow down", headers={"retry-after": "7"}),
+    Cause.SERVER_ERROR: refusal(503, "the model is loading"),
+    Cause.DROPPED_STREAM: cut_stream(),
+    Cause.MALFORMED_ANSWER: html(),
+    Cause.AUTH: refusal(401, "bad key"),
+    Cause.BAD_REQUEST: refusal(400, "temperature must be 1"),
+    Cause.BAD_CONFIGURATION: refusal(404, "Not Found"),
+    Cause.UNKNOWN_MODEL: refusal(404, "no such model", code="model_not_found"),
+    Cause.CONTEXT_LENGTH: refusal(400, "too long", code="context_length_exceeded"),
+    Cause.QUOTA: refusal(429, "pay first", code="insufficient_quota"),
+    Cause.CONTENT_FILTER: refusal(400, "withheld", code="content_filter"),
+    Cause.TIMEOUT: hang(),
+}
+"""An endpoint's answer for each cause whose sentence is about an endpoint."""
+
 
 def example(cause: Cause) -> str:
-    """Returns the sentence of a run that meets the cause."""
-    return next(fact.cause.message for fact in SCENES[cause]().of(ev.ReactionDecided) if fact.cause.cause is cause)
+    """Returns the sentence of a run that meets the cause, or of a call that an endpoint refuses."""
+    if cause in REFUSALS:
+        return _refused(cause)
+    world = SCENES[cause]()
+    said = [fact.cause for fact in world.of(ev.ReactionDecided)] + [
+        fact.trip for fact in world.of(ev.RungSkipped) if fact.trip is not None
+    ]
+    decided = [trip.message for trip in said if trip.cause is cause]
+    return next(iter([*decided, *[fact.problem for fact in world.of(ev.CallRefused) if fact.cause is cause]]))
+
+
+ALL = {**SCENES, **REFUSALS}
+OTHERS: Mapping[Cause, str] = {
+    Cause.NETWORK: "(the system's own words: which address could not be reached, and why)",
+    Cause.RETRY_ASKED: "(the tool's own words)",
+    Cause.UNKNOWN: "(the tool's own words)",
+    Cause.TOKEN_LIMIT: "(no mechanism names it: an answer that was cut is corrected)",
+    Cause.QUEUE_FULL: "(the words of the worker whose pool of tools is full)",
+    Cause.USER_CANCEL: "(the words of the person who cancelled)",
+}
+"""Who says it where no run makes the sentence."""
+
+
+def _refused(cause: Cause) -> str:
+    async def ask(endpoint: ScriptedEndpoint) -> str:
+        provider = OpenAICompatible(Endpoint(endpoint.url, "small", KEY_SENT))
+        found = await provider.ask(request(within_s=2.0))
+        await provider.aclose()
+        assert isinstance(found, CallFailed)
+        assert found.cause is cause
+        return found.message.replace(urlsplit(endpoint.url).netloc, HOST)
+
+    with ScriptedEndpoint([REFUSALS[cause]]) as endpoint:
+        return asyncio.run(ask(endpoint))
 
 
 def written() -> str:
-    rows = [f"| `{cause}` | {example(cause) if cause in SCENES else ''} | {WHAT_TO_DO[cause]} |" for cause in Cause]
+    rows = [
+        f"| `{cause}` | {example(cause) if cause in ALL else OTHERS[cause]} | {WHAT_TO_DO[cause]} |" for cause in Cause
+    ]
     return HEAD + "\n".join(rows) + "\n"
 
 
@@ -144,10 +258,16 @@ def test_each_cause_says_what_to_do():
         assert len(advice.split()) <= 24, cause
 
 
-@pytest.mark.parametrize("cause", SCENES)
+def test_each_cause_has_an_example_or_says_whose_words_it_has():
+    assert {*SCENES, *REFUSALS, *OTHERS} == set(Cause)
+    assert len(SCENES) + len(REFUSALS) + len(OTHERS) == len(Cause)
+
+
+@pytest.mark.parametrize("cause", ALL)
 def test_the_examples_are_sentences(cause):
-    assert why_no_sentence(example(cause)) == ""
-    assert len(example(cause)) > 10
+    said = example(cause)
+    assert why_no_sentence(said) == ""
+    assert len(said) > 10
 
 
 @pytest.mark.parametrize(

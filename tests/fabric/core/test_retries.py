@@ -190,7 +190,7 @@ def test_an_empty_bucket_denies_the_retry_and_names_it():
     world = ran(fabric, {"worker": fails(Cause.SERVER_ERROR)}, tier=Tier.BATCH)
     assert len(world.of(ev.RetryScheduled)) == 1
     reasons = [fact.reason for fact in world.of(ev.RungSkipped) if fact.reaction == "retry"]
-    assert reasons[0] == "retry_budget_empty: the run's retry budget is empty"
+    assert reasons[0] == "retry_budget_empty: the run has no retry left (limit 1)"
 
 
 def test_every_attempt_is_an_event():

@@ -305,8 +305,8 @@ def test_a_node_retry_takes_a_token_of_the_one_budget_and_an_empty_one_ends_the_
     assert acted(world)[:4] == [*CALLS, NODE]
     assert world.of(ev.NodeRetryScheduled)[0].tokens_left == 0
     assert [skip for skip in skips(world) if skip[0] != "wait_for_breaker"][:2] == [
-        ("retry", "retry_budget_empty: the run's retry budget is empty"),
-        ("retry_node", "retry_budget_empty: the run's retry budget is empty"),
+        ("retry", "retry_budget_empty: the run has no retry left (limit 4)"),
+        ("retry_node", "retry_budget_empty: the run has no retry left (limit 4)"),
     ]
     assert (len(world.requests), world.end.state) == (5, RunState.FAILED)
 

@@ -293,7 +293,7 @@ def test_a_breaker_of_tools_names_what_goes_out_alone():
 
 
 def test_a_revision_from_before_named_breakers_keeps_its_digest_and_its_bytes():
-    detectors = {"detectors": [*"ABCDEFGH"]}
+    detectors = {"detectors": [*"ABCDEFGH"], "consecutive_threshold": 6}
     before = FabricSpec.model_validate(tree(breakers=[{"preset": "endpoint"}], loop_detector=detectors))
     assert before.digest() == "f911328377c2f85fa3182b296d0589fa", "the digest that it was published under"
     assert "only" not in before.model_dump(mode="json")["policy"]["breakers"][0]
@@ -311,7 +311,7 @@ def test_a_revision_that_was_published_without_breakers_has_none_and_a_new_one_h
 
 
 def test_a_revision_from_before_shared_retries_keeps_its_digest_and_its_own_bucket():
-    detectors = {"detectors": [*"ABCDE"]}
+    detectors = {"detectors": [*"ABCDE"], "consecutive_threshold": 6}
     before = FabricSpec.model_validate(tree(roles=(), retry={"shared": False}, breakers=[], loop_detector=detectors))
     assert before.digest() == "c2a9e1d36eca50775ffe4d2cd600a5f0", "the digest that it was published under"
     assert "deviation" not in before.model_dump(mode="json")["policy"]["retry"]

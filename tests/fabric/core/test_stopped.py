@@ -21,7 +21,8 @@ TEAM = hierarchy(
 
 
 def stopped() -> World:
-    return ran(lone(), {"worker": [*LOOPS, summary("What I have.")]})
+    """Nobody answers whether the call may go on, so that the agent answers with what it has."""
+    return ran(lone(), {"worker": [*LOOPS, summary("What I have.")]}).wait(300)
 
 
 def test_a_stopped_agents_answer_is_an_outcome_and_no_success():
@@ -51,7 +52,7 @@ def test_two_stopped_agents_are_counted():
         turn = turns[command.step_id] = turns.get(command.step_id, 0) + 1
         return summary(command.step_id) if turn == 5 else asks(call(q="x"))
 
-    end = ran(lone(workers=2), {"worker": worker}).end
+    end = ran(lone(workers=2), {"worker": worker}).wait(300).end
     assert end.state is RunState.STOPPED
     assert end.reason.endswith("; 1 other agent was stopped too")
 

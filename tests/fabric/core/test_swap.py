@@ -216,13 +216,13 @@ def test_another_model_of_the_same_endpoint_is_a_retry_of_it_and_takes_a_token()
     assert [fact.source for fact in world.of(ev.RetryScheduled)] == ["backoff", "backoff", "failover"]
     empty = ran(fabric(NEAR, retry={"bucket": 1, "earn": 0.0}), by_model(small=DOWN, other=summary()), prices=PRICES)
     assert empty.reactions[:2] == ["retry", "surface"]
-    assert "other: the run's retry budget is empty" in skips(empty)[1][1]
+    assert "other: the run has no retry left (limit 1)" in skips(empty)[1][1]
 
 
 def test_another_endpoint_is_asked_although_the_retry_budget_is_empty():
     world = ran(fabric(retry={"bucket": 1, "earn": 0.0}), by_model(small=DOWN, other=summary()), prices=PRICES)
     assert world.reactions == ["retry", "fallback_model"]
-    assert skips(world) == [("retry", "retry_budget_empty: the run's retry budget is empty")]
+    assert skips(world) == [("retry", "retry_budget_empty: the run has no retry left (limit 1)")]
     assert (len(world.of(ev.RetryScheduled)), world.end.state) == (1, RunState.COMPLETED)
 
 

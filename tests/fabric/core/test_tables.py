@@ -170,7 +170,7 @@ quota                                                  | budget_exhausted | budg
 loop_detected                                          | compilation_loop | semantic  | no  | no  | no
 brief_repeated supervisor_stuck handoff_cycle          | compilation_loop | semantic  | no  | no  | no
 no_progress                                            | compilation_loop | semantic  | no  | no  | no
-policy_denied persona_violation content_filter         | structural       | policy    | yes | no  | no
+policy_denied persona_violation injected_instruction content_filter | structural       | policy    | yes | no  | no
 user_cancel                                            | canceled         | none      | no  | no  | no
 """
 ROWS = [
@@ -201,7 +201,7 @@ RAISED_BY = {
     FailureType.PLAN_MALFORMED: "plan_gate",
     FailureType.DEADLOCK: "brief_repeated supervisor_stuck handoff_cycle",
     FailureType.NO_PROGRESS: "stalled no_progress",
-    FailureType.UNSAFE_OUTPUT: "policy_denied persona_violation content_filter",
+    FailureType.UNSAFE_OUTPUT: "policy_denied persona_violation injected_instruction content_filter",
     Direct.ABORT: "repeated_failure restart_blocked goal_unmet",
     Direct.ESCALATE: "below_tau outcome_unknown",
     Direct.NEUTRAL: "user_cancel",

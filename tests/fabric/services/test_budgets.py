@@ -47,7 +47,7 @@ def test_a_fabric_without_a_cap_has_no_budget(actor, small):
 
 
 def test_the_workspaces_cap_is_set_by_hand_and_told(actor):
-    stands = budget_set(actor=actor, usd_micros=2_000)
+    stands = budget_set(actor=actor, amount=2_000)
     assert (stands.scope, stands.cap, stands.hourly) == (f"workspace:{actor.workspace_id}", 2_000, False)
     (line,) = AuditLine.objects.filter(kind="budget_set")
     assert json.loads(bytes(line.body)) == {"usd_micros": 2_000}
@@ -56,10 +56,10 @@ def test_the_workspaces_cap_is_set_by_hand_and_told(actor):
 @pytest.mark.parametrize(
     ("given", "says", "code"),
     [
-        ({"usd_micros": -1}, "a cap of -1 micro-dollars is none", "invalid"),
-        ({"usd_micros": 5, "scope": "fabric:x"}, "a fabric's cap is budget.fabric_hour_usd_micros", "invalid"),
-        ({"usd_micros": 5, "scope": "session:x:y"}, "there is no budget 'session:x:y'", "not_found"),
-        ({"usd_micros": 5, "scope": "workspace:another"}, "there is no budget 'workspace:another'", "not_found"),
+        ({"amount": -1}, "a cap of -1 micro-dollars is none", "invalid"),
+        ({"amount": 5, "scope": "fabric:x"}, "a fabric's cap is budget.fabric_hour_usd_micros", "invalid"),
+        ({"amount": 5, "scope": "session:x:y"}, "there is no budget 'session:x:y'", "not_found"),
+        ({"amount": 5, "scope": "workspace:another"}, "there is no budget 'workspace:another'", "not_found"),
     ],
 )
 def test_what_cannot_be_set(actor, given, says, code):
@@ -69,12 +69,12 @@ def test_what_cannot_be_set(actor, given, says, code):
 
 
 def test_nobody_sees_or_sets_anothers(actor, stranger: Actor):
-    budget_set(actor=actor, usd_micros=2_000)
+    budget_set(actor=actor, amount=2_000)
     SharedBudget.objects.create(scope="session:f:s", workspace_id=actor.workspace_id, cap=5, cap_wanted=5)
     assert budgets_of(stranger) == []
     with pytest.raises(Refused):
-        budget_set(actor=stranger, usd_micros=5, scope="session:f:s")
-    assert budget_set(actor=actor, usd_micros=7, scope="session:f:s").cap == 7
+        budget_set(actor=stranger, amount=5, scope="session:f:s")
+    assert budget_set(actor=actor, amount=7, scope="session:f:s").cap == 7
 
 
 def test_the_command(actor):

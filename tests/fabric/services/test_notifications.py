@@ -9,6 +9,8 @@ from django.db import connection
 from fabric.adapters.duties import database_us
 from fabric.core import events as ev
 from fabric.core.notifications import EVENTS, MAILED, Channel, Target, key_of
+from fabric.core.reasons import WHAT_TO_DO
+from fabric.core.taxonomy import Cause
 from fabric.models import Event, Notification, NotificationTarget, Workspace
 from fabric.models.journal import NOTIFIED
 from fabric.services import notifications as module
@@ -46,6 +48,7 @@ def test_what_is_told_is_what_may_be_told(actor, nudge, small):
         "cause": "rate_limit",
         "reaction": "use_fallback",
         "failure_type": "provider_failure",
+        "advice": WHAT_TO_DO[Cause.RATE_LIMIT],
     }
     question = content("question")
     due = question.pop("due_at")

@@ -1,6 +1,5 @@
 """What a fabric must have before it is published: each rule broken once, each said with its path and its remedy."""
 
-import json
 from typing import Any
 
 import pytest
@@ -149,6 +148,15 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
         {"tools": [tool(), {"name": "send", "kind": "http", "target": "https://example.org/", "effect": "mutating", "description": "Sends.", "parameters": {"type": "object"}}]},
         "tools.1.compensation",
         "is mutating; name the tool that undoes it, or declare it irreversible",
+    ),
+    "priced_errands": (
+        {"tools": [
+            tool(),
+            {"name": "send", "kind": "http", "target": "https://example.org/", "effect": "mutating", "compensation": "unsend", "description": "Sends.", "parameters": {"type": "object"}},
+            {"name": "unsend", "kind": "http", "target": "https://example.org/undo", "effect": "idempotent", "usd_per_call": "0.01", "description": "Undoes.", "parameters": {"type": "object"}},
+        ]},
+        "tools.2.usd_per_call",
+        "tool 'unsend' undoes 'send', and that is done whatever the budget says; leave its price out",
     ),
     "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
     "mcp_servers": ({"mcp_servers": [{"name": "files", "transport": "stdio", "command": "rm"}]}, "mcp_servers.0", "the command 'rm' is not allowed"),
@@ -305,37 +313,67 @@ def test_a_model_that_another_names_as_cheaper_is_used():
     assert [one.sentence for one in publication_warnings(spec)] == ["model 'idle' is used nowhere"]
 
 
+def warned_of_budget(budget, **changed):
+    priced = model(price={"input_usd_per_mtok": 1, "output_usd_per_mtok": 2})
+    fabric = small(models=[priced], policy=policy(budget={"run_usd_micros": 10**6, **budget}), **changed)
+    return [(one.path, one.sentence) for one in publication_warnings(fabric)]
+
+
+def least(whose: str) -> int:
+    """Micro-dollars that a call of an agent is reserved at, at the least."""
+    agent = small().agent(whose)
+    return len(agent.instructions.encode()) + 2 * agent.max_output_tokens
+
+
 @pytest.mark.parametrize(
-    ("budget", "field", "whose"),
+    ("field", "whose"),
     [
-        ({"run_usd_micros": 2_047}, "run_usd_micros", "planner"),
-        ({"run_usd_micros": 10**6, "call_usd_micros": 2_047}, "call_usd_micros", "planner"),
-        ({"run_usd_micros": 10**6, "agent_usd_micros": 2_047}, "agent_usd_micros", "planner"),
-        ({"run_usd_micros": 10**6, "agents": {"reader": {"usd_micros": 2_047}}}, "agents.reader.usd_micros", "reader"),
-        (
-            {"run_usd_micros": 10**6, "stages": {"fan_out": {"usd_micros": 2_047}}},
-            "stages.fan_out.usd_micros",
-            "reader",
-        ),
+        ("run_usd_micros", "planner"),
+        ("call_usd_micros", "planner"),
+        ("agent_usd_micros", "planner"),
+        ("fabric_hour_usd_micros", "planner"),
+        ("agents.reader.usd_micros", "reader"),
+        ("stages.fan_out.usd_micros", "reader"),
     ],
 )
-def test_a_cap_that_is_less_than_one_call_is_warned_of(budget, field, whose):
-    def warned(budget):
-        priced = model(price={"input_usd_per_mtok": 1, "output_usd_per_mtok": 2})
-        return [
-            (one.path, one.sentence)
-            for one in publication_warnings(small(models=[priced], policy=policy(budget=budget)))
-        ]
+def test_a_cap_that_is_less_than_one_call_is_warned_of(field, whose):
+    def capped(amount):
+        budget: dict = {}
+        *groups, last = field.split(".")
+        inner = budget
+        for name in groups:
+            inner = inner.setdefault(name, {})
+        inner[last] = amount
+        return budget
 
-    ((path, said),) = warned(budget)
+    most = max(least("planner"), least("reader")) if whose == "planner" else least(whose)
+    whose = whose if least(whose) == most else "reader"
+    ((path, said),) = warned_of_budget(capped(most - 1))
     assert path == f"policy.budget.{field}"
     tokens = small().agent(whose).max_output_tokens
     assert said == (
-        f"$0.002047 is less than one call of agent {whose} may take: {tokens:,} tokens of its answer alone are $0.002048, "
-        "so that it is never asked; raise this, or lower max_output_tokens"
+        f"${(most - 1) / 1e6:f} is less than one call of agent {whose} may take: its instructions and {tokens:,} tokens of its answer are "
+        f"${most / 1e6:f}, so that it is never asked; raise this, or lower max_output_tokens"
     )
-    enough = json.loads(json.dumps(budget).replace("2047", "2048"))
-    assert warned(enough) == []
+    assert warned_of_budget(capped(most)) == []
+
+
+def test_a_cap_that_is_less_than_one_call_of_a_tool_is_warned_of():
+    dear = {"tools": [tool(usd_per_call="0.5")]}
+    said = "$0.499999 is less than one call of tool read_document costs, $0.50, so that it is never called; raise this"
+    assert warned_of_budget({"call_usd_micros": 499_999}, **dear) == [("policy.budget.call_usd_micros", said)]
+    assert warned_of_budget({"call_usd_micros": 500_000}, **dear) == []
+
+
+def test_a_tool_with_a_price_in_a_run_that_may_spend_nothing_is_refused():
+    free = model(price={"input_usd_per_mtok": 0, "output_usd_per_mtok": 0})
+    fabric = small(models=[free], tools=[tool(usd_per_call=1)], policy=policy(budget={"run_usd_micros": 0}))
+    assert [(one.path, one.sentence) for one in publication_problems(fabric)] == [
+        (
+            "policy.budget.run_usd_micros",
+            "is 0, but tool 'read_document' has a price, so each of its calls would be refused; give a cap in micro-dollars",
+        )
+    ]
 
 
 def test_a_model_that_only_stands_in_for_another_is_used():

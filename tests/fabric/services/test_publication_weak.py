@@ -48,6 +48,23 @@ def test_what_is_weakened_is_noted_once(policy, path, said):
     assert (found, sentence) in noted
 
 
+def counting(threshold, **more):
+    signal = {"names": ["identical_call"], "mode": "consecutive", "threshold": threshold}
+    return list(weakened(spec(breakers=[{"scope": "agent", "signals": [signal]}], **more)))
+
+
+def test_a_breaker_of_repeated_calls_says_where_the_loop_detector_comes_first():
+    ((path, said),) = counting(3)
+    assert (path, said.partition(":")[0]) == (
+        "policy.breakers.0.signals.0.threshold",
+        "counts only calls whose results differ",
+    )
+    ((_, said),) = counting(6)
+    assert said == "is never reached: the loop detector stops an agent at 6 equal calls in a row"
+    assert counting(2) == []
+    assert counting(3, loop_detector={"preset": "flow"}) == []
+
+
 @pytest.mark.parametrize(
     "policy",
     [
@@ -62,4 +79,4 @@ def test_another_rule_in_its_place_is_no_weakness(policy):
 
 def test_without_a_critic_tau_decides_nothing():
     assert list(weakened(spec(roles=(), tau=0))) == []
-    assert len(RULES) == 5
+    assert len(RULES) == 6

@@ -24,7 +24,7 @@ FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 CELLS = [(failure, tier) for failure in FailureType for tier in Tier]
 
 CHAINS = """
-infinite_tool_loop    | inject > terminate > stopped | inject > replan > abort > aborted | escalate > aborted
+infinite_tool_loop    | inject > escalate > terminate > stopped | inject > escalate > replan > abort > aborted | escalate > aborted
 sub_agent_deadlock    | abort > aborted | skips handover > abort > aborted | escalate > aborted
 cost_overrun          | abort > aborted | skips cheaper_model > abort > aborted | escalate > aborted
 provider_failure      | retry > retry > skips fallback_model > skips wait_for_breaker > surface > failed | retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted | retry > retry > escalate > aborted
@@ -85,7 +85,8 @@ def test_all_24_cells_with_a_lead_another_model_and_a_static_answer():
 def test_a_person_who_approves_each_time_is_asked_twice(failure, tier):
     cell = drill(drilled(), failure, tier, person="approve")
     assert cell.verdict == "pass", cell
-    assert cell.observed.count("escalate") in (0, 2)
+    bounded = failure is FailureType.TOOL_LOOP and tier is not HIGH  # It is asked about once, whatever comes then.
+    assert cell.observed.count("escalate") in ((1,) if bounded else (0, 2))
 
 
 RAISED = {

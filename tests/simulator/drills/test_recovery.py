@@ -15,7 +15,7 @@ ENDABLE = [(failure, tier) for failure, tier in CELLS if failure is not FailureT
 CHAINS = """
 infinite_tool_loop    | interactive | 1 | inject > completed
 infinite_tool_loop    | batch       | 1 | inject > completed
-infinite_tool_loop    | batch       | 2 | inject > replan > completed
+infinite_tool_loop    | batch       | 2 | inject > escalate > replan > completed
 sub_agent_deadlock    | batch       | 1 | skips handover > abort > aborted
 provider_failure      | interactive | 1 | retry > completed
 provider_failure      | interactive | 3 | retry > retry > skips fallback_model > skips wait_for_breaker > surface > failed

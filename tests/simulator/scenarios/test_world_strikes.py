@@ -26,8 +26,9 @@ from tests.simulator.kernel import worlds
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 
 
-def booking(last: str = "book") -> FabricSpec:
-    """A fabric whose first worker books, pays or looks up, and whose third tool takes a booking back."""
+def booking(*names: str) -> FabricSpec:
+    """A fabric whose first worker calls these tools in turn, a booking unless said, and whose third tool takes a booking back."""
+    names = names or ("book",)
     tools = [
         {"name": "lookup"},
         {"name": "book", "effect": "mutating", "compensation": "unbook", "reconcile": "find"},
@@ -36,8 +37,8 @@ def booking(last: str = "book") -> FabricSpec:
         {"name": "wire", "effect": "irreversible"},
     ]
     tree = drilled(tools=tools).model_dump(mode="json")
-    tree["agents"] = [{**one, "tools": [last] if one["name"] == "one" else []} for one in tree["agents"]]
-    calls = [[{"tool": last, "args": {"query": "a room"}}]]
+    tree["agents"] = [{**one, "tools": list(names) if one["name"] == "one" else []} for one in tree["agents"]]
+    calls = [[{"tool": name, "args": {"query": "a room"}}] for name in names]
     tree["models"][0]["options"] = {"agents": {"one": {"calls": calls}}}
     return FabricSpec.model_validate(tree)
 
@@ -97,7 +98,7 @@ def test_a_world_without_disturbances_is_the_same_as_one_without_an_injection():
 # -- tools and services ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["tool_error", "tool_slow", "tool_failed", "tool_hang"])
+@pytest.mark.parametrize("name", ["tool_error", "tool_slow", "tool_failed", "tool_hang", "tool_instructs"])
 def test_one_tool_call_that_goes_wrong_is_got_over(name):
     found = Befallen((name, {"times": 1}), spec=booking("lookup"))
     assert found.injection.struck[name] == 1
@@ -125,6 +126,14 @@ def test_a_booking_whose_answer_is_lost_is_asked_after_and_not_made_again():
     assert booked(found) == 1
     assert found.seen.tool_calls == 2, "the booking and the question what became of it"
     assert found.seen.state == "completed"
+
+
+@pytest.mark.parametrize(("tier", "state"), [(FAST, "completed"), (BATCH, "completed"), (Tier.HIGH_STAKES, "aborted")])
+def test_nothing_is_booked_on_the_word_of_a_result(tier, state):
+    """In high-stakes a person is asked, who says no."""
+    assert booked(Befallen(spec=booking("lookup", "book"), tier=tier)) == 1
+    found = Befallen(("tool_instructs", {"tool": "lookup"}), spec=booking("lookup", "book"), tier=tier)
+    assert (found.seen.struck, booked(found), found.seen.state) == (1, 0, state)
 
 
 def test_a_refused_booking_is_not_made():

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from fabric.adapters.providers.fitting import compact
 from fabric.adapters.providers.openai_compatible import ANSWER_BYTES_MAX
 from fabric.adapters.providers.wire import STREAM_TYPE
 from fabric.core.inputs import CallFailed, ModelReplied
@@ -18,7 +19,8 @@ from tests.fabric.adapters.providers.wires import ANTHROPIC, ASKED, GOOGLE, OPEN
 STREAMS = {"options": {"stream": True}}
 A, B = ("look", {"at": "the first place of all"}, "a"), ("look", {"at": "the second"}, "b")
 ARGS_CHARS = len(json.dumps(A[1])) + len(json.dumps(B[1]))
-PROMPT_BYTES = len("You are a reader.Hello?")
+PROMPT_BYTES = len("You are a reader.Hello?") + len(compact([TOOL.name, TOOL.description, dict(TOOL.parameters)]))
+"""Of all that is sent: the messages and the tool."""
 WAIT_S = 20
 
 

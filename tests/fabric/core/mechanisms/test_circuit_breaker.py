@@ -98,7 +98,10 @@ def test_a_refused_call_is_a_trip_and_any_other_passes():
     assert (trip.evidence.limit, trip.evidence.observed, trip.evidence.scope) == (5.0, 5, "provider:scripted")
     assert trip.evidence.details["retry_after_ms"] == 58_000
     assert trip.evidence.details["cause"] == "breaker_open"
-    assert trip.message == "the circuit breaker of provider scripted is open for 58.0 s more (5 times timeout)"
+    assert (
+        trip.message
+        == "the circuit breaker of provider scripted is open until 1970-01-01 00:01:10 UTC (5 times timeout)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tests.fabric.core.mechanisms.windows import CONFIG, PENDING, Window, look
 def test_the_defaults_are_those_of_the_document():
     assert (CONFIG.identical_threshold, CONFIG.identical_window) == (3, 5)
     assert (CONFIG.period_repeats, CONFIG.period_window, loop_rules.PERIODS) == (2, 10, (2, 3))
-    assert CONFIG.consecutive_threshold == 6
+    assert CONFIG.consecutive_threshold == 5
 
 
 # -- A -----------------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def test_the_window_is_five_calls_the_proposed_one_included():
 
 
 def test_results_that_differ_are_progress():
-    assert Window().run([look(result=n) for n in range(5)]) is None
+    assert Window().run([look(result=n) for n in range(4)]) is None
 
 
 def test_results_are_compared_after_masking():
@@ -146,12 +146,12 @@ def test_a_period_of_one_is_not_bs_business():
 # -- D -----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_sixth_equal_call_in_a_row_is_blocked_whatever_its_results():
-    assert Window().run([look(result=n) for n in range(6)]) == ("D", 6)
+def test_the_fifth_equal_call_in_a_row_is_blocked_whatever_its_results():
+    assert Window().run([look(result=n) for n in range(6)]) == ("D", 5)
 
 
 def test_a_streak_that_is_broken_begins_anew():
-    calls = [look(result=n) for n in range(5)] + [look("other")] + [look(result=n) for n in range(10, 15)]
+    calls = [look(result=n) for n in range(4)] + [look("other")] + [look(result=n) for n in range(10, 14)]
     assert Window().run(calls) is None
 
 
@@ -300,4 +300,4 @@ def test_a_policy_that_switches_detection_off_or_says_two_things_is_refused():
     with pytest.raises(ValueError, match="not both"):
         LoopDetector(preset="flow", detectors=["A"])
     assert LoopDetector(preset="flow", detectors=[*"ABCDE"]).preset == "flow", "as a revision of before F was stored"
-    assert Window(LoopDetector(detectors=["D"])).run([look()] * 6) == ("D", 6)
+    assert Window(LoopDetector(detectors=["D"])).run([look()] * 6) == ("D", 5)

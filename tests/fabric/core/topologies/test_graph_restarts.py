@@ -66,7 +66,9 @@ def test_the_nth_crossing_of_one_signature_is_blocked(times, state):
         last = world.of(ev.ReactionDecided)[-1]
         assert (last.reaction, last.failure_type, last.cause.cause) == ("abort", None, Cause.RESTART_BLOCKED)
         assert (last.cause.evidence.limit, last.cause.evidence.observed) == (3, 3)
-        assert last.cause.message.startswith("restart blocked: the same failure came to it 3 times (limit 3)")
+        assert last.cause.message == (
+            "the provider is down; the graph does not begin anew: the same failure came 3 times (limit 3)"
+        )
 
 
 def test_other_failures_have_counts_of_their_own_and_numbers_are_no_difference():
@@ -99,7 +101,7 @@ def test_a_failure_that_is_not_transient_is_blocked_at_once(tier, reaction, stat
     assert crossings(world) == []
     last = world.of(ev.ReactionDecided)[-1]
     assert (last.reaction, last.cause.mechanism) == (reaction, "failure_signature")
-    assert "failure_class=deterministic (requires transient_infra)" in last.cause.message
+    assert "a failure of class deterministic leads back nowhere" in last.cause.message
     assert visible_state(world.run) is state
     assert CLASSIFY[Cause.RESTART_BLOCKED].goes_to is Direct.ABORT
 

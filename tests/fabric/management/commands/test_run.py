@@ -22,6 +22,7 @@ def test_a_run_is_hosted_here_and_its_last_line_says_how_it_ended(small, notes):
     assert (done.code, done.err) == (0, "")
     run = Run.objects.get()
     assert set(done.last) == {
+        "advice",
         "run_id",
         "state",
         "outcome",

@@ -103,9 +103,9 @@ QUOTAS = [
 ]  # fmt: skip
 LIMITS = [
     Row(429, error("Rate limit reached on tokens per day (TPD): Limit 100000. Please try again in 7m12s.", code="rate_limit_exceeded"), R, ("it may be asked again at",), wait_s=(432, 432), says="groq"),
-    Row(429, error("Please try again in 1.5s."), R, ("it may be asked again in 2 s",), wait_s=(1.5, 1.5), says="openai"),
-    Row(429, error("Requests have exceeded token rate limit. Please retry after 26 seconds.", code="429"), R, ("again in 26 s",), wait_s=(26, 26), says="azure"),
-    Row(429, {"error": {"status": "RESOURCE_EXHAUSTED", "message": "m", "details": [{"@type": "x.RetryInfo", "retryDelay": "30s"}]}}, R, ("again in 30 s",), wait_s=(30, 30), says="google"),
+    Row(429, error("Please try again in 1.5s."), R, ("it asks to wait 2 s",), wait_s=(1.5, 1.5), says="openai"),
+    Row(429, error("Requests have exceeded token rate limit. Please retry after 26 seconds.", code="429"), R, ("asks to wait 26 s",), wait_s=(26, 26), says="azure"),
+    Row(429, {"error": {"status": "RESOURCE_EXHAUSTED", "message": "m", "details": [{"@type": "x.RetryInfo", "retryDelay": "30s"}]}}, R, ("asks to wait 30 s",), wait_s=(30, 30), says="google"),
     Row(429, error("m"), R, (), {"Retry-After": "0"}, wait_s=(0, 0), says="zero"),
     Row(429, error("m"), R, (), {"retry-after-ms": "250"}, wait_s=(0.25, 0.25), says="ms"),
     Row(429, error("m"), R, (), {"Retry-After": "2.5"}, wait_s=(2.5, 2.5), says="decimals"),

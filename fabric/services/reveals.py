@@ -1,0 +1,41 @@
+"""Revealing what pages and programs withhold of a content: for whoever has to judge it, one content at a time, each told to the audit stream."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from django.db import transaction
+
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.roles import Right
+from fabric.selectors.escalations import EscalationView, escalation_get
+from fabric.selectors.moments import EventRecord, event_get
+from fabric.services.audit import audit_record
+from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
+
+REVEALING = "see what is withheld"
+
+
+@transaction.atomic
+def question_reveal(*, actor: Actor, escalation_id: str) -> EscalationView:
+    """The question with what is withheld of it. Raises Refused: not_found, forbidden, conflict (nothing is withheld)."""
+    item = escalation_get(actor, escalation_id)
+    _may(actor, f"item {item.id}", withheld=item.withheld)
+    audit_record(actor=actor, act=Act.CONTENT_REVEALED, subject=item.id, run=item.run_id)
+    return replace(item, revealed=True)
+
+
+@transaction.atomic
+def event_reveal(*, actor: Actor, run_id: str, seq: int) -> EventRecord:
+    """The event with what is withheld of its content. Raises Refused: not_found, forbidden, conflict (nothing is withheld)."""
+    _may(actor, f"event {seq}", withheld=event_get(actor, run_id, seq).withheld)
+    audit_record(actor=actor, act=Act.CONTENT_REVEALED, subject=run_id, seq=seq)
+    return event_get(actor, run_id, seq, revealed=True)
+
+
+def _may(actor: Actor, what: str, *, withheld: bool) -> None:
+    right_wanted(actor, Right.REVEAL, REVEALING)
+    if not withheld:
+        raise Refused(f"nothing of {what} is withheld; look at it as it is", code="conflict", field="content")
