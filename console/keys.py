@@ -96,6 +96,7 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
             Key("a", "approve: goes to its fields", "press", "verb-approve"),
             Key("e", "edit", "press", "verb-edit"),
             Key("s", "respond", "press", "verb-respond"),
+            Key("d", "decline: the call alone is not made", "press", "verb-decline"),
             Key("r", "reject", "press", "verb-reject"),
             Key("u", "take the answer back", "press", "undo"),
             Key("c", "claim it", "press", "claim"),

@@ -43,7 +43,7 @@ from fabric.services.escalations import (
 from fabric.services.reveals import question_reveal
 
 router = Router(tags=["escalations"])
-Verb = Literal["approve", "reject", "edit", "respond"]
+Verb = Literal["approve", "reject", "edit", "respond", "decline"]
 
 
 class CapIn(Given):
@@ -74,7 +74,8 @@ class DecisionIn(Given):
     message: str = Field(
         default="",
         max_length=MESSAGE_CHARS_MAX,
-        description="What to say with it, kept in the journal. Whoever rejects says why; whoever responds says what was done by hand, or what the agent is told. "
+        description="What to say with it, kept in the journal. Whoever rejects says why; whoever declines a call says why, and the agent reads it as the call's error; "
+        "whoever responds says what was done by hand, or what the agent is told. "
         "In high-stakes every answer says why.",
         examples=["The deadline in the summary is wrong."],
     )

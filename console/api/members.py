@@ -30,7 +30,8 @@ class MemberOut(Told):
     name: str = Field(description="Stands in journals and in the audit stream.", examples=["rosa"])
     roles: list[str] = Field(**ROLES)  # type: ignore[call-overload]
     service: bool = Field(
-        description="Whether it is an account of programs: it never signs in and never decides.", examples=[False]
+        description="Whether it is an account of programs: it never signs in, and answers only what its roles name.",
+        examples=[False],
     )
     active: bool = Field(description="False: the user was switched off.", examples=[True])
     since: Instant = Field(description="When they became a member.")
@@ -150,7 +151,7 @@ def revoke_invitation(
     "/members/services", response=MemberOut, url_name="api-member-services", operation_id="createServiceAccount"
 )
 def create_service_account(request: HttpRequest, body: ServiceIn) -> MemberOut:
-    """Make a service account. It comes in by tokens alone and never decides, so some roles are not for it. For owners."""
+    """Make a service account. It comes in by tokens alone, and some roles are not for it. It answers nothing but what a role such as decides:payments:pre_action names. For owners."""
     actor = actor_of(request)
     return _member(member_get(actor, service_create(actor=actor, name=body.name, roles=body.roles)))
 

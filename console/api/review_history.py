@@ -19,7 +19,7 @@ from fabric.services.decision_export import decisions_export
 
 router = Router(tags=["escalations"])
 Kind = Literal["pre_action", "post_stage", "failure", "compensation", "child", "quarantine"]
-Came = Literal["approve", "edit", "reject", "respond", "withdrawn"]
+Came = Literal["approve", "edit", "reject", "respond", "decline", "withdrawn"]
 NAME_CHARS_MAX = 200
 FILE = {
     "responses": {

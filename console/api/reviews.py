@@ -128,7 +128,7 @@ class BulkIn(Given):
     """One answer to several questions of the same fabric, kind and stage; never in high-stakes."""
 
     items: list[PickedIn] = Field(min_length=1, max_length=BULK_MAX, description="The questions.")
-    verb: Literal["approve", "reject", "respond"] = Field(description="The answer.", examples=["reject"])
+    verb: Literal["approve", "reject", "respond", "decline"] = Field(description="The answer.", examples=["reject"])
     message: str = Field(
         default="", max_length=MESSAGE_CHARS_MAX, description="What to say with each.", examples=["Not this month."]
     )

@@ -69,7 +69,7 @@ class TokenIn(Given):
     scopes: list[ScopeName] = Field(
         min_length=1,
         max_length=4,
-        description="What it may do. A service account's never decides, and a token makes none that may do more than itself.",
+        description="What it may do. A service account's decides what its roles name (decides:FABRIC:KIND), and a token makes none that may do more than itself.",
         examples=[["read"]],
     )
     days: int | None = Field(

@@ -26,6 +26,7 @@ SAID = {
     "reject": "rejected",
     "edit": "edited",
     "respond": "answered",
+    "decline": "declined",
     "withdrawn": "withdrawn",
 }
 

@@ -128,7 +128,7 @@ def _verbs(items: Sequence[EscalationView]) -> list[tuple[str, str, str, str]]:
 def _wrong(items: Sequence[EscalationView], verb: str, message: str) -> str:
     if verb not in {one[0] for one in _verbs(items)}:
         return "Pick an answer."
-    if verb in ("reject", "respond") and not message:
+    if verb in ("respond", "decline", "reject") and not message:
         return "Say why in the message: it is kept with each run."
     return ""
 

@@ -19,6 +19,7 @@ WORDS: Mapping[str, tuple[str, str, str, str]] = {
     "approve": ("Approve", "check", "a", FOLLOWS["approve"]),
     "edit": ("Edit", "edit", "e", FOLLOWS["edit"]),
     "respond": ("Respond", "inject", "s", FOLLOWS["respond"]),
+    "decline": ("Decline", "skip", "d", FOLLOWS["decline"]),
     "reject": ("Reject", "x", "r", FOLLOWS["reject"]),
 }
 """Of each verb: its word, icon and key, and what follows where the question does not say; total by test."""

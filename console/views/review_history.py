@@ -41,7 +41,7 @@ TONES = {Sits.UNASKED: "neutral", Sits.UNKNOWN: "neutral", Sits.HIGH: "warn", Si
 """Of what is said of tau; total over ``Sits``. None is ok: nothing here proves that tau sits right."""
 PARTS = (
     ("approved", "approved", "neutral"),
-    ("against", "edited or rejected", "human"),
+    ("against", "edited, declined or rejected", "human"),
     ("responded", "sent back", "info"),
 )
 """What people decided, as the parts of a bar: field, word, tone."""

@@ -29,6 +29,7 @@ VERB_WORDS: Mapping[str, str] = {
     "edit": "edited",
     "reject": "rejected",
     "respond": "sent back",
+    "decline": "declined",
     "withdrawn": "withdrawn",
 }
 """Total over ``VERBS``, by test."""

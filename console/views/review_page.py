@@ -201,7 +201,7 @@ def _second(item: EscalationView, started_by: str) -> str:
 
 def _reason(item: EscalationView, *, high_stakes: bool) -> str:
     """With which answers a message has to be given."""
-    needed = [verb for verb in ("reject", "respond") if verb in item.verbs]
+    needed = [verb for verb in ("respond", "decline", "reject") if verb in item.verbs]
     if high_stakes:
         return "required in high-stakes, kept with the run"
     return f"required to {' or '.join(needed)}, kept with the run" if needed else "kept with the run"

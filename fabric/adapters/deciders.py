@@ -11,10 +11,10 @@ from fabric.runtime.ports import InboxItem, Standing
 MARK = b'"decision_made"'
 """In the body of every answer, of whatever version, and of few other inputs."""
 HOLDS_SQL = """
-SELECT m.roles FROM fabric_member m JOIN auth_user u ON u.id = m.user_id
+SELECT CASE WHEN m.service THEN 'decides,' || m.roles ELSE m.roles END FROM fabric_member m JOIN auth_user u ON u.id = m.user_id
 WHERE m.workspace_id = coalesce((SELECT w.drills_of_id FROM fabric_workspace w WHERE w.id = {workspace}), {workspace})
-  AND m.name = {name} AND m.removed_at IS NULL AND NOT m.service AND u.is_active"""
-"""What somebody holds in a run's workspace, in the words of both databases; no row: they are none who decides there."""
+  AND m.name = {name} AND m.removed_at IS NULL AND u.is_active"""
+"""What somebody holds in a run's workspace, in the words of both databases, a program with ``eligibility.PROGRAM`` before it; no row: they are no member there."""
 
 
 def decider(body: bytes | str) -> str:

@@ -14,6 +14,7 @@ from fabric.core import (
     answers,
     calls,
     conversation_tools,
+    dependencies,
     judging,
     mutations,
     proposed,
@@ -23,6 +24,7 @@ from fabric.core import (
 )
 from fabric.core import events as ev
 from fabric.core.answers import Said
+from fabric.core.call_args import call_args
 from fabric.core.failure import Failure
 from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.judges import is_judge
@@ -184,7 +186,9 @@ def unanswered(work: Work, pending: Pending, trip: Trip, reason: str) -> None:
     step = work.run.steps.get(issued.step_id)
     told = step is None or not streamed.broken(step, pending)
     if issued.call == "tool" and issued.agent and told:
-        one = proposed.Proposed(issued.call_id, issued.target, None, "", issued.args_hash)
+        args = call_args(work.ctx.contents, issued.args_ref, issued.call_id)
+        known_by = "" if step is None else dependencies.known_by(step, issued.call_id)
+        one = proposed.Proposed(issued.call_id, issued.target, args, "", issued.args_hash, given=known_by)
         wave.refuse(
             work, issued.step_id, one, trip.cause, trip.mechanism, trip.advice or trip.message, correction=False
         )

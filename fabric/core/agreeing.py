@@ -36,10 +36,14 @@ def barred(work: Work) -> tuple[str, ...]:
     return () if alone or not who else (who,)
 
 
-def asked_of(question: OpenQuestion) -> Asked:
-    """A question as far as it says who may answer it now."""
+def asked_of(question: OpenQuestion, work: Work | None = None) -> Asked:
+    """A question as far as it says who may answer it now. ``work``: None where no program may."""
     fact = question.fact
+    tier = Tier.HIGH_STAKES if work is None else work.run.tier
     return Asked(
+        fabric="" if work is None else work.compiled.spec.name,
+        item=fact.item,
+        for_people=eligibility.why_people(tier, fact.approvals, fact.required_role, releases=bool(fact.releases)),
         required_role=fact.required_role,
         reviewers=fact.reviewers,
         onward=question.onward,
@@ -51,12 +55,12 @@ def asked_of(question: OpenQuestion) -> Asked:
     )
 
 
-def not_theirs(question: OpenQuestion, given: DecisionMade, person: Person | None) -> str:
-    """Why an answer is not this person's to give; empty: it is. Of whom nobody knows what they hold nothing is taken."""
+def not_theirs(question: OpenQuestion, given: DecisionMade, person: Person | None, work: Work | None = None) -> str:
+    """Why an answer is not theirs to give; empty: it is. Of whom nobody knows what they hold nothing is taken. ``work``: None where no program may answer."""
     if person is None or person.name != given.actor:
         return f"nobody knows what {given.actor} may decide here"
     caps = given.cap_usd_micros is not None or bool(given.caps)
-    return eligibility.problem(asked_of(question), person, given.verb, caps=caps)
+    return eligibility.problem(asked_of(question, work), person, given.verb, caps=caps)
 
 
 def enough(work: Work, question: OpenQuestion, given: DecisionMade) -> Enough:

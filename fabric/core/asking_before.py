@@ -96,7 +96,7 @@ def about(work: Work, step: Step, one: Proposed) -> dict[str, JSON]:
 
 
 def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None:
-    """Parks the step until a person has said whether the call may be made."""
+    """Asks a person whether the call may be made; the step's other calls go on meanwhile."""
     policy = fingerprint(work.compiled.spec.policy.model_dump(mode="json"))
     rule = {"rule": because.rule, "unsure": because.unsure} if because.rule else {}
     if because.requested is None:
@@ -137,6 +137,7 @@ def offered(work: Work, step: Step, one: Proposed, tool: str) -> dict[str, JSON]
         "approve": f"{tool} is called once, with exactly these arguments",
         "edit": f"{edited}; or another of its tools in its place" if instead else edited,
         "respond": "it is not called, and the agent goes on with your words as its result",
+        "decline": "it is not called, and the agent goes on with your words as the call's error",
         "reject": f"it is not called, and {consequences.rejected(work)}",
         "expiry": "rejected by the system: it is not called",
     }

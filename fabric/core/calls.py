@@ -185,17 +185,7 @@ def _args_ref(step: Step, call_id: str) -> str:
 
 def command_id_of(step: Step, turn: int, index: int) -> str:
     """The identity of a tool call: the step, the turn, and which call of its answer."""
-    return f"{step.id}.t{turn}.c{index + offset(step)}"
-
-
-def index_of(step: Step, command_id: str) -> int:
-    """Which call of the step's last answer a tool call is."""
-    return int(command_id.rpartition(".c")[2]) - offset(step)
-
-
-def offset(step: Step) -> int:
-    """Where the numbers of an answer's calls begin: behind those that began for answers to the same request that broke off."""
-    return max((one.index + 1 for one in step.begun if one.broken), default=0)
+    return f"{step.id}.t{turn}.c{index + step.first_call}"
 
 
 def key_of_tool(work: Work, step: Step, call: ev.ProposedCall) -> str:
@@ -312,8 +302,16 @@ def let_go(work: Work, pending: Pending, reason: str) -> None:
     mutations.let_go(work, issued.command_id, reason)
 
 
+def withdraw_asked(work: Work, reason: str, step_id: str | None = None) -> None:
+    """Withdraws the questions about calls that have not begun, of one step or of the whole run."""
+    for key, question in list(work.run.questions.items()):
+        if question.fact.item == "pre_action" and step_id in (None, question.fact.step_id):
+            work.emit(ev.EscalationWithdrawn(escalation_id=key, reason=reason))
+
+
 def let_go_all(work: Work, reason: str, step_id: str | None = None) -> None:
-    """Aborts every pending call, of one step or of the whole run, and tells its children to stop."""
+    """Aborts every pending call, of one step or of the whole run, withdraws the questions about calls, and tells its children to stop."""
+    withdraw_asked(work, reason, step_id)
     for pending in list(work.run.pending.values()):
         if step_id is None or pending.issued.step_id == step_id:
             let_go(work, pending, reason)

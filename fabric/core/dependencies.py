@@ -12,10 +12,10 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.fingerprint import encode, fingerprint
 from fabric.core.frozen import replace
+from fabric.core.living import asked_calls
 from fabric.core.proposed import Proposed, of_last_answer
 from fabric.core.references import Reference, Unresolved, named_in, references_of, resolved
 from fabric.core.run import CallRecord, Run, Step
-from fabric.core.saga import Effect
 from fabric.core.taxonomy import Cause
 from fabric.core.work import Work
 
@@ -23,13 +23,18 @@ JSON = Any
 
 
 def out(run: Run, step: Step) -> frozenset[str]:
-    """The calls of a step that are with the world: sent, to be tried again, or asked about."""
-    sent = {
+    """The calls of a step that are with the world or with a person: sent, to be tried again, or asked about."""
+    return sent(run, step) | asked_calls(run, step)
+
+
+def sent(run: Run, step: Step) -> frozenset[str]:
+    """The calls of a step that are with the world: sent, or to be tried again."""
+    found = {
         pending.issued.call_id
         for pending in run.pending.values()
         if pending.issued.step_id == step.id and pending.issued.call == "tool"
     }
-    return frozenset(sent)
+    return frozenset(found)
 
 
 def twin(step: Step, one: Proposed) -> CallRecord | None:
@@ -38,41 +43,24 @@ def twin(step: Step, one: Proposed) -> CallRecord | None:
     return next((begun.record for begun in alike if begun.broken and begun.record.state in ("open", "done")), None)
 
 
-def free(step: Step, record: CallRecord) -> bool:
-    """Whether an open call waits for no other of its answer."""
-    if not record.after:
-        return True
-    states = {one.call_id: one.state for one in step.history[-1].calls}
-    return all(states.get(call_id) != "open" for call_id in record.after)
-
-
 def ready(work: Work, step: Step) -> bool:
-    """Whether a step whose calls are out may have one more that goes: what it referred to has come back. What cannot be undone waits for all that is out, and so
-    does what a person is asked about, which shows once it is known what it refers to.
-    """
+    """Whether a step whose calls are out may have one more that goes, or that a person is asked about: what it referred to has come back."""
     if not step.agent or not step.history:
         return False
     last = step.history[-1]
     if all(record.state != "open" for record in last.calls):
         return False
-    sent = out(work.run, step)
-    if not sent:
+    gone = out(work.run, step)
+    if not gone:
         return False  # The model itself is out, or nothing is: the step moves by itself.
     kept = {(one.record.tool, one.record.args_hash) for one in step.begun if one.record.state == "open"}
     return any(
         record.state == "open"
-        and record.call_id not in sent
-        and free(step, record)
+        and record.call_id not in gone
+        and step.is_free(record)
         and (record.tool, record.args_hash) not in kept
-        and _effect(work, record.tool) is not Effect.IRREVERSIBLE
         for record in last.calls
     )
-
-
-def _effect(work: Work, tool: str) -> Effect | None:
-    """What a tool does to the world; None: the fabric has no such tool, so its call is refused."""
-    found = next((one for one in work.compiled.spec.all_tools if one.name == tool), None)
-    return None if found is None else Effect(found.effect)
 
 
 def refers(one: Proposed) -> bool:
@@ -92,6 +80,12 @@ def record_of(step: Step, name: str) -> CallRecord | None:
 def names_of(record: CallRecord) -> tuple[str, ...]:
     """The ids that a model may refer to a call by."""
     return (record.call_id, record.given) if record.given else (record.call_id,)
+
+
+def known_by(step: Step, call_id: str) -> str:
+    """The id that its model knows a call by, where that is another one; empty: it is the same."""
+    record = record_of(step, call_id)
+    return "" if record is None else record.given
 
 
 def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:

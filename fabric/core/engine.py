@@ -36,6 +36,7 @@ from fabric.core.frozen import value
 from fabric.core.grants import Lacking, Need
 from fabric.core.handlers import HANDLERS
 from fabric.core.inputs import Input, OwnerChanged, TimeReached
+from fabric.core.living import asked_steps
 from fabric.core.mechanisms import stall_watchdog
 from fabric.core.outbox import Outgoing
 from fabric.core.policy import FlowPolicy
@@ -153,14 +154,16 @@ def _free(run: Run, steps: list[Step]) -> Step | None:
     """The first step that waits for nothing."""
     waiting = {pending.issued.step_id for pending in run.pending.values()}
     waiting.update(check.step_id for check in run.saga.checks)
+    waiting.update(asked_steps(run))
     free = (step for step in steps if step.status == "active" and step.id not in waiting and step.id not in run.timers)
     return next((step for step in free if not hears_open(run, step)), None)
 
 
 def _more(work: Work, steps: list[Step]) -> Iterator[Step]:
-    """The steps with tool calls out that may have one more that goes. Only those are looked at: most steps of a wide fan-out wait for a model."""
+    """The steps with tool calls out, or asked about, that may have one more that goes. Only those are looked at: most of a wide fan-out wait for a model."""
     run = work.run
     calling = {pending.issued.step_id for pending in run.pending.values() if pending.issued.call == "tool"}
+    calling |= asked_steps(run)
     calling.difference_update(check.step_id for check in run.saga.checks)
     active = (step for step in steps if step.id in calling and step.status == "active" and step.id not in run.timers)
     return (step for step in active if dependencies.ready(work, step))

@@ -48,7 +48,7 @@ class DecisionMade:
 
     input_id: str
     escalation_id: str
-    verb: Literal["approve", "edit", "reject", "respond"]
+    verb: Literal["approve", "edit", "reject", "respond", "decline"]
     actor: str
     digest: str
     """Digest of what was shown. It must equal the escalation's, or the decision is refused as stale."""
@@ -64,7 +64,7 @@ class DecisionMade:
     tool: str = ""
     """``edit`` of a call: the tool that is called in place of the one that is shown; empty: that one."""
     kind: Literal["decision_made"] = "decision_made"
-    version: Literal[5] = 5
+    version: Literal[6] = 6
 
 
 @value(kw_only=True)

@@ -63,14 +63,21 @@ def key(work: Work, step: Step, tool: ToolSpec, call_id: str, args_hash: str) ->
     for number, turn in enumerate(step.history):
         for record in turn.calls:
             if number == last and record.call_id == call_id:
-                return _key(work, step, tool, args_hash, len(earlier))
+                return _key(work, step, tool, call_id, args_hash, len(earlier))
             if (record.tool, record.args_hash) == (tool.name, args_hash) and record.state != "refused":
                 earlier[record.call_id] = None
     raise AssertionError(f"step {step.id} proposed no call {call_id!r} last")
 
 
-def _key(work: Work, step: Step, tool: ToolSpec, args_hash: str, ordinal: int) -> str:
-    return mutation_key(work.run, step, tool.name, args_hash, ordinal, carry_over=tool.carry_over)
+def _key(work: Work, step: Step, tool: ToolSpec, call_id: str, args_hash: str, ordinal: int) -> str:
+    """``call_id``: an equal call that was asked about longer may have left later, so a number that another call of the step has taken is passed over."""
+    while True:
+        key = mutation_key(work.run, step, tool.name, args_hash, ordinal, carry_over=tool.carry_over)
+        made = by_key(work.run.saga, key)
+        own = made is not None and made.command_id.startswith(f"{step.id}.t")
+        if made is None or not own or made.call_id == call_id:
+            return key
+        ordinal += 1
 
 
 def known(work: Work, mutation_key: str) -> Mutation | None:

@@ -1,5 +1,5 @@
-"""A person's word before a call: it is made as shown, made with other arguments or replaced by another call, answered in its stead, or not made at all (S2 "Human-in-the-Loop";
-semantics.md 6).
+"""A person's word before a call: it is made as shown, made with other arguments or replaced by another call, answered in its stead, declined, or rejected with
+its run (S2 "Human-in-the-Loop"; semantics.md 6).
 
 What a person wrote is held to the schema of its tool here, then judged by every protection as a model's call is, and keyed by the bytes that run.
 """
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fabric.core import asking_before, calls, mutations, requested_input, wave
+from fabric.core import asking_before, mutations, requested_input, wave
 from fabric.core import events as ev
 from fabric.core.fingerprint import encode, fingerprint
 from fabric.core.inputs import DecisionMade
+from fabric.core.mechanisms import escalation
 from fabric.core.proposed import Proposed, of_last_answer
 from fabric.core.run import OpenQuestion
 from fabric.core.taxonomy import Cause
@@ -26,7 +27,7 @@ def problem(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
     """Why an answer cannot be followed as it stands; empty when it can."""
     if given.tool and given.verb != "edit":
         return "another tool goes with an edit, and with no other answer"
-    if requested_input.is_about(shown := _shown(work, question)) and given.verb != "respond":
+    if requested_input.is_about(shown := _shown(work, question)) and given.verb in ("approve", "edit"):
         return requested_input.problem(shown, given)
     if given.verb == "respond":
         return (
@@ -34,6 +35,8 @@ def problem(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
             if given.message.strip()
             else "a response is what the agent is told instead of a result, and this one is empty"
         )
+    if given.verb == "decline" and not given.message.strip():
+        return "whoever declines a call says why: the agent goes on with these words, and they are empty"
     if given.verb != "edit":
         return ""
     if not isinstance(given.edited, dict):
@@ -105,6 +108,12 @@ def _responded(work: Work, question: OpenQuestion, given: DecisionMade, why: str
     )
 
 
+def _declined(work: Work, question: OpenQuestion, given: DecisionMade, why: str) -> None:
+    """The call alone is not made: the agent reads why, and whatever refers to its result is not made either."""
+    fact, said = question.fact, f"{given.actor} declined this call: {given.message}"
+    wave.refuse(work, fact.step_id, _asked(work, fact), Cause.USER_CANCEL, escalation.NAME, said, correction=False)
+
+
 def _rejected(work: Work, question: OpenQuestion, given: DecisionMade, why: str) -> None:
     fact = question.fact
     wave.refuse(work, fact.step_id, _asked(work, fact), Cause.POLICY_DENIED, mutations.NAME, why, correction=False)
@@ -114,6 +123,7 @@ ANSWERS: Mapping[str, Callable[[Work, OpenQuestion, DecisionMade, str], None]] =
     "approve": _approved,
     "edit": _edited,
     "respond": _responded,
+    "decline": _declined,
     "reject": _rejected,
 }
 """One function a verb of ``questions.VERBS["pre_action"]``; total by test."""
@@ -122,7 +132,7 @@ ANSWERS: Mapping[str, Callable[[Work, OpenQuestion, DecisionMade, str], None]] =
 def _asked(work: Work, fact: ev.EscalationOpened) -> Proposed:
     """The call that the question is about, as its model proposed it."""
     step = work.run.steps[fact.step_id]
-    return of_last_answer(work, step)[calls.index_of(step, fact.scope)]
+    return of_last_answer(work, step)[step.index_of(fact.scope)]
 
 
 def _shown(work: Work, question: OpenQuestion) -> dict[str, JSON]:

@@ -19,8 +19,9 @@ from fabric.core.flow import Stage
 from fabric.core.inputs import DecisionMade
 from fabric.core.ladder import Choice, rerunnable
 from fabric.core.let_pass import NEXT_RUNG
+from fabric.core.living import live
 from fabric.core.mechanisms import budget, deadline, state_of
-from fabric.core.run import OpenQuestion, clocks_stopped, live
+from fabric.core.run import OpenQuestion, clocks_stopped
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import US, Work
@@ -32,7 +33,7 @@ OnExpiry = Literal["reject", "error", "next"]
 VERBS: Mapping[Item, tuple[str, ...]] = {
     "failure": ("approve", "edit", "respond", "reject"),
     "post_stage": ("approve", "edit", "respond", "reject"),
-    "pre_action": ("approve", "edit", "respond", "reject"),
+    "pre_action": ("approve", "edit", "respond", "decline", "reject"),
     "compensation": ("approve", "respond"),
     "child": ("approve", "reject"),
     "ticket": ("respond",),

@@ -72,7 +72,12 @@ def _repeated(work: Work, failure: Failure) -> Failure:
     found: dict[str, Trip] = {}
     for trip in failure.trips:
         proposal = Proposal(
-            kind="failure", stage=failure.stage, step_id=failure.step_id, cause=trip.cause, message=trip.message
+            kind="failure",
+            stage=failure.stage,
+            step_id=failure.step_id,
+            command_id=failure.issued.command_id if failure.issued else "",
+            cause=trip.cause,
+            message=trip.message,
         )
         for more in guard.judge(proposal, work.view, work.compiled.spec.policy):
             found.setdefault(more.mechanism, more)
@@ -240,6 +245,7 @@ def _terminate(work: Work, failure: Failure, choice: Choice) -> None:
         waits = pending.failed and pending.issued.command_id not in work.run.timers
         if pending.issued.step_id == failure.step_id and (waits or hangs):
             agent_loop.unanswered(work, pending, choice.trip, "the agent was stopped")
+    calls.withdraw_asked(work, "the agent was stopped", failure.step_id)
     kept = stops.results_kept(work.run.steps[failure.step_id])
     work.emit(ev.ToolsStripped(step_id=failure.step_id, reason=choice.trip.message, kept=kept))
 

@@ -99,6 +99,7 @@ def offered(work: Work, requested: Requested, one: Proposed) -> dict[str, JSON]:
         "approve": f"{tool} is called once more, and {server} gets this answer as it stands",
         "edit": f"{tool} is called once more, and {server} gets your answer",
         "respond": "it is not called again, and the agent goes on with your words as its result",
+        "decline": "it is not called again, and the agent goes on with your words as the call's error",
         "reject": f"it is not called again, and {consequences.rejected(work)}",
         "expiry": EXPIRES_AS_ERROR if not asked["server"] else "rejected by the system: it is not called again",
     }

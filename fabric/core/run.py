@@ -11,7 +11,7 @@ from fabric.core import family as kin
 from fabric.core.flow import TERMINAL, RunState, Stage
 from fabric.core.forms import Requested
 from fabric.core.frozen import value
-from fabric.core.saga import EMPTY, Saga, awaited, errand_live, errands_out
+from fabric.core.saga import EMPTY, Saga, awaited
 from fabric.core.taxonomy import Cause, Tier
 
 StepStatus = Literal["active", "delegated", "parked", "done", "failed"]
@@ -133,6 +133,22 @@ class Step:
     def requested_of(self, command_id: str) -> Requested | None:
         """Returns the questions of a call's server; None: it asked none."""
         return next((one for one in self.requested if one.command_id == command_id), None)
+
+    @property
+    def first_call(self) -> int:
+        """Where the numbers of its last answer's calls begin: behind those that began for answers to the same request that broke off."""
+        return max((one.index + 1 for one in self.begun if one.broken), default=0)
+
+    def index_of(self, command_id: str) -> int:
+        """Which call of its last answer a tool call is."""
+        return int(command_id.rpartition(".c")[2]) - self.first_call
+
+    def is_free(self, record: CallRecord) -> bool:
+        """Whether a call of its last answer waits for no other of it."""
+        if not record.after:
+            return True
+        states = {one.call_id: one.state for one in self.history[-1].calls}
+        return all(states.get(call_id) != "open" for call_id in record.after)
 
     @property
     def brief(self) -> int:
@@ -331,31 +347,6 @@ def rung_key(failure: str, rung: int, scope: str) -> str:
     return f"{failure}/{rung}/{scope}"
 
 
-def visible_state(run: Run) -> RunState:
-    """The state as people see it: a run that is held is paused, one in which nothing is live but questions is waiting.
-
-    Before a replan a run unwinds, and is held there as anywhere; one that ends unwinds even where somebody had paused it.
-    """
-    held = run.control.paused is not None and run.ending is None
-    if held and run.state in (RunState.RUNNING, RunState.UNWINDING):
-        return RunState.PAUSED
-    if run.state is not RunState.RUNNING or not (run.questions or run.family.alive):
-        return run.state
-    return RunState.RUNNING if live(run) or kin.at_work(run.family) else RunState.WAITING
-
-
-def live(run: Run) -> bool:
-    """Whether something goes on without a person: a call out, a retry timer, a step that may move, something that is being undone."""
-    if run.saga is not EMPTY:
-        if awaits_children(run):
-            return bool(run.pending)
-        if errand_live(run.saga):
-            return True
-        if run.saga.unwinding is not None:
-            return bool(run.pending)
-    return bool(run.pending or run.timers) or any(step.status == "active" for step in run.steps.values())
-
-
 def awaits_children(run: Run) -> bool:
     """Whether undoing waits for the last child to end: what it hands up is the newest."""
     return run.saga.unwinding is not None and bool(run.family.alive)
@@ -365,17 +356,6 @@ def clocks_stopped(run: Run) -> tuple[int, int] | None:
     """Microseconds that are left of the run's and of the stage's time while their clocks stand still; None: they run."""
     held = run.control.paused or run.suspended
     return None if held is None else (held.run_remaining_us, held.stage_remaining_us)
-
-
-def resting(run: Run) -> bool:
-    """Whether only somebody else can move it: it has ended, is held with nothing out, or waits for people and children alone."""
-    if run.terminal:
-        return True
-    if run.ending is not None and run.family.alive:
-        return not run.pending
-    if run.control.paused is not None and run.ending is None:
-        return all(pending.failed for pending in run.pending.values()) and not errands_out(run.saga)
-    return bool(run.questions or run.family.alive) and not live(run)
 
 
 def awaits(run: Run, command_id: str, attempt: int) -> bool:

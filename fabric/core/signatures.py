@@ -33,6 +33,7 @@ _RULES = (
     (re.compile(r"\s+"), " "),
     (re.compile(r", "), ","),
 )
+_ROUND = re.compile(r"(?<=\d)\.r\d+")
 _APART = re.compile(r"\W+")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s+[^\sa-z]|\s*$)")
 ARGUMENT = "<argument>"
@@ -122,7 +123,7 @@ class Failures:
     counts: Mapping[str, int] = field(default_factory=dict)
     heard: tuple[str, ...] = ()
     turns: Mapping[str, str] = field(default_factory=dict)
-    """By signature of a tool's error: the turn that counted it last."""
+    """By signature: the turn of a tool's error, or the visit of another failure, that counted it last."""
     crossings: Mapping[str, int] = field(default_factory=dict)
     """Restart edges: how often a failure with that signature crossed one. A count apart from the others."""
     turn: tuple[str, str] = ("", "")
@@ -136,7 +137,7 @@ def counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
 
 def failed(before: Failures, key: str, turn: str = "") -> Failures:
     """After one more failure with this signature. ``turn``: of a tool's error, the answer that proposed the call; the calls of one answer fail together,
-    before its model could learn from it, and count once.
+    before its model could learn from it, and count once. Of another failure, its visit (``visit_of``): what is tried again in it counts once.
     """
     if turn and before.turns.get(key) == turn:
         return before
@@ -151,8 +152,13 @@ def crossed(before: Failures, key: str) -> Failures:
 
 
 def spoken(before: Failures) -> Failures:
-    """After a person's word."""
-    return replace(before, heard=tuple(before.counts))
+    """After a person's word: what comes then is no try of before."""
+    return replace(before, heard=tuple(before.counts), turns={})
+
+
+def visit_of(command_id: str, step_id: str) -> str:
+    """What the tries of one failure have in common: its call, else its step, whichever round of the epoch it is; empty: a stage as a whole, where each counts."""
+    return _ROUND.sub("", command_id or step_id)
 
 
 def reached(before: Failures, key: str, limit: int = LIMIT, turn: str = "", rounds: int = ROUNDS) -> bool:

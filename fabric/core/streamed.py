@@ -48,7 +48,7 @@ def came(work: Work, pending: Pending, given: CallStreamed) -> None:
         call_id=one.call_id,
         tool=one.tool,
         args_hash=one.args_hash,
-        index=index + calls.offset(step),
+        index=index + step.first_call,
         after=one.after,
         given=one.fact().given,
     )
@@ -145,7 +145,7 @@ def _made_before(step: Step, one: Proposed) -> bool:
 def _go(work: Work, step_id: str, begun: Begun) -> None:
     """Issues it, if what it refers to is there and no mechanism objects."""
     step = work.run.steps[step_id]
-    index = begun.index - calls.offset(step)
+    index = begun.index - step.first_call
     again = step.requested_of(calls.command_id_of(step, step.turns, index)) is not None
     if again or not _answered(step, begun.record.after):
         return

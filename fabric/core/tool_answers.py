@@ -7,6 +7,7 @@ from typing import Any
 from fabric.core import dependencies, guard, mutations
 from fabric.core import events as ev
 from fabric.core.call_args import call_args
+from fabric.core.call_errors import call_error
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.flow import Stage
@@ -50,7 +51,7 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
             probed=finished.probed,
             cost_usd_micros=0 if pending.failed else issued.reserved_usd_micros,
         ),
-        content,
+        _told(work, issued, args, content) if finished.error else content,
     )
     said = finished.error[:500] or "it answered"
     mutations.settle(work, issued.command_id, mutations.outcome_of(finished), reason=said, result_ref=event.content_ref)
@@ -72,6 +73,13 @@ def _content(finished: ToolFinished) -> JSON:
         return {"result": finished.result, **context}
     error = {"cause": "tool_error", "message": finished.error}
     return {"error": error | {"code": finished.code} if finished.code else error}
+
+
+def _told(work: Work, issued: ev.CallIssued, args: JSON, content: JSON) -> JSON:
+    """The error with the call as its model knows it."""
+    step = work.run.steps.get(issued.step_id)
+    name = "" if step is None or not issued.agent else dependencies.known_by(step, issued.call_id)
+    return call_error(name or issued.call_id, issued.target, args, content["error"])
 
 
 def _count(finished: ToolFinished) -> int:

@@ -106,6 +106,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("stage_left", 4): name_results,
     ("retry_scheduled", 2): same,
     ("step_opened", 1): same,
+    ("escalation_decided", 2): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -113,6 +114,7 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("decision_made", 2): same,
     ("decision_made", 3): same,
     ("decision_made", 4): same,
+    ("decision_made", 5): same,
     ("child_ended", 1): same,
     ("child_requested", 1): same,
     ("child_requested", 2): same,
@@ -134,7 +136,7 @@ SINCE: Mapping[str, int] = {
     "guidance_given": 8,
     "escalation_approved": 8,
     "escalation_edited": 8,
-    "escalation_decided": 8,
+    "escalation_decided": 12,
     "reaction_decided": 12,
     "stage_entered": 12,
     "stage_left": 12,
@@ -205,7 +207,7 @@ SINCE: Mapping[str, int] = {
 }
 """The first format that reads an event kind in its present version; 1 for those that are not named."""
 SINCE_INPUT: Mapping[str, int] = {
-    "decision_made": 9,
+    "decision_made": 12,
     "fork_requested": 12,
     "terminate_requested": 2,
     "pause_requested": 2,

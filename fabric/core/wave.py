@@ -1,6 +1,7 @@
 """A wave: the calls of one answer, judged one by one, refused or issued; what changes the world meets what was done under its key (semantics.md 6).
 
-What a person is asked about waits for what nobody is asked about; what is irreversible runs last in its wave, one at a time.
+People are asked about each call as soon as it waits for no other, about several at once, and a call leaves with its own answer. What is irreversible waits for
+all that is out, and leaves one at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fabric.core import (
     write_conflicts,
 )
 from fabric.core import events as ev
+from fabric.core.call_errors import call_error
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.frozen import replace
@@ -66,10 +68,10 @@ def _decidable(work: Work, step: Step, checked: list[Proposed], allowed: int) ->
     """Which calls are decided about now, by their place in the answer. What is found of those that wait for nothing, and of those that conflict with
     another, stands in ``checked`` afterwards.
     """
-    records, sent = step.history[-1].calls, dependencies.out(work.run, step)
+    records, out = step.history[-1].calls, dependencies.out(work.run, step)
     still: list[int] = []
     for index, (waited, record) in enumerate(zip(checked, records, strict=True)):
-        if record.state != "open" or record.call_id in sent or not dependencies.free(step, record):
+        if record.state != "open" or record.call_id in out or not step.is_free(record):
             continue
         one = dependencies.settled(work, work.run.steps[step.id], waited)
         if one is None or _on_its_way(step, one):
@@ -84,32 +86,27 @@ def _decidable(work: Work, step: Step, checked: list[Proposed], allowed: int) ->
         if one.call_id in conflicts:
             checked[index] = replace(one, problem=conflicts[one.call_id], cause=Cause.WRITE_CONFLICT)
             still.append(index)
-    return _now(work, step, checked, sorted(set(still)), waits=bool(sent))
+    return _now(work, step, checked, sorted(set(still)))
 
 
-def _now(work: Work, step: Step, checked: list[Proposed], still: list[int], *, waits: bool) -> list[int]:
-    """Returns, of the calls that wait for nothing, those that are decided about now: those that are wrong, and those that may go together.
+def _now(work: Work, step: Step, checked: list[Proposed], still: list[int]) -> list[int]:
+    """Returns, of the calls that wait for nothing, those that are decided about now: all but the irreversible ones that nobody has to be asked about (any more).
 
-    Once nothing is out, it is the first that a person is asked about. Once nothing else is left, it is the first irreversible one. What people let
-    pass goes together when all of it is answered.
+    Of those it is the first, once nothing of the step is with the world and nothing else is left to be decided.
     """
-    good = [index for index in still if not checked[index].problem]
-    last = [index for index in good if _effect(work, checked[index]) is Effect.IRREVERSIBLE]
-    asks = [
-        index
-        for index in good
-        if index not in last and asking_before.why(work, step, checked[index], index) is not None
-    ]
-    held = {*last, *asks, *(index for index in good if asks and asking_before.spoken(work, step, index))}
-    now = [index for index in still if index not in held]
-    return now or ([] if waits else (asks or last)[:1])
+    irreversible = (
+        index for index in still if not checked[index].problem and _effect(work, checked[index]) is Effect.IRREVERSIBLE
+    )
+    last = [index for index in irreversible if asking_before.why(work, step, checked[index], index) is None]
+    now = [index for index in still if index not in last]
+    return now or ([] if dependencies.sent(work.run, step) else last[:1])
 
 
 def _stopped(work: Work, step: Step) -> None:
     """The agent was stopped while calls of its answer had not begun: they never do."""
-    sent = dependencies.out(work.run, step)
+    out = dependencies.out(work.run, step)
     for one in of_last_answer(work, step):
-        if one.call_id not in sent and _open(step, one.call_id):
+        if one.call_id not in out and _open(step, one.call_id):
             refuse(work, step.id, one, Cause.LOOP_DETECTED, NAME, "the agent was stopped", correction=False)
 
 
@@ -243,7 +240,7 @@ def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str, *
             turn=turn,
             result_ref=result_ref,
             result_bytes=work.ctx.contents.size((result_ref,)),
-            masked_hash=masked_fingerprint(result, one.args),
+            masked_hash=masked_fingerprint({"error": result["error"]} if error else result, one.args),
             error=error,
             correction=error and begun and not dependencies.handled(work, step, one.call_id),
             begun=begun,
@@ -266,5 +263,7 @@ def refuse(
             problem=problem,
             correction=correction,
         ),
-        {"error": {"cause": cause, "mechanism": mechanism, "message": problem}},
+        call_error(
+            one.name, one.tool, one.args, {"cause": cause, "mechanism": mechanism, "message": problem}, one.raw_args
+        ),
     )

@@ -15,7 +15,7 @@ OPEN = Q(decided_at__isnull=True)
 DECIDED = Q(decided_at__isnull=False)
 TICKET = "ticket"
 """The kind that parks nothing: it is closed as soon as it is there, so that nothing counts it as open (``TicketClosure`` says when it was dealt with)."""
-_LETS_NOTHING_PASS = Q(by_system=True) | Q(verb__in=("", "reject", "withdrawn"))
+_LETS_NOTHING_PASS = Q(by_system=True) | Q(verb__in=("", "reject", "decline", "withdrawn"))
 
 
 def _not_in(column: str) -> Q:

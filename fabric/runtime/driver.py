@@ -27,8 +27,9 @@ from fabric.core.inputs import (
     TimeReached,
     WorkerStopping,
 )
+from fabric.core.living import resting
 from fabric.core.outbox import Outgoing
-from fabric.core.run import Run, awaits, resting
+from fabric.core.run import Run, awaits
 from fabric.core.saga import errands_out
 from fabric.core.work import Emitted
 from fabric.runtime import outgoing, projection

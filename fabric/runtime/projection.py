@@ -8,8 +8,9 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.eligibility import Asked, wanted
 from fabric.core.flow import PROVIDER_AWAY, RunState
+from fabric.core.living import visible_state
 from fabric.core.mechanisms import budget, state_of
-from fabric.core.run import Run, visible_state
+from fabric.core.run import Run
 from fabric.core.waits import waits_for_provider
 from fabric.core.words import instant_exact
 from fabric.core.work import Emitted
@@ -59,12 +60,17 @@ def escalations(emitted: Sequence[Emitted]) -> tuple[EscalationChange, ...]:
     return tuple(changes)
 
 
+def _about(fact: ev.EscalationOpened) -> str:
+    """What at most one question that is open may be about: a call, a step, or whatever else its scope names."""
+    return fact.scope if fact.item == "pre_action" else fact.step_id or fact.scope
+
+
 def _opened(one: Emitted, fact: ev.EscalationOpened) -> EscalationChange:
     # Nobody waits for a ticket: it is closed as far as the run is concerned.
     closed: dict[str, Any] = {"decided_at": one.event.at, "by_system": True} if fact.item == "ticket" else {}
     return _change(
         fact.escalation_id,
-        step_id=fact.step_id or fact.scope,
+        step_id=_about(fact),
         item=fact.item,
         reason=fact.reason,
         failure_type=fact.failure_type or "",

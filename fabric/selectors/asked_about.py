@@ -28,6 +28,7 @@ FOLLOWS: Mapping[str, str] = {
     "approve": "the run goes on",
     "edit": "it goes on with your version, which is gated again",
     "respond": "the step runs again with your words",
+    "decline": "the call is not made, and the run goes on",
     "reject": "the run is aborted",
 }
 """The consequence of each verb where a question does not say; total by test."""

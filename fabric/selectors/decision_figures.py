@@ -44,6 +44,7 @@ class Figures:
     edited: int = 0
     rejected: int = 0
     responded: int = 0
+    declined: int = 0
     """What people decided."""
     today: int = 0
     """By people, since midnight UTC."""
@@ -62,7 +63,7 @@ class Figures:
     @property
     def against(self) -> int:
         """What people changed or turned down of what was proposed."""
-        return self.edited + self.rejected
+        return self.edited + self.rejected + self.declined
 
 
 NONE = Figures()
@@ -117,7 +118,7 @@ _VERB = "COUNT(CASE WHEN NOT by_system AND verb = '{}' THEN 1 END)"
 _PART = f"""
     SELECT * FROM (SELECT '{{part}}' AS part, a, b, COUNT(*) AS n, COUNT(CASE WHEN by_system THEN 1 END),
         COUNT(CASE WHEN NOT by_system AND decided_at <= due_at THEN 1 END),
-        {", ".join(_VERB.format(verb) for verb in ("approve", "edit", "reject", "respond"))},
+        {", ".join(_VERB.format(verb) for verb in ("approve", "edit", "reject", "respond", "decline"))},
         COUNT(CASE WHEN NOT by_system AND decided_at >= %s THEN 1 END),
         MIN(CASE WHEN NOT by_system AND place * 2 >= others THEN took END),
         MIN(CASE WHEN NOT by_system AND place * 10 >= others * 9 THEN took END), MIN(tau), MAX(tau)
@@ -127,7 +128,19 @@ _PART = f"""
     GROUP BY a, b ORDER BY n DESC, a, b LIMIT {GROUPS_MAX}) AS {{part}}
 """  # noqa: S608 - Words of this module.
 _FIELDS = (
-    *("name", "more", "count", "expired", "in_time", "approved", "edited", "rejected", "responded", "today"),
+    *(
+        "name",
+        "more",
+        "count",
+        "expired",
+        "in_time",
+        "approved",
+        "edited",
+        "rejected",
+        "responded",
+        "declined",
+        "today",
+    ),
     *("median_us", "p90_us", "tau_least", "tau_most"),
 )
 

@@ -29,7 +29,7 @@ LIMIT_S = 2.0
 CLAIMS_MAX = 2_000
 """Lines of the audit stream that are read for one page."""
 WITHDRAWN = "withdrawn"
-VERBS = ("approve", "edit", "reject", "respond", WITHDRAWN)
+VERBS = ("approve", "edit", "reject", "respond", "decline", WITHDRAWN)
 """What a question may have come to."""
 Who = Literal["", "people", "system"]
 WHO: tuple[Who, ...] = ("", "people", "system")

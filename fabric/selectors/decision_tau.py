@@ -51,7 +51,7 @@ def tau_judged(bands: Sequence[Figures]) -> Judged:
         return Judged(sits=Sits.UNKNOWN, sentence=said)
     stated = (
         f"of {count:,} results that scored up to 0.1 below tau ({_taus(near)}), people approved {passed:,} as they were, "
-        f"edited or rejected {near.against:,} and sent back {near.responded:,}"
+        f"edited, declined or rejected {near.against:,} and sent back {near.responded:,}"
     )
     share = passed / count
     if share >= MOSTLY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL, RunState
-from fabric.core.run import live
+from fabric.core.living import live
 from fabric.models import Inbox, Run
 from fabric.selectors.families import descendants_of
 from fabric.selectors.replay import REFOLDED, refolded

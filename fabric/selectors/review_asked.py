@@ -10,7 +10,8 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from fabric.core.actor import Actor
-from fabric.core.eligibility import REVIEWER, Asked, Person, is_asked, problem, wanted
+from fabric.core.eligibility import PROGRAM, REVIEWER, Asked, Person, is_asked, problem, wanted, why_people
+from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import EscalationView
 
@@ -26,12 +27,15 @@ def asked_of(item: EscalationView) -> Asked:
         approved=item.agreed,
         proposed_by=item.proposed_by,
         releases=bool(item.given.get("releases")),
+        fabric=item.fabric_name,
+        item=item.item,
+        for_people=why_people(item.tier, item.approvals, item.required_role, releases=bool(item.given.get("releases"))),
     )
 
 
 def person_of(actor: Actor) -> Person:
-    """Whoever acts, with the roles that they came with."""
-    return Person(name=actor.name, roles=actor.roles)
+    """Whoever acts, with the roles that they came with; a program is marked as one."""
+    return Person(name=actor.name, roles=actor.roles | {PROGRAM} if actor.kind == "service" else actor.roles)
 
 
 def may_answer(item: EscalationView, actor: Actor) -> bool:
@@ -51,9 +55,21 @@ def who_is_asked(item: EscalationView) -> str:
 
 def asks(actor: Actor) -> Q:
     """The questions that somebody may answer, whatever the verb."""
+    if actor.kind == "service":
+        return _for_program(actor)
     names = sorted(actor.roles | {actor.name})
     first = reduce(or_, (_named("asked", name) for name in names))
     return first | (Q(onward=True) & reduce(or_, (_named("onward_to", name) for name in names)))
+
+
+def _for_program(actor: Actor) -> Q:
+    named = _named("asked", REVIEWER) | reduce(
+        or_, (_named("asked", name) for name in sorted({*actor.roles, actor.name}))
+    )
+    words = (role.split(":") for role in actor.roles if role.startswith(f"{PROGRAM}:"))
+    kinds = [Q(run__fabric__name=fabric, item=item) for _, fabric, item in words]
+    people = Q(run__tier=Tier.HIGH_STAKES) | Q(approvals__gt=1)
+    return named & reduce(or_, kinds, Q(pk__in=[])) & ~people
 
 
 def lets_pass(actor: Actor) -> Q:

@@ -11,6 +11,7 @@ from fabric.adapters.tools.registry import validator_of
 from fabric.core import forms, requested_input
 from fabric.core.actor import Actor
 from fabric.core.budget_caps import RUN, cap_key
+from fabric.core.eligibility import PROGRAM, STOPS
 from fabric.core.fingerprint import encode
 from fabric.core.inputs import DecisionMade
 from fabric.core.questions import SYSTEM
@@ -18,6 +19,7 @@ from fabric.core.raised_cap import caps_problem, money_problem, unnamed
 from fabric.core.roles import Right, holders
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean, clean_text
+from fabric.models import ApiToken
 from fabric.selectors.contents import holds_mark
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.fabrics import revision_spec
@@ -36,6 +38,7 @@ SIGN_IN_S = 900
 """How old a sign-in may be with which somebody decides in high-stakes, seconds."""
 NEEDS_A_REASON = {
     ("", "reject"): "a rejection needs a reason: say why in the message, it is kept with the run",
+    ("", "decline"): "say in the message why the call is not made: the agent goes on with these words as its error",
     ("", "respond"): "say in the message what you did by hand: it is kept with the run as the reason",
     (
         "pre_action",
@@ -59,8 +62,9 @@ US = 1_000_000
 
 
 def may_decide(actor: Actor) -> None:
-    """Refuses whoever is no person. Who of the people may answer what is asked of the question."""
-    if actor.kind != "person":
+    """Refuses a program for which no owner named anything to decide. Who may answer what is asked of the question."""
+    named = any(role.startswith(f"{PROGRAM}:") for role in actor.roles)
+    if actor.kind != "person" and not (actor.kind == "service" and named):
         message = f"{actor.name} is a {actor.kind} account, and only people decide: log in as a person"
         raise Refused(message, code="forbidden", field="actor")
     if actor.name == SYSTEM:
@@ -123,6 +127,7 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     caps = decision.cap_usd_micros is not None or bool(decision.caps)
     if wrong := why_not(item, actor, decision.verb, caps=caps and bool(item.given.get("takes_cap"))):
         raise Refused(f"item {item.id}: {wrong}", code="forbidden", field="actor")
+    _not_its_makers(actor, item, decision)
     if decision.verb == "edit" and (dead_end := edit_problem(actor, item)):
         raise Refused(f"item {item.id}: {dead_end}", code="invalid", field="verb")
     fresh_enough(actor, item)
@@ -160,6 +165,20 @@ def _shown(item: EscalationView, decision: DecisionMade) -> None:
         raise Refused(message, code="invalid", field="digest")
     message = f"item {item.id} asks about something else by now ({changed_since(item, decision.digest)}); look at it again before you decide"
     raise Refused(message, code="conflict", field="digest")
+
+
+def _not_its_makers(actor: Actor, item: EscalationView, decision: DecisionMade) -> None:
+    """Refuses a program whose token somebody made who may not let this pass themselves."""
+    if actor.kind != "service" or decision.verb in STOPS:
+        return
+    token = ApiToken.objects.filter(
+        workspace_id=actor.workspace_id, name=actor.via.partition(":")[2], revoked_at__isnull=True
+    )
+    maker = token.values_list("created_by", flat=True).first()
+    if maker is None or maker in (*item.barred, *item.agreed, item.proposed_by):
+        whose = f"{maker}, who made its token, may" if maker else "nobody knows who made its token, who might"
+        message = f"item {item.id}: {actor.name} may not let this pass: {whose} not let it pass themselves"
+        raise Refused(message, code="forbidden", field="actor")
 
 
 def _in_nobody_elses_hand(actor: Actor, item: EscalationView, claim_lease: int) -> None:

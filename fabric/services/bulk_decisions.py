@@ -16,7 +16,7 @@ from fabric.services.errors import Refused
 from fabric.services.escalations import DecisionTaken, escalation_decide
 
 BULK_MAX = 50
-VERBS = ("approve", "reject", "respond")
+VERBS = ("approve", "reject", "respond", "decline")
 """What may be said to several at once: an edit is written for one."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from fabric.core.actor import Actor
 from fabric.core.audit import Act, AuditEntry
 from fabric.core.budget_caps import NamedCap
+from fabric.core.eligibility import STOPS
 from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.taxonomy import Tier
@@ -141,8 +142,8 @@ def _try(
 
 
 def _digest(item: EscalationView, given: DecisionMade) -> str:
-    """The whole digest, where the answer names the beginning of the question's present one. A rejection lets nothing pass and needs none."""
-    unnamed = not given.digest and given.verb == "reject"
+    """The whole digest, where the answer names the beginning of the question's present one. What lets nothing pass needs none."""
+    unnamed = not given.digest and given.verb in STOPS
     return item.digest if unnamed or names(given.digest, item.digest) else given.digest
 
 

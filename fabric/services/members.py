@@ -15,6 +15,7 @@ from django.db import IntegrityError, connection, transaction
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.eligibility import KINDS_OF_PROGRAMS, PROGRAM
 from fabric.core.roles import PEOPLE_ONLY, Right, Role, held_in, written
 from fabric.models import ApiToken, Invitation, Member
 from fabric.services.audit import audit_record
@@ -25,6 +26,7 @@ from fabric.services.workspaces import OWNER, login_link_create
 ROLES_MAX = 20
 """A member holds at most so many."""
 _role = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_decides = re.compile(rf"{PROGRAM}:[A-Za-z0-9][A-Za-z0-9_-]{{0,62}}:(?:{'|'.join(KINDS_OF_PROGRAMS)})")
 
 
 def member_roles_set(
@@ -71,7 +73,7 @@ def member_remove(*, actor: Actor, name: str) -> int:
 
 
 def service_create(*, actor: Actor, name: str, roles: Collection[str]) -> str:
-    """Makes an account of programs: it has tokens and no sign-in, and never decides. Its name.
+    """Makes an account of programs: it has tokens and no sign-in, and decides what ``decides:FABRIC:KIND`` among its roles names alone. Its name.
 
     Raises Refused: forbidden, invalid (a name or a role that is none, or a role for people only), conflict (the name is taken).
     """
@@ -100,9 +102,12 @@ def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset
     if not given:
         message = f"a member has at least one role: name some of {', '.join(Role)}; who only looks on is {Role.VIEWER}"
         raise Refused(message, code="invalid", field="roles")
-    wrong = sorted(role for role in given if not _role.fullmatch(role))
+    words = frozenset(role for role in given if service and _decides.fullmatch(role))
+    wrong = sorted(role for role in given - words if not _role.fullmatch(role) or role == PROGRAM)
     if wrong:
         message = f"{wrong[0][:40]!r} is no role: there are {', '.join(Role)}, and names of up to 63 lower-case letters, digits, - and _ that fabrics ask for"
+        if service:
+            message += f"; what a program may answer is written {PROGRAM}:FABRIC:KIND, with {', '.join(KINDS_OF_PROGRAMS)} for KIND"
         raise Refused(message, code="invalid", field="roles")
     if len(given) > ROLES_MAX:
         raise Refused(

@@ -15,7 +15,8 @@ from django.db import transaction
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.engine import wake_at
-from fabric.core.run import Run, resting
+from fabric.core.living import resting
+from fabric.core.run import Run
 from fabric.models import Escalation, GrantReservation, SharedGrant, Snapshot
 from fabric.models import Run as RunRow
 from fabric.runtime import projection

@@ -23,6 +23,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.eligibility import PROGRAM
 from fabric.core.roles import Right
 from fabric.models import ApiToken, Member
 from fabric.services.audit import audit_record
@@ -110,8 +111,11 @@ def token_create(
     if more := [scope for scope in picked if scope not in within]:
         message = f"a token makes none that may do more than itself: it lacks the scope {', '.join(more)}"
         raise Refused(message, code="forbidden", field="scopes")
-    if Scope.DECIDE in picked and Member.objects.filter(user=holder, service=True, removed_at__isnull=True).exists():
-        message = f"{holder.username} is an account of programs and decides nothing: leave out the scope {Scope.DECIDE}"
+    if Scope.DECIDE in picked and _decides_nothing(holder):
+        message = (
+            f"{holder.username} is an account of programs and decides nothing: leave out the scope {Scope.DECIDE}, or have an owner give it "
+            f"a role such as {PROGRAM}:FABRIC:pre_action first"
+        )
         raise Refused(message, code="invalid", field="scopes")
     if expires_days is not None and not 1 <= expires_days <= DAYS_MAX:
         message = f"a token cannot expire in {expires_days:,} days; give 1 to {DAYS_MAX:,}"
@@ -212,6 +216,12 @@ def _holder(actor: Actor, name: str) -> User:
         message = f"there is no active member {name[:80]!r}; leave it out for the local owner"
         raise Refused(message, code="not_found", field="user")
     return found.user
+
+
+def _decides_nothing(holder: User) -> bool:
+    """Whether it is a program for which no owner named a fabric and a kind of question."""
+    programs = Member.objects.filter(user=holder, service=True, removed_at__isnull=True)
+    return any(f"{PROGRAM}:" not in roles for roles in programs.values_list("roles", flat=True))
 
 
 def _hash(token: str) -> str:

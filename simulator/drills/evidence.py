@@ -13,7 +13,13 @@ from fabric.selectors.story_trips import TRIPS
 
 Money = tuple[int, int]
 """What the run has spent, and its cap; micro-dollars."""
-_VERBS = {"approve": "approved", "edit": "edited", "reject": "rejected", "respond": "answered"}
+_VERBS = {
+    "approve": "approved",
+    "edit": "edited",
+    "reject": "rejected",
+    "respond": "answered",
+    "decline": "declined",
+}
 _SOURCES = {
     "backoff": "back-off {}",
     "retry_after": "waits {}, as the provider asks",

@@ -157,7 +157,7 @@ class _Walk:
         self.spent: Counter[int] = Counter()
         self.replanned, self.stage = replanned, "first"
         self.failures = self.asked = 0
-        self.approved = self.handed_over = self.stopped = self.heard = self.unheard = False
+        self.approved = self.handed_over = self.stopped = self.heard = self.unheard = self.visited = False
         self.line = None if given.calling is None else Line(given.calling)
 
     def is_over(self, *, gone: bool) -> bool:
@@ -172,10 +172,11 @@ class _Walk:
 
     def decide(self) -> RunState | None:
         """What is decided about the failure: the state in which the run ends; None, it goes on."""
-        self.failures += 1
+        comes = not (self.given.step and self.visited)  # The tries of one step count once.
+        self.failures, self.visited = self.failures + comes, True
         before = len(self.links)
         index = self._next()
-        direct = self.given.counted is not None and self.failures >= self.given.counted and not self.heard
+        direct = comes and self.given.counted is not None and self.failures >= self.given.counted and not self.heard
         self.heard = False
         if direct and GRAVITY.index(self.given.in_doubt) < GRAVITY.index(self.rungs[index].reaction):
             del self.links[before:]
@@ -266,7 +267,7 @@ class _Walk:
             # Its stage could not begin, so that the run goes on from its plan: one more replan, if there is one left.
             return RunState.COMPLETED if self.replanned[self.stage] < self.given.replans else RunState.ABORTED
         self.approved = self.given.step
-        self.heard = True
+        self.heard, self.visited = True, False
         if self.line is not None:
             self._forget(PER_CALL)
             self.line.done(Reaction.ESCALATE, 0)
@@ -291,6 +292,7 @@ class _Walk:
     def planned_again(self) -> None:
         """What was spent survives a replan, retries excepted: the new plan makes its own calls, and its branches are other nodes."""
         self._forget(PER_CALL | PER_NODE)
+        self.visited = False
         if self.line is not None:
             self.line.planned_again()
         if self.given.handover != "plan":

@@ -7,7 +7,8 @@ from typing import Any
 
 from fabric.core.envelope import Event
 from fabric.core.family import at_work
-from fabric.core.run import Run, live
+from fabric.core.living import live
+from fabric.core.run import Run
 from simulator.kernel.seen import Seen, on
 
 

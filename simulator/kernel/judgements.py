@@ -149,9 +149,14 @@ def rounds_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on("escalation_opened")
 def asked_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """At most one question about a thing stands open: the databases' tables have room for one."""
-    about = fact.step_id or fact.scope
-    same = [one.fact.item for one in seen.run.questions.values() if (one.fact.step_id or one.fact.scope) == about]
+    about = _about(fact)
+    same = [one.fact.item for one in seen.run.questions.values() if _about(one.fact) == about]
     return f"{fact.item} is asked about {about} while {', '.join(same)} about it is open" if same else ""
+
+
+def _about(fact: Any) -> str:
+    """A question about a call is about that call: several of one step are asked about at once."""
+    return str(fact.scope if fact.item == "pre_action" else fact.step_id or fact.scope)
 
 
 @on("escalation_decided", "escalation_withdrawn")

@@ -275,7 +275,7 @@ class Outside:
             verb=verb,  # type: ignore[arg-type]
             actor=actor,
             digest=shown,
-            message="done otherwise" if verb == "respond" else "",
+            message="done otherwise" if verb in ("respond", "decline") else "",
             edited=people.written_over(change, actor) if edits else None,
             cap_usd_micros=self._new_cap(change, verb),
             caps=self._new_caps(change, verb),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.core.eligibility import STOPS
 from fabric.core.envelope import Event
 from fabric.core.run import Run
 from fabric.core.taxonomy import Tier
@@ -43,7 +44,7 @@ def nobodys_own(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         seen.wrote[fact.escalation_id] = fact.actor
         agreed[:] = [] if seen.run.tier is Tier.HIGH_STAKES else [fact.actor]
         return f"{fact.actor} started the run" if fact.actor == seen.run.requested_by else ""
-    if getattr(fact, "verb", "approve") == "reject":
+    if getattr(fact, "verb", "approve") in STOPS:
         return ""
     if fact.actor == seen.run.requested_by:
         return f"{fact.actor} started the run"

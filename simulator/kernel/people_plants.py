@@ -25,7 +25,7 @@ def _nobody(*given: Any) -> tuple[str, ...]:
 
 
 def _alone(asked_of: Callable[..., Asked]) -> Callable[..., Asked]:
-    return lambda question: replace(asked_of(question), proposed_by="")
+    return lambda question, work=None: replace(asked_of(question, work), proposed_by="")
 
 
 def _one_is_enough(enough: Callable[..., str]) -> Callable[..., str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from fabric.core.envelope import Event
@@ -64,7 +65,15 @@ def _key(seen: Seen, step: Step, fact: Any) -> str:
         for r in records[:last]
         if (r.tool, r.args_hash) == (fact.target, fact.args_hash) and r.state != "refused"
     }
-    return digest(begins, "mutation", scope, fact.target, fact.args_hash, len(same))
+    taken = {
+        key
+        for command, (key, _) in seen.changes.intended.items()
+        if command.startswith(f"{step.id}.t") and command != fact.command_id
+    }
+    keys = (digest(begins, "mutation", scope, fact.target, fact.args_hash, number) for number in count(len(same)))
+    return next(
+        key for key in keys if key not in taken
+    )  # An equal call that was asked about for less long left before.
 
 
 def _place(seen: Seen, stage: str, branch: int, epoch: int, *, carried: bool) -> tuple[str, str]:

@@ -15,7 +15,8 @@ from fabric.core.evolve import evolve
 from fabric.core.flow import RunState
 from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, InboxInput, ModelReplied
-from fabric.core.run import Run, asked_at_deadline, clocks_stopped, visible_state
+from fabric.core.living import visible_state
+from fabric.core.run import Run, asked_at_deadline, clocks_stopped
 from fabric.core.taxonomy import Tier
 from fabric.runtime import projection
 from fabric.runtime.batch_parts import RunMark

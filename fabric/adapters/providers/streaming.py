@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -10,7 +11,7 @@ import httpx2
 
 from fabric.adapters.providers.errors import Malformed
 from fabric.adapters.providers.fitting import compact
-from fabric.adapters.providers.protocols.contract import Answer, Assembly, Protocol, dicts
+from fabric.adapters.providers.protocols.contract import Answer, Assembly, Protocol, SaidCall, dicts
 from fabric.adapters.providers.settling import settle_call
 from fabric.adapters.providers.wire import DONE, BrokenOff, in_envelope, no_answer, parsed, parsed_list
 from fabric.adapters.tools.outbound import Exchange
@@ -20,7 +21,8 @@ from fabric.runtime.call_ports import ModelRequest
 JSON = Any
 OPTION = "stream"
 """``ModelSpec.options``: true where the endpoint streams calls as the protocol has it. Off unless it says so: many compatible servers do not
-stream the calls of an answer, or cut their arguments wrongly, or leave the usage out.
+stream the calls of an answer, or cut their arguments wrongly, or leave the usage out, and OpenAI refuses to stream some models to accounts
+that are not verified.
 """
 
 LAST_S = 2.0
@@ -66,7 +68,7 @@ async def read_stream(
 ) -> Answer | None:
     """The whole answer of a stream; None: no event came. ``deadline``: by the loop's clock.
 
-    Each call is reported as soon as the next part begins, so that nothing more of it can come; the last one comes with the answer. Raises
+    Each call is reported as soon as its own JSON object is whole, the last one too; else once the next part begins, so that nothing more of it can come. Raises
     Malformed, BrokenOff and what ``Reply.events`` raises.
     """
     assembly = protocol.assembly()
@@ -145,19 +147,38 @@ async def _last(
 
 def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, reported: int) -> int:
     """Reports the calls that have become whole; gives back how many have been."""
-    whole = assembly.begun() if assembly.after_calls else assembly.begun() - 1
-    if whole <= reported or request.streamed is None:
+    begun = assembly.begun()
+    # Of so many nothing more comes.
+    sure = begun if assembly.after_calls or assembly.whole_at_once else begun - 1
+    if request.streamed is None or max(sure, begun if assembly.closes else 0) <= reported:
         return reported
     said = protocol.read(assembly.body()).calls
     calls = [settle_call(request, one, protocol.key)[0] for one in said]
-    for count in range(reported + 1, whole + 1):
-        if said[count - 1].arguments in (None, "", {}) and not assembly.whole_at_once:
+    for count in range(reported + 1, begun + 1):
+        one = said[count - 1]
+        if count > sure and not _is_whole(request, one):
+            return count - 1
+        if one.arguments in (None, "", {}) and not assembly.whole_at_once:
             return count - 1  # Some servers begin every call before the arguments of the first.
         if calls[count - 1].args is not None:
             request.streamed(
                 CallStreamed(command_id=request.command_id, attempt=request.attempt, calls=tuple(calls[:count]))
             )
-    return whole
+    return begun
+
+
+def _is_whole(request: ModelRequest, call: SaidCall) -> bool:
+    """Whether a call that nothing follows yet has all that it needs: its id, an offered tool, and one JSON object that is not empty.
+
+    Some servers send an empty object first. What comes behind a whole object makes another call of it, and the whole answer contradicts it then.
+    """
+    if not call.id or not isinstance(call.arguments, str) or all(call.tool != one.name for one in request.tools):
+        return False
+    try:
+        value = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and bool(value)
 
 
 def _failure(event: dict[str, JSON]) -> JSON:

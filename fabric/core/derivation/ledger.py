@@ -16,7 +16,7 @@ from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.derivation import numbers, purse
 from fabric.core.flow import ANSWERED
-from fabric.core.signatures import signature
+from fabric.core.signatures import signature, visit_of
 from fabric.core.taxonomy import CLASSIFY, Cause, Tier
 
 RungUse = tuple[str, int, str]
@@ -89,8 +89,8 @@ class Ledger:
     """Of those, the calls whose prompt a person has changed since: a plan that they wrote into stands in every branch's."""
     attempts: dict[str, ev.AttemptFailed] = field(default_factory=dict)
     """The latest failed attempt of each call."""
-    parked: dict[str, tuple[str, str, str]] = field(default_factory=dict)
-    """Open questions: item and step."""
+    parked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Open questions: their step, and what silence means."""
     numbers: numbers.Numbers = field(default_factory=numbers.Numbers)
     """What clocks and retry tokens are judged by."""
     purse: purse.Purse = field(default_factory=purse.Purse)
@@ -238,8 +238,13 @@ def _decided(ledger: Ledger, fact: ev.ReactionDecided) -> None:
     ledger.rows[row, about] += 1
     node = ledger.node(fact.step_id, about)
     found = dict.fromkeys(signature_of(node, trip.cause, trip.message) for trip in (fact.cause, *fact.causes))
+    visit = visit_of(fact.command_id, fact.step_id)
     for key in filter(None, found):
+        if visit and ledger.told.get(key) == visit:
+            continue
         _came(ledger, key)
+        if visit:
+            ledger.told[key] = visit
     ledger.returned.clear()
     ledger.excused.clear()
 
@@ -272,19 +277,18 @@ def _ending(ledger: Ledger, fact: ev.Fact) -> None:
 def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
     if fact.item == "ticket":
         return
-    ledger.parked[fact.escalation_id] = (fact.item, fact.step_id, fact.on_expiry)
+    ledger.parked[fact.escalation_id] = (fact.step_id, fact.on_expiry)
     if fact.item == "failure":
         ledger.rounds[fact.scope] += 1
-    if fact.step_id and fact.item != "child":
+    if fact.step_id and fact.item not in ("child", "pre_action"):
         _status(ledger, fact.step_id, "parked")
 
 
 def _answered(ledger: Ledger, fact: ev.EscalationDecided) -> None:
-    item, step_id, on_expiry = ledger.parked.pop(fact.escalation_id, ("", "", ""))
+    step_id, on_expiry = ledger.parked.pop(fact.escalation_id, ("", ""))
     if not fact.system:
         ledger.heard = set(ledger.signatures)
-    if item == "pre_action" and (fact.verb != "reject" or (fact.system and on_expiry == "error")):
-        _status(ledger, step_id, "active")
+        ledger.told.clear()
     if fact.system and on_expiry == "next":
         _status(ledger, step_id, "active")
 

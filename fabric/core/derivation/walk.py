@@ -24,7 +24,7 @@ from fabric.core.derivation.rungs import RUNGS, goes_back, is_poll, wait_named
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import ORDER, failure_signature
 from fabric.core.retry_layers import by_edge, unrouted
-from fabric.core.signatures import effective_limit
+from fabric.core.signatures import effective_limit, visit_of
 from fabric.core.taxonomy import CLASSIFY, Cause, Direct, FailureType, Tier
 
 ENDS = frozenset({Reaction.HALT, Reaction.ABORT, Reaction.ESCALATE, Reaction.SURFACE, Reaction.SAFE_FALLBACK})
@@ -71,7 +71,8 @@ def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | No
     limit, rounds = effective_limit(rules.spec.policy.failure_signature.limit), rules.spec.policy.humans.failure_rounds
     about = ledger.node(fact.step_id, stage_of(ledger, fact))
     keys = (signature_of(about, trip.cause, trip.message) for trip in trips if not came_back(trip))
-    came = {key: ledger.signatures[key] + 1 for key in keys if key}
+    visit = visit_of(fact.command_id, fact.step_id)
+    came = {key: ledger.signatures[key] + 1 for key in keys if key and not (visit and ledger.told.get(key) == visit)}
     if any(times >= limit for key, times in came.items() if key not in ledger.heard):
         return True
     if ledger.returned.get(fact.step_id, 0) >= limit:

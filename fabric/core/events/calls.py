@@ -137,7 +137,7 @@ class ModelAnswered:
 
 @value(kw_only=True)
 class ToolAnswered:
-    """A tool's result, journaled. Content: the result, and what it writes to the context variables."""
+    """A tool's result, journaled. Content: the result, and what it writes to the context variables; of an error ``{"call": {"id", "tool", "args"}, "error"}``."""
 
     command_id: str
     attempt: int
@@ -169,7 +169,7 @@ class ToolAnswered:
 
 @value(kw_only=True)
 class CallRefused:
-    """A proposed call was not executed. Content: what the model is told for its call id."""
+    """A proposed call was not executed. Content: what the model reads for its call id, ``{"call": {"id", "tool", "args"}, "error"}``."""
 
     step_id: str
     call_id: str

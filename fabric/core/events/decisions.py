@@ -313,7 +313,7 @@ class EscalationDecided:
     """Answered. Content: the reviewer's message, where there is one."""
 
     escalation_id: str
-    verb: Literal["approve", "edit", "reject", "respond"]
+    verb: Literal["approve", "edit", "reject", "respond", "decline"]
     actor: str
     system: bool = False
     """True: nobody answered in time and the declared expiry was applied."""
@@ -324,7 +324,7 @@ class EscalationDecided:
     proposed_by: str = ""
     """Whose edit it was that is let pass."""
     kind: ClassVar[str] = "escalation_decided"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

@@ -15,6 +15,9 @@ from fabric.core.let_pass import NEXT_RUNG
 from fabric.core.run import OpenQuestion, Run, rung_key
 from fabric.core.stops import agent_stopped
 
+GOES_ON = ("child", "pre_action")
+"""Kinds of question that park no step: a child does it, or it has other calls to make."""
+
 
 def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
     key = rung_key(fact.failure_type or "direct", fact.rung, fact.scope)
@@ -84,7 +87,7 @@ def _escalation_opened(run: Run, event: Event, fact: ev.EscalationOpened) -> Run
     run = replace(run, questions={**run.questions, fact.escalation_id: asked})
     if fact.item == "failure":
         run = replace(run, rounds={**run.rounds, fact.scope: run.rounds.get(fact.scope, 0) + 1})
-    if not fact.step_id or fact.item == "child":  # A step that a child does is waited for by the child.
+    if not fact.step_id or fact.item in GOES_ON:
         return run
     return with_step(run, replace(run.steps[fact.step_id], status="parked"), pending=calls_kept(run, fact.step_id))
 
@@ -117,11 +120,8 @@ def _escalation_edited(run: Run, event: Event, fact: ev.EscalationEdited) -> Run
 def _escalation_decided(run: Run, event: Event, fact: ev.EscalationDecided) -> Run:
     asked = run.questions[fact.escalation_id]
     question = asked.fact
-    unanswered = question.on_expiry == "error" and fact.system
-    if question.item == "pre_action" and (fact.verb != "reject" or unanswered):
-        passes = fact.verb in ("approve", "edit")
-        spoken = saga.approved(run, question.scope) if passes else run.saga
-        run = with_step(run, replace(run.steps[question.step_id], status="active"), saga=spoken)
+    if question.item == "pre_action" and fact.verb in ("approve", "edit"):
+        run = replace(run, saga=saga.approved(run, question.scope))
     if question.on_expiry == NEXT_RUNG and fact.system:
         run = with_step(run, replace(run.steps[question.step_id], status="active"))
     as_shown = fact.verb == "approve" and not asked.edited

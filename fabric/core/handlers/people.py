@@ -35,7 +35,7 @@ def decided(work: Work, given: DecisionMade) -> None:
     question = work.run.questions.get(given.escalation_id)
     if question is not None:
         person = work.ctx.person
-        reason = reason or agreeing.not_theirs(question, given, person) or _unfit(work, question, given)
+        reason = reason or agreeing.not_theirs(question, given, person, work) or _unfit(work, question, given)
         if not reason:
             assert person is not None
             amounts_to = agreeing.enough(work, question, given)
@@ -195,6 +195,7 @@ ANSWERS: Mapping[tuple[str, str], Callable[[Work, OpenQuestion, DecisionMade], N
     ("pre_action", "approve"): _pre_action,
     ("pre_action", "edit"): _pre_action,
     ("pre_action", "respond"): _pre_action,
+    ("pre_action", "decline"): _pre_action,
     ("pre_action", "reject"): _rejected,
     ("compensation", "approve"): _compensation,
     ("compensation", "respond"): _compensation,

@@ -4,7 +4,7 @@ Stops work that succeeds and whose check fails, again and again. A tool breaks, 
 and again. The third failure with one signature ``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch and
 round, or the stage as a whole. Where workers take turns by a graph it is the worker whose turn it was, since each turn is another branch. Of an
 error that a tool gives its model it is the tool, as that branch calls it. Deterministic and structural failures
-count, as ``CLASSIFY`` says; a success never takes one off, a person's word lets one more pass, ``humans.failure_rounds`` times. A threshold: it acts at the N-th. The rules are
+count, as ``CLASSIFY`` says; a success never takes one off, the tries of one call or step count once, a person's word lets one more pass, ``humans.failure_rounds`` times. A threshold: it acts at the N-th. The rules are
 ``core/signatures.py``. Restart edges of a graph are judged here as well, by a count of their own: only transient failures cross one, and
 the N-th of one signature, by the agent's name, does not either. Does not stop: transient failures (the retry budget does), one failure that says something else each time, and calls of one
 answer that fail alike.
@@ -27,6 +27,7 @@ from fabric.core.signatures import (
     reached,
     signature,
     spoken,
+    visit_of,
     without_arguments,
 )
 from fabric.core.taxonomy import CLASSIFY, Cause, ErrorClass
@@ -70,7 +71,7 @@ def observe(state: State, event: Event) -> State:
     node = _node(state, fact.step_id, fact.scope.partition(":")[2])
     for key in dict.fromkeys(_key(node, trip.cause, trip.message) for trip in (fact.cause, *fact.causes)):
         if key:
-            state = failed(state, key)
+            state = failed(state, key, visit_of(fact.command_id, fact.step_id))
     return state
 
 
@@ -80,7 +81,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         return PASS
     if proposal.kind == "crossing":
         return _crossing(config, state, proposal, proposal.cause)
-    node, turn = _node(state, proposal.step_id, proposal.stage), ""
+    node, turn = _node(state, proposal.step_id, proposal.stage), visit_of(proposal.command_id, proposal.step_id)
     named = key = _key(node, proposal.cause, proposal.message)
     if proposal.target:
         key = of_error(proposal.step_id, proposal.target, proposal.message, proposal.code, proposal.args)

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fabric.core.frozen import value
+from fabric.core.living import live
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.run import Run, clocks_stopped, live
+from fabric.core.run import Run, clocks_stopped
 from fabric.core.taxonomy import Cause, Tier
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 

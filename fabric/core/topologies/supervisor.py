@@ -119,9 +119,9 @@ def cancel_rest(work: Work, steps: list[Step], reason: str) -> None:
     """Lets go of the branches that are not over."""
     for step in steps:
         if step.status in ("active", "delegated", "parked"):
-            calls.let_go_all(work, reason, step.id)
             asked = [q.fact for q in work.run.questions.values() if q.fact.step_id == step.id]
-            for question in asked:
+            calls.let_go_all(work, reason, step.id)
+            for question in [one for one in asked if one.escalation_id in work.run.questions]:
                 work.emit(ev.EscalationWithdrawn(escalation_id=question.escalation_id, reason=reason))
             # What went wrong in a branch stays its cause, whatever became of the others.
             message = f"{asked[0].reason}; {reason}" if asked else reason

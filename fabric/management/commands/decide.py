@@ -1,7 +1,8 @@
-"""`manage.py decide ITEM approve|edit|reject|respond`: answers a question, and hosts the run from there when no engine does. A rejection says why.
+"""`manage.py decide ITEM approve|edit|respond|decline|reject`: answers a question, and hosts the run from there when no engine does. Who declines or
+rejects says why.
 
-Nothing is let pass unseen: an answer names the digest of what was shown (``--digest``), or it is shown here and confirmed at the terminal. A rejection lets
-nothing pass and needs neither.
+Nothing is let pass unseen: an answer names the digest of what was shown (``--digest``), or it is shown here and confirmed at the terminal. What lets nothing
+pass (`decline`, `reject`) needs neither.
 
 `manage.py decide ITEM undo` takes an answer back that its run has not taken yet, `manage.py decide ITEM continue` lets it count at once.
 """
@@ -16,6 +17,7 @@ from django.core.management.base import CommandParser
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.budget_caps import RUN, NamedCap, cap_key
+from fabric.core.eligibility import STOPS
 from fabric.management.base import DETACHED, OK, FabricCommand, dollars_given
 from fabric.management.card import DIGEST_CHARS, labelled, payload_lines, question
 from fabric.management.following import Following, silent
@@ -28,8 +30,6 @@ from fabric.services.errors import Refused
 from fabric.services.escalations import DecisionTaken, escalation_decide, escalation_decide_now, escalation_undo
 from fabric.services.workspaces import owner_actor
 
-UNCONFIRMED = ("reject",)
-"""Verbs that let nothing pass."""
 ASKS = {
     "approve": "Approve exactly this?",
     "edit": "Put your version in its place?",
@@ -52,21 +52,21 @@ class Command(FabricCommand):
         parser.add_argument("item", metavar="ITEM", help="the item's id, as `run` printed it")
         parser.add_argument(
             "verb",
-            metavar="approve|edit|reject|respond|undo|continue",
+            metavar="approve|edit|respond|decline|reject|undo|continue",
             help="the answer; or `undo` to take the last one back, `continue` to let it count before the time to take it back is over",
         )
         parser.add_argument(
             "--message",
             default="",
             metavar="TEXT",
-            help="why: kept in the journal; a rejection needs it, and in high-stakes every answer",
+            help="why: kept in the journal; a rejection needs it, and a declined call, and in high-stakes every answer",
         )
         parser.add_argument(
             "--digest",
             default="",
             metavar="DIGEST",
             help="of what was shown, or at least its first 8 characters: `run` and `review show` print it; without it the question is shown and "
-            "confirmed at the terminal; a rejection needs none",
+            "confirmed at the terminal; to decline or reject needs none",
         )
         parser.add_argument(
             "--payload",
@@ -146,7 +146,7 @@ class Command(FabricCommand):
     def _confirmed(self, actor: Actor, options: dict[str, Any], payload: Payload | None) -> str:
         """The digest of the question shown here, once the person at the terminal has confirmed it; empty: nothing would pass. Raises Refused."""
         item, verb = escalation_get(actor, options["item"]), options["verb"]
-        if verb in UNCONFIRMED or verb not in item.verbs or item.ticket or not item.open:
+        if verb in STOPS or verb not in item.verbs or item.ticket or not item.open:
             return "" if item.open else item.digest  # A closed question shows how it was closed.
         if closed := takes_none_now(item):
             raise Refused(closed, code="conflict", field="escalation")

@@ -106,7 +106,13 @@ def _escalation_edited(fact: Fact) -> str:
     return f"{fact['actor']} put something else in place of what is asked about; {wanted}"
 
 
-_VERBS = {"approve": "approved", "edit": "edited", "reject": "rejected", "respond": "answered"}
+_VERBS = {
+    "approve": "approved",
+    "edit": "edited",
+    "reject": "rejected",
+    "respond": "answered",
+    "decline": "declined",
+}
 
 
 def _escalation_decided(fact: Fact) -> str:

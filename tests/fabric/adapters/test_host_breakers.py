@@ -162,7 +162,9 @@ def kept(tmp_path, sqlite_template):
 def moves(tmp_path):
     """``(subject, actor, body)`` of the breakers' lines in the audit stream."""
     with sqlite3.connect(tmp_path / "fabric.sqlite3") as file:
-        found = file.execute("SELECT subject, actor, kind, workspace_id, body FROM fabric_audit ORDER BY at, rowid").fetchall()
+        found = file.execute(
+            "SELECT subject, actor, kind, workspace_id, body FROM fabric_audit ORDER BY at, rowid"
+        ).fetchall()
         (workspace,) = file.execute("SELECT DISTINCT workspace_id FROM fabric_run").fetchone()
     assert all(row[2:4] == ("breaker_moved", workspace) for row in found)
     return [(row[0], row[1], json.loads(row[4])) for row in found]

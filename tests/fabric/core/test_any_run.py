@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fabric.core import events as ev
 from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
+from fabric.core.living import live
 from fabric.core.mechanisms import budget, state_of
-from fabric.core.run import live
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World

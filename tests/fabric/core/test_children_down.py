@@ -12,8 +12,8 @@ from fabric.core import events as ev
 from fabric.core.child_inputs import ChildEnded
 from fabric.core.flow import RunState
 from fabric.core.inputs import DecisionMade
+from fabric.core.living import visible_state
 from fabric.core.payloads import Plan
-from fabric.core.run import visible_state
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import plan, spec
 from tests.fabric.core.families import US, Household, descendants

@@ -8,7 +8,7 @@ from fabric.core import events as ev
 from fabric.core.engine import wake_at
 from fabric.core.flow import RunState
 from fabric.core.inputs import PauseRequested, ResumeRequested, TerminateRequested
-from fabric.core.run import visible_state
+from fabric.core.living import visible_state
 from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime import projection
 from tests.fabric.core.fabrics import lone, spec

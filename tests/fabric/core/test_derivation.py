@@ -236,14 +236,16 @@ def test_a_failure_that_was_decided_about_comes_back_unless_a_person_has_spoken_
     world = ran(lone(), {"worker": fails(Cause.AUTH, "401")})
     fact = next(fact for fact in world.facts if fact.kind == "reaction_decided")
     ledger, rules = Ledger(Tier.INTERACTIVE), Rules.of(world.compiled)
-    for _ in range(2):
-        assert repeats(ledger, rules, fact) is False
-        noted(ledger, fact)
+    first, second, third, fourth = (dataclasses.replace(fact, command_id=f"{fact.step_id}.t{n}") for n in range(4))
+    for one in (first, second):
+        assert repeats(ledger, rules, one) is False
+        noted(ledger, one)
+        noted(ledger, one)  # A try of the same call.
     if spoken:
         noted(ledger, ev.EscalationDecided(escalation_id="e", verb="approve", actor="ada"))
-    assert repeats(ledger, rules, fact) is again
-    noted(ledger, fact)
-    assert repeats(ledger, rules, fact) is True, "a word lets one pass, and takes nothing off"
+    assert repeats(ledger, rules, third) is again
+    noted(ledger, third)
+    assert repeats(ledger, rules, fourth) is True, "a word lets one pass, and takes nothing off"
 
 
 # -- the numbers that a rung was judged on --
@@ -339,4 +341,4 @@ def test_what_a_person_spoke_of_more_often_than_rounds_go_was_let_pass_by_progra
         found.append(repeats(ledger, rules, fact))
         noted(ledger, fact)
     assert found == [False] * 4 + [None] * 2, "from the fifth on either is right"
-    assert repeats(ledger, rules, fact) is True
+    assert repeats(ledger, rules, dataclasses.replace(fact, command_id=f"{fact.step_id}.t9")) is True

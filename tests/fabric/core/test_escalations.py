@@ -7,7 +7,7 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.inputs import DecisionMade
-from fabric.core.run import visible_state
+from fabric.core.living import visible_state
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import T0, US, World, ran

@@ -9,7 +9,7 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.inputs import PauseRequested, ResumeRequested, TerminateRequested
-from fabric.core.run import visible_state
+from fabric.core.living import visible_state
 from fabric.core.saga import Status
 from fabric.core.taxonomy import Cause, Tier
 from fabric.core.upcasters import SINCE_INPUT

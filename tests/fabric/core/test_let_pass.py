@@ -8,7 +8,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.flow import RunState
-from fabric.core.run import visible_state
+from fabric.core.living import visible_state
 from fabric.core.taxonomy import Tier
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World, ran

@@ -9,7 +9,7 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.inputs import DecisionMade
-from fabric.core.run import visible_state
+from fabric.core.living import visible_state
 from fabric.core.taxonomy import Tier
 from tests import long_runs
 from tests.fabric.core.fabrics import spec

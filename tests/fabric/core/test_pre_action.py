@@ -17,11 +17,11 @@ from tests.fabric.core.scripts import asks, call, fails, gives, summary
 AUTH = fails(Cause.AUTH, "401")
 
 
-def test_an_irreversible_call_waits_for_its_wave_and_for_a_persons_word():
+def test_an_irreversible_call_is_asked_about_at_once_and_waits_for_a_persons_word():
     desk = Desk()
     world = go(at_the_desk(travel(), desk, [asks(booking(9, "pay"), booking(1)), summary()]), desk)
     kinds = world.kinds
-    assert kinds.index("tool_answered") < kinds.index("escalation_opened"), "asked before its wave was over"
+    assert kinds.index("tool_answered") > kinds.index("escalation_opened"), "asked when its wave was over"
     question = world.question.fact
     assert (question.item, question.scope, question.step_id) == (
         "pre_action",

@@ -187,11 +187,11 @@ def test_what_a_server_may_have_done_without_an_answer_is_undone_after_a_rejecti
     assert world.end.state is RunState.ABORTED
 
 
-def test_the_rest_of_the_wave_comes_back_before_a_person_is_asked():
+def test_a_person_is_asked_while_the_rest_of_the_wave_is_out():
     world = hotel(wants(), done(), done(), worker=[asks(booking(1), booking(2)), summary()])
     assert [fact.kind for fact in world.facts if fact.kind in ("tool_answered", "escalation_opened")] == [
-        "tool_answered",
         "escalation_opened",
+        "tool_answered",
     ]
     decide(world, "edit", edited={"sure": True})
     assert world.end.state is RunState.COMPLETED

@@ -13,8 +13,8 @@ from fabric.core import questions
 from fabric.core.decision_table import Reaction
 from fabric.core.flow import RunState
 from fabric.core.inputs import CallFailed, ToolFinished
+from fabric.core.living import visible_state
 from fabric.core.mutations import outcome_of
-from fabric.core.run import visible_state
 from fabric.core.saga import MUTATES, ON_UNKNOWN, STATUS, UNWINDS, Effect, Outcome, Status, Then, key_of, scope_of
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause, Tier

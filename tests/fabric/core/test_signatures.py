@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core import events as ev
 from fabric.core.signatures import (
     COUNTED,
     LIMIT,
@@ -19,7 +20,10 @@ from fabric.core.signatures import (
     spoken,
     without_arguments,
 )
-from fabric.core.taxonomy import ErrorClass
+from fabric.core.taxonomy import Cause, ErrorClass
+from tests.fabric.core.fabrics import spec
+from tests.fabric.core.harness import ran
+from tests.fabric.core.scripts import fails, planned
 
 DETERMINISTIC = ErrorClass.DETERMINISTIC
 
@@ -206,3 +210,19 @@ def test_only_the_first_sentence_of_an_error_counts():
 )
 def test_what_is_left_of_an_error(error, args, kept):
     assert without_arguments(error, args) == kept
+
+
+def test_a_visit_that_is_tried_again_counts_once():
+    """A cell that retries: the third failure is the third visit's, and not the second visit's first try (S1: counted once a node has failed)."""
+    rungs = [{"reaction": "retry", "times": 1}, {"reaction": "replan", "times": 2}, {"reaction": "abort"}]
+    table = {"schema_grounding_fail": {"interactive": {"rungs": rungs}}}
+    world = ran(spec(table=table), {"planner": planned(), "worker": fails(Cause.UNKNOWN, "the check fails")})
+    reactions = [fact.reaction for fact in world.of(ev.ReactionDecided)]
+    assert reactions == ["retry", "replan", "retry", "replan", "abort"]
+    came_back = [
+        trip.evidence.observed
+        for fact in world.of(ev.ReactionDecided)
+        for trip in (fact.cause, *fact.causes)
+        if trip.cause is Cause.REPEATED_FAILURE
+    ]
+    assert came_back == [3]

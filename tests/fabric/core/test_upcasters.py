@@ -48,9 +48,9 @@ def test_a_changed_shape_is_said_with_what_to_do(change, sentence):
 
 def test_a_new_kind_is_said_with_what_to_do():
     known = event_shapes.recorded()
-    del known["input decision_made 5"]
+    del known["input decision_made 6"]
     [found] = event_shapes.wrong(known, event_shapes.current())
-    assert found.startswith("input decision_made version 5 is new: raise FORMAT in fabric/core/flow.py")
+    assert found.startswith("input decision_made version 6 is new: raise FORMAT in fabric/core/flow.py")
 
 
 def test_a_choice_more_is_another_shape():

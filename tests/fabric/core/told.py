@@ -115,9 +115,12 @@ class Told:
         caps: tuple[NamedCap, ...] = (),
         tool: str = "",
         actor: str = "bob",
+        about: str = "",
     ) -> Self:
-        """Answers the oldest open question."""
-        question = self.question.fact
+        """Answers the oldest open question. ``about``: the end of the scope of another one."""
+        question = next(
+            one.fact for one in self.run.questions.values() if not about or one.fact.scope.endswith(f".{about}")
+        )
         given = DecisionMade(
             input_id=input_id or f"decision-{self.run.seq}",
             escalation_id=question.escalation_id,

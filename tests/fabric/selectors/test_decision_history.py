@@ -131,14 +131,14 @@ def test_where_only_the_system_decided_no_time_of_people_is_said(actor, run_id):
 
 def test_what_people_did_against_what_was_proposed_by_reason(actor, run_id):
     many(
-        *(decided(run_id, verb) for verb in ("approve", "edit", "reject", "respond")),
+        *(decided(run_id, verb) for verb in ("approve", "edit", "reject", "respond", "decline")),
         decided(run_id, "reject", failure_type="timeout", content=b'{"mechanism": "deadline"}'),
         decided(run_id, "approve", failure_type="", content=b""),
         decided(run_id, "withdrawn", "the run ended", by_system=True),
     )
     found = figures(actor, ANY, now=NOW)
     assert [(one.name, one.more, one.against, one.people) for one in found.reasons] == [
-        ("grounding", "escalation", 2, 4),
+        ("grounding", "escalation", 3, 5),
         ("", "", 0, 1),
         ("timeout", "deadline", 1, 1),
     ]

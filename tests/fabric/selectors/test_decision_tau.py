@@ -33,7 +33,7 @@ def test_where_tau_sits(bands, sits):
 def test_it_states_its_counts():
     said = tau_judged([band(approved=30, edited=4, rejected=5, responded=1, tau=(0.65, 0.7))]).sentence
     assert said == (
-        "of 40 results that scored up to 0.1 below tau (0.65 to 0.7), people approved 30 as they were, edited or rejected 9 and sent back 1: "
+        "of 40 results that scored up to 0.1 below tau (0.65 to 0.7), people approved 30 as they were, edited, declined or rejected 9 and sent back 1: "
         "nothing in this speaks for moving tau"
     )
     assert "3 of the 20 needed" in tau_judged([band(rejected=3)]).sentence

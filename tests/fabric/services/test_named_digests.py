@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from fabric import wiring
+from fabric.core.eligibility import STOPS
 from fabric.core.questions import VERBS
 from fabric.core.saga import Effect
 from fabric.management.card import card
-from fabric.management.commands.decide import ASKS, UNCONFIRMED
+from fabric.management.commands.decide import ASKS
 from fabric.management.following import Following
 from fabric.models import Inbox
 from fabric.selectors.asked_about import EFFECTS, FOLLOWS, asked_about
@@ -123,4 +124,4 @@ def test_at_one_go_each_is_named_by_its_digest(store, nudge, actor, paying, item
 
 def test_every_effect_and_every_verb_has_its_words():
     assert set(EFFECTS) == {str(one) for one in Effect}
-    assert set(FOLLOWS) == {verb for verbs in VERBS.values() for verb in verbs} == {*ASKS, *UNCONFIRMED}
+    assert set(FOLLOWS) == {verb for verbs in VERBS.values() for verb in verbs} == {*ASKS, *STOPS}

@@ -48,7 +48,7 @@ def facts(actor, item, kind):
 
 
 def test_what_may_be_answered(item):
-    assert item.verbs == ("approve", "edit", "respond", "reject")
+    assert item.verbs == ("approve", "edit", "respond", "decline", "reject")
     assert set(item.verbs) <= set(item.content)
 
 

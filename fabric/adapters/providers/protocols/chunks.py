@@ -69,6 +69,11 @@ class Chunks(Assembly):
         """Words came after the last call."""
         return self._first is not None and bool(self._first.calls) and not self._first.last_is_call
 
+    @property
+    def closes(self) -> bool:
+        """The last call's arguments end with a brace."""
+        return bool(self.begun()) and self._first.calls[-1]["function"]["arguments"].rstrip().endswith("}")  # type: ignore[union-attr]
+
     def body(self) -> dict[str, JSON]:
         """A chat completion of the choices that came."""
         choices = [one.body(index) for index, one in self._choices.items()]

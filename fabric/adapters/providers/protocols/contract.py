@@ -102,11 +102,16 @@ class Assembly(ABC):
         """Returns how many calls have begun."""
 
     whole_at_once: ClassVar[bool] = False
-    """A call comes in one piece, so that it is whole when it has begun. Elsewhere it is whole once the next part has begun."""
+    """A call comes in one piece, so that it is whole when it has begun. Elsewhere it is whole once its JSON object is, or the next part has begun."""
 
     @property
     def after_calls(self) -> bool:
         """Something began after the last call, so that it is whole."""
+        return False
+
+    @property
+    def closes(self) -> bool:
+        """The last call's arguments end with a brace, so that its object may be whole."""
         return False
 
 

@@ -307,6 +307,11 @@ class _Assembly(Assembly):
         """Another block began after the last call."""
         return bool(self._blocks) and self._blocks[-1].get("type") != "tool_use"
 
+    @property
+    def closes(self) -> bool:
+        """The last call's arguments end with a brace."""
+        return bool(self._pieces) and bool(self._pieces[-1]) and self._pieces[-1][-1].rstrip().endswith("}")
+
     def body(self) -> dict[str, JSON]:
         """The message that the events make."""
         content = []

@@ -267,6 +267,12 @@ class _Assembly(Assembly):
         kinds = [item.get("type") for item in self._items.values()]
         return bool(kinds) and kinds[-1] != "function_call"
 
+    @property
+    def closes(self) -> bool:
+        """The last call's arguments end with a brace."""
+        index, item = next(reversed(self._items.items()), (0, {}))
+        return (self._pieces.get(index) or text_of(item.get("arguments"))).rstrip().endswith("}")
+
     def body(self) -> dict[str, JSON]:
         """The response."""
         output = self._response.get("output")

@@ -63,7 +63,7 @@ def test_a_whole_answer_is_what_it_would_be_at_once(spoken):
     result, told = asked(spoken, sends(spoken.events(*given)))
     assert isinstance(result, ModelReplied)
     assert result == at_once
-    assert [(one.command_id, one.attempt, one.calls) for one in told] == [("c1", 2, result.calls[:1])]
+    assert [(one.command_id, one.attempt, one.calls) for one in told] == [("c1", 2, result.calls[:n]) for n in (1, 2)]
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
@@ -88,7 +88,57 @@ def test_a_call_is_told_while_the_rest_of_its_answer_is_still_coming(spoken):
     result, _ = asked(spoken, lambda _: Step(content_type=STREAM_TYPE, pieces=held()), streamed=tells)
     assert [(one.call_id, one.args) for one in result.calls] == [("a", A[1]), ("b", B[1])]
     assert (result.text, result.input_tokens, result.output_tokens) == ("I look.", 10, 5)
-    assert [one.calls for one in told] == [result.calls[:1]]
+    assert [one.calls for one in told] == [result.calls[:1], result.calls]
+
+
+def test_an_only_call_is_told_once_its_own_object_is_whole(spoken):
+    """Nothing follows it before it is told: the stream goes on only then."""
+    events = spoken.events("I look.", [A])
+    told, heard = [], threading.Event()
+
+    def held():
+        for one in events:
+            yield one
+            if heard.is_set() or not _closes(one):
+                continue
+            assert heard.wait(WAIT_S), "the call was whole and not told"
+
+    def tells(given):
+        told.append(given)
+        heard.set()
+
+    result, _ = asked(spoken, lambda _: Step(content_type=STREAM_TYPE, pieces=held()), streamed=tells)
+    assert [one.calls for one in told] == [result.calls]
+    assert result.calls[0].args == A[1]
+
+
+def _closes(piece):
+    """Whether the arguments of the first call have ended with this piece."""
+    return b"of all" in piece or b'"}"' in piece
+
+
+PIECES = {
+    "another object behind it": (['{"at": "x"}', ', "more": 1}'], [{"at": "x"}], None),
+    "a second object behind it": (['{"at": "x"}', '{"at": "y"}'], [{"at": "x"}], None),
+    "itself once more": (['{"at": "x"}', '{"at": "x"}'], [{"at": "x"}], {"at": "x"}),
+    "an empty object before it": (["{}", '{"at": "x"}'], [], {"at": "x"}),
+    "a brace in a text": (['{"at": "}', ' {"}'], [{"at": "} {"}], {"at": "} {"}),
+    "an object in it": (['{"at": {"b": 1}', ', "c": 2}'], [{"at": {"b": 1}, "c": 2}], {"at": {"b": 1}, "c": 2}),
+}
+"""Of the pieces of a call's arguments: what is told while they come, and what the whole answer has; None: no object."""
+
+
+@pytest.mark.parametrize("pieces", PIECES)
+def test_a_call_is_told_once_and_with_whole_arguments_alone(pieces):
+    sent, early, whole = PIECES[pieces]
+    start = {"index": 0, "id": "a", "type": "function", "function": {"name": "look", "arguments": ""}}
+    deltas = [{"tool_calls": [start]}]
+    deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": one}}]} for one in sent]
+    chunks = [{"choices": [{"index": 0, "delta": one}]} for one in deltas]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    result, told = asked(OPENAI, sends([*map(event, chunks), b"data: [DONE]\n\n"]))
+    assert [one.calls[-1].args for one in told] == early
+    assert [one.args for one in result.calls] == [whole]
 
 
 def test_a_stream_is_asked_for_only_where_the_model_says_so_and_calls_may_be_in_it(spoken):
@@ -105,8 +155,8 @@ def test_a_stream_is_asked_for_only_where_the_model_says_so_and_calls_may_be_in_
 
 
 def test_a_stream_that_breaks_off_after_a_call_says_so_and_keeps_what_had_come(spoken):
-    first, rest = before(spoken.events(None, [A, B]), '"b"')
-    result, told = asked(spoken, half([*first, rest[0]], "drop"))
+    first, _ = before(spoken.events(None, [A, B]), '"b"')
+    result, told = asked(spoken, half(first, "drop"))
     assert isinstance(result, CallFailed)
     assert (result.cause, result.partial, result.billed, result.status) == (Cause.DROPPED_STREAM, True, True, 200)
     assert [one.calls[-1].call_id for one in told] == ["a"]
@@ -153,7 +203,7 @@ def test_a_stream_that_goes_silent_ends_at_the_deadline_and_leaves_no_connection
 
 def gone_silent(spoken):
     """The result of a stream that says no more after its first call, the connections left, and what was told."""
-    first, rest = before(spoken.events("I look.", [A, B]), '"b"')
+    first, _ = before(spoken.events("I look.", [A, B]), '"b"')
 
     async def go(provider, told):
         given = request(2.0, model=spoken.spec(**STREAMS), tools=(TOOL,), streamed=told.append)
@@ -163,7 +213,7 @@ def gone_silent(spoken):
         await provider.aclose()
         return result, left
 
-    with ScriptedEndpoint([half([*first, rest[0]], "stall")]) as endpoint:
+    with ScriptedEndpoint([half(first, "stall")]) as endpoint:
         result, left = asyncio.run(go(spoken.port(endpoint), told := []))
     return result, left, told
 
@@ -190,7 +240,7 @@ def test_an_answer_that_is_over_is_whole_however_its_stream_ends(spoken, mode, w
     begun = time.monotonic()
     result, told = asked(spoken, step, within_s=within_s)
     assert isinstance(result, ModelReplied), result
-    assert (result.text, [call.args for call in result.calls], len(told)) == ("I look.", [A[1], B[1]], 1)
+    assert (result.text, [call.args for call in result.calls], len(told)) == ("I look.", [A[1], B[1]], 2)
     assert (result.input_tokens, result.output_tokens, result.usage_problem) == (12, 34, "")
     assert time.monotonic() - begun < 10
 
@@ -276,7 +326,7 @@ def test_a_piece_that_comes_twice_makes_a_call_that_is_not_told(spoken):
     first, rest = before(spoken.events(None, [A, B]), r"{\"at")
     result, told = asked(spoken, sends([*first, rest[0], *rest]))
     assert [one.args is None for one in result.calls] == [True, False]
-    assert not told
+    assert [one.calls[-1].call_id for one in told] == ["b"]
 
 
 def test_the_key_is_taken_out_of_a_stream_and_bytes_that_are_no_utf_8_are_mended(spoken):
@@ -306,7 +356,7 @@ def test_however_a_stream_is_written_it_is_the_same_answer(spoken, way):
     events = [one.replace(rb"\u00fc", "ü".encode()) for one in spoken.events("I look for a güte.", [A, B])]
     result, told = asked(spoken, sends(WRITTEN[way](events)))
     assert (result.text, [one.args for one in result.calls]) == ("I look for a güte.", [A[1], B[1]])
-    assert (result.input_tokens, result.output_tokens, len(told)) == (10, 5, 1)
+    assert (result.input_tokens, result.output_tokens, len(told)) == (10, 5, 2)
     assert not result.sanitized
 
 
@@ -364,7 +414,7 @@ def test_what_google_counts_on_the_way_does_not_pass_for_the_whole():
 def test_calls_of_googles_without_ids_are_told_under_those_that_they_come_with():
     events = [one.replace(b', "id": "a"', b"").replace(b', "id": "b"', b"") for one in GOOGLE.events(None, [A, B])]
     result, told = asked(GOOGLE, sends(events))
-    assert [one.calls for one in told] == [result.calls[:1]]
+    assert [one.calls for one in told] == [result.calls[:1], result.calls]
     assert [one.call_id for one in result.calls] == ["", ""]
 
 

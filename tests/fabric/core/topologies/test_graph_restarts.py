@@ -7,8 +7,8 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.graph.state import Why
+from fabric.core.living import visible_state
 from fabric.core.mechanisms import failure_signature, state_of
-from fabric.core.run import visible_state
 from fabric.core.taxonomy import CLASSIFY, Cause, Direct, Tier
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, fails, summary

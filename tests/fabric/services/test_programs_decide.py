@@ -1,0 +1,156 @@
+"""A program answers questions: the kinds and fabrics that an owner named for its account, and never in the place of a person who is demanded."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.eligibility import Asked, Person, is_asked, problem, why_people
+from fabric.core.taxonomy import Tier
+from fabric.management.following import Following
+from fabric.models import AuditLine, Escalation
+from fabric.selectors.escalations import escalation_get, escalations_open
+from fabric.selectors.review_queue import Tab, queue_page
+from fabric.selectors.runs import run_events
+from fabric.services.errors import Refused
+from fabric.services.escalations import escalation_decide
+from fabric.services.fabrics import fabric_publish
+from fabric.services.members import member_roles_set, roles_checked, service_create
+from fabric.services.tokens import token_create, token_use
+from tests.fabric.services.world import PAYING, ran
+
+NAME = "approver"
+
+
+@pytest.fixture
+def item(actor):
+    source = PAYING.replace("reviewers: [owner]\n", "reviewers: [reviewer, owner]\n")
+    (found,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=source).name, documents=()).id)
+    return found
+
+
+@pytest.fixture
+def program(actor, item):
+    """An account that answers the calls of this fabric, as its token lets it in."""
+    service_create(actor=actor, name=NAME, roles=("viewer", f"decides:{item.fabric_name}:pre_action"))
+    made = token_create(actor=actor, name="bot", user=NAME, scopes=("read", "decide"))
+    return token_use(made.secret).actor
+
+
+@pytest.fixture
+def decide(store, nudge, item):
+    def decided(actor, verb="approve", **changes):
+        asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
+        return escalation_decide(**asked, digest=item.digest, **changes)
+
+    return decided
+
+
+def to_rest(actor, item):
+    return Following(actor, item.run_id, answered=frozenset({item.id})).to_rest()
+
+
+def test_a_program_approves_what_an_owner_named_for_it(decide, actor, item, program):
+    assert decide(program).created
+    to_rest(actor, item)
+    issued = [row.fact for row in run_events(actor, item.run_id, limit=500) if row.kind == "call_issued"]
+    assert "pay" in {fact["target"] for fact in issued}, "it is made, although nobody is at its address"
+    (decided,) = [row.fact for row in run_events(actor, item.run_id, limit=500) if row.kind == "escalation_decided"]
+    assert (decided["actor"], decided["system"]) == (NAME, False)
+    assert "decides" in decided["roles"], "the journal says that it was a program"
+    assert escalation_get(actor, item.id).decided_by == NAME
+    assert AuditLine.objects.filter(actor=NAME).exists()
+
+
+@pytest.mark.parametrize("verb", ["decline", "reject", "respond"])
+def test_it_gives_the_other_answers_too(decide, actor, item, program, verb):
+    assert decide(program, verb, message="Not by rule 7.").created
+    to_rest(actor, item)
+    assert escalation_get(actor, item.id).verb == verb
+
+
+def test_it_sees_in_its_queue_what_is_its_to_answer(program, item):
+    assert [row.question.id for row in queue_page(program, Tab.UNCLAIMED).rows] == [item.id]
+
+
+@pytest.mark.parametrize(
+    "roles", [("viewer",), ("viewer", "decides:another:pre_action"), ("viewer", "decides:paying:failure")]
+)
+def test_what_no_owner_named_it_does_not_answer(decide, actor, item, program, roles):
+    member_roles_set(actor=actor, name=NAME, roles=roles)
+    held = type(program)(**{**{f: getattr(program, f) for f in program.__slots__}, "roles": frozenset(roles)})
+    with pytest.raises(Refused) as refused:
+        decide(held)
+    assert refused.value.code == "forbidden"
+    assert item.open
+
+
+def test_a_right_that_is_taken_away_between_sending_and_taking_counts_for_nothing(decide, actor, item, program):
+    """The run asks again what the program holds when it takes the answer."""
+    decide(program)
+    member_roles_set(actor=actor, name=NAME, roles=("viewer",))
+    to_rest(actor, item)
+    assert escalation_get(actor, item.id).open
+    ignored = [row.fact for row in run_events(actor, item.run_id, limit=500) if row.kind == "input_ignored"]
+    assert "no owner has named this kind of question" in ignored[0]["reason"]
+
+
+@pytest.mark.parametrize("column", ["barred", "agreed"])
+def test_it_lets_nothing_pass_that_the_maker_of_its_token_may_not(decide, actor, item, program, column):
+    Escalation.objects.filter(id=item.id).update(**{column: f"\n{actor.name}\n"})
+    with pytest.raises(Refused) as refused:
+        decide(program)
+    assert "who made its token" in str(refused.value.message)
+    assert decide(program, "decline", message="No.").created, "what stops is nobody's own"
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"approvals": 2}, "two people have to agree"),
+        ({"required_role": "finance", "asked": "\nfinance\n"}, "this is for finance"),
+    ],
+)
+def test_where_people_are_demanded_no_program_answers(decide, item, program, columns, said):
+    Escalation.objects.filter(id=item.id).update(**columns)
+    with pytest.raises(Refused) as refused:
+        decide(program)
+    assert said in str(refused.value.message)
+
+
+def test_the_core_asks_the_same():
+    bot = Person(name=NAME, roles=frozenset({"decides", "decides:payments:pre_action"}))
+    asked = Asked(required_role="reviewer", fabric="payments", item="pre_action")
+    assert is_asked(asked, bot)
+    assert problem(asked, bot, "approve") == ""
+    for tier, approvals, role, releases in (
+        (Tier.HIGH_STAKES, 1, "reviewer", False),
+        (Tier.BATCH, 2, "reviewer", False),
+        (Tier.BATCH, 1, "safety", False),
+        (Tier.BATCH, 1, "reviewer", True),
+    ):
+        people = why_people(tier, approvals, role, releases=releases)
+        assert people
+        other = Asked(required_role=role, fabric="payments", item="pre_action", for_people=people)
+        assert people in problem(other, bot, "approve")
+    named = Asked(required_role="reviewer", reviewers=("ann",), fabric="payments", item="pre_action")
+    assert not is_asked(named, bot), "where the fabric names its reviewers, the program has to be one of them"
+    nobody = Asked(required_role="reviewer", fabric="", item="pre_action")
+    assert not is_asked(nobody, bot)
+
+
+@pytest.mark.parametrize("role", ["decides", "decides:payments:quarantine", "decides:payments", "decides:*:pre_action"])
+def test_what_is_no_such_role(role):
+    with pytest.raises(Refused):
+        roles_checked((role,), service=True)
+
+
+def test_people_have_no_such_role():
+    with pytest.raises(Refused):
+        roles_checked(("decides:payments:pre_action",))
+
+
+def test_a_token_that_decides_needs_something_to_decide(actor, item):
+    service_create(actor=actor, name="reader", roles=("viewer",))
+    with pytest.raises(Refused) as refused:
+        token_create(actor=actor, name="bot", user="reader", scopes=("decide",))
+    assert "decides nothing" in str(refused.value.message)
