@@ -14,8 +14,8 @@ from django.db.models import Exists, OuterRef, QuerySet
 from fabric.core import events as ev
 from fabric.core.envelope import from_row
 from fabric.core.fingerprint import encode
-from fabric.core.reasons import WHAT_TO_DO
 from fabric.core.notifications import Target, Told, key_of, rfc3339
+from fabric.core.reasons import WHAT_TO_DO
 from fabric.core.text import clean_text
 from fabric.guardrails.compiled import looking, masked
 from fabric.models import Escalation, Event, Notification, NotificationTarget, Run, Workspace

@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterable
 from typing import Any
 
 from fabric.core.breaker.passing import (
-    ENDPOINT,
     Gate,
     Looked,
     Met,
@@ -18,7 +17,7 @@ from fabric.core.breaker.passing import (
     spares,
 )
 from fabric.core.breaker.policy import SignalName
-from fabric.core.breaker.signals import NEUTRAL, RETRY_AT, passage, tallies, told_cooldown_us, too_early
+from fabric.core.breaker.signals import ENDPOINT, NEUTRAL, RETRY_AT, passage, tallies, told_cooldown_us, too_early
 from fabric.core.breaker.table import BreakerState, Happened, after, decoded
 from fabric.core.frozen import replace
 
