@@ -5,7 +5,7 @@ step's place for the rest of its epoch: the same tool with the same arguments, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from fabric.core.frozen import replace, value
 from fabric.core.loop_rules import ONE_CALL
@@ -15,7 +15,7 @@ ASKS = "escalate"
 FINDS = frozenset({"loop_detector", "progress"})
 Call = tuple[str, str]
 """Tool and fingerprint of its arguments."""
-NEXT_RUNG = "next"
+NEXT_RUNG: Final = "next"
 """What silence means where a person is asked whether a call may go on: the ladder's next rung (``EscalationOpened.on_expiry``)."""
 OBSERVED = frozenset({"reaction_decided", "step_opened"})
 

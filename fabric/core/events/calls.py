@@ -181,7 +181,7 @@ class CallRefused:
     correction: bool = False
     """True: a structural error, which costs the step a correction at the end of the wave."""
     kind: ClassVar[str] = "call_refused"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)

@@ -24,7 +24,7 @@ class RungSkipped:
     weighed: Weighed | None = None
     """Of a rung that changes the model: those that could not take the call, with their numbers; None: none was looked at."""
     kind: ClassVar[str] = "rung_skipped"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)
@@ -69,7 +69,7 @@ class AlertRaised:
     """What was decided about it."""
     step_id: str = ""
     kind: ClassVar[str] = "alert_raised"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)
@@ -100,7 +100,7 @@ class ModelChanged:
     left_out: int = 0
     """Earlier answers of the step whose reasoning is not sent to it, since only the model that gave it understands it."""
     kind: ClassVar[str] = "model_changed"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)
@@ -209,7 +209,7 @@ class StepFailed:
     routed: bool = False
     """True: a rule of the graph says who goes on after it, or the conversation was closed with it."""
     kind: ClassVar[str] = "step_failed"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
 
 @value(kw_only=True)

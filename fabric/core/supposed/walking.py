@@ -30,7 +30,7 @@ from fabric.core.supposed.telling import told
 from fabric.core.taxonomy import CLASSIFY, FailureType, Tier
 from fabric.core.topologies import graph, shell
 from fabric.core.topologies.shape import steps_of
-from fabric.core.verdict import Evidence, Trip
+from fabric.core.verdict import Details, Evidence, Trip
 from fabric.core.work import US, Work
 
 JSON = Any
@@ -227,7 +227,7 @@ class _Walk:
         self.work.emit(answered, {"text": "", "calls": []})
         one = Proposed(proposed.call_id, tool, None, "", proposed.args_hash)
         wave.refuse(self.work, step.id, one, self.cause, self.met.mechanism, self.met.message, correction=False)
-        details = {"detector": "A", "tool": tool, "args_hash": proposed.args_hash}
+        details: Details = {"detector": "A", "tool": tool, "args_hash": proposed.args_hash}
         trip = replace(self._trip(f"step:{step.id}"), evidence=Evidence(scope=f"step:{step.id}", details=details))
         return Failure((trip,), self.stage, step.id, blocked=True)
 
