@@ -12,12 +12,11 @@ from fabric.core import (
     children,
     guard,
     handover,
-    judging,
-    kept_steps,
     ladder,
     mutations,
     node_retries,
     questions,
+    rerunning,
     routing,
     stages,
     stops,
@@ -30,12 +29,10 @@ from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, Unfit, record
 from fabric.core.flow import ANSWERED, STATIC_ANSWER, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
-from fabric.core.judges import is_judge
 from fabric.core.ladder import Choice, Why
 from fabric.core.mechanisms import retry_budget, state_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.retry_layers import layer_of
-from fabric.core.run import Step
 from fabric.core.saga import Unwinding
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Trip
@@ -146,7 +143,7 @@ def _skip(work: Work, choice: Choice, rung: int, reaction: str, reason: str, why
 def _retry(work: Work, failure: Failure, choice: Choice) -> None:
     issued = failure.issued
     if issued is None:
-        rerun(work, ladder.rerunnable(work, failure), choice.trip.message)
+        rerunning.rerun(work, ladder.rerunnable(work, failure), choice.trip.message)
         return
     delay = waits.delay_s(work, failure, choice.spent)
     source: Source = "retry_after" if delay == failure.retry_after_s else "backoff"
@@ -178,56 +175,6 @@ def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source,
             asked_at=given.asked_at,
         )
     )
-
-
-def call_again(work: Work, step_id: str, said: str) -> None:
-    """Opens a step once more for the call that failed in it, or that was refused and is let pass: all that was done before stands. ``said``: a person's words; empty: none."""
-    old, passes = work.run.steps[step_id], kept_steps.made_now(work.run, step_id)
-    calls.let_go_all(work, "its failed call is made again", step_id)
-    key = ladder.next_id(work, old)
-    opened = ev.StepOpened(
-        step_id=key,
-        stage=old.stage,
-        branch=old.branch,
-        agent=old.agent,
-        round=old.round + 1,
-        approved=True,
-        keeps=True,
-        passes=passes,
-    )
-    work.emit(opened)
-    if said:
-        work.emit(ev.MessageInjected(step_id=key), {"text": said})
-
-
-def rerun(
-    work: Work, step_ids: list[str], note: str, *, approved: bool = False, agent: str = "", said: str = ""
-) -> None:
-    """Opens those steps once more, each with a note about what was wrong. ``approved``: a person said so, the last rung is next. ``agent``: who does
-    them; empty: who did before. ``said``: the note is a person's words, which hold for what is tried after it too.
-    """
-    for key in step_ids:
-        old = work.run.steps[key]
-        calls.let_go_all(work, "the step runs once more", key)
-        work.emit(
-            ev.StepOpened(
-                step_id=ladder.next_id(work, old),
-                stage=old.stage,
-                branch=old.branch,
-                agent=agent or old.agent,
-                round=old.round + 1,
-                approved=approved,
-            ),
-            judging.again(work, old, note) if is_judge(old) else _note(work, old, note, said),
-        )
-
-
-def _note(work: Work, old: Step, note: str, said: str) -> JSON:
-    """What a step is opened with once more. A person's words about an earlier try go on with it, until a person says something else."""
-    before = work.ctx.contents.read(old.note_ref).get("said", "") if old.note_ref else ""
-    if said or not before:
-        return {"text": note} | ({"said": said} if said else {})
-    return {"text": f"{note}\n\nA person had said about it: {before}", "said": before}
 
 
 def _inject(work: Work, failure: Failure, choice: Choice) -> None:
@@ -273,7 +220,7 @@ def _hand_over(work: Work, failure: Failure, choice: Choice) -> None:
     assert above is not None  # ladder.APPLIES
     told = handover.told(work, failure, choice.trip)
     if failure.step_id:
-        rerun(work, [failure.step_id], told, agent=above)
+        rerunning.rerun(work, [failure.step_id], told, agent=above)
     else:
         replan(work, failure.stage, replace(choice.trip, message=told), planner=above)
 

@@ -14,6 +14,7 @@ from fabric.core import (
     questions,
     raised_cap,
     reactions,
+    rerunning,
     swap,
     unwinding,
 )
@@ -166,10 +167,10 @@ def _run_again(work: Work, fact: ev.EscalationOpened, step_ids: list[str], told:
     if trips:
         reactions.react(work, Failure(tuple(trips), fact.stage, fact.step_id))
     elif given.verb == "approve" and kept_steps.keeps(work.run, fact.failure_type, fact.step_id):
-        reactions.call_again(work, fact.step_id, given.message)
+        rerunning.call_again(work, fact.step_id, given.message)
         swap.approve(work, fact, given)
     else:
-        reactions.rerun(work, step_ids, told, approved=given.verb == "approve", said=given.message)
+        rerunning.rerun(work, step_ids, told, approved=given.verb == "approve", said=given.message)
         swap.approve(work, fact, given)
 
 

@@ -34,7 +34,7 @@ def test_the_model_reads_the_whole_call_beside_its_error(proposed, look, cause):
     (one,) = told(world)
     assert one["call"] == {"id": "a", "tool": proposed.tool, "args": proposed.args}
     assert one["error"]["cause"] == cause
-    (content,) = [*world.content_of(ev.CallRefused), *world.content_of(ev.ToolAnswered)]
+    (content,) = world.content_of(ev.CallRefused) + world.content_of(ev.ToolAnswered)
     assert content == one, "the event's content is the same object"
 
 
