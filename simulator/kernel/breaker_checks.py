@@ -83,8 +83,15 @@ def _state(written: str) -> str:
 
 
 def _spared(driver: RunDriver, command: CallModel | CallTool, row: GuardRow) -> bool:
-    """Returns True for a call that a breaker over money lets pass: a cheaper model's, a tool's, or one of a run that a person let go on."""
-    if json.loads(row.state).get("signal") != "cost_rate":
+    """Returns True for a call that a breaker over money lets pass: a cheaper model's, a tool's, or one of a run that a person let go on.
+
+    And for an agent's last word, which a breaker over repeated calls lets pass.
+    """
+    signal = json.loads(row.state).get("signal")
+    if signal == "identical_call":
+        pending = driver.run.pending.get(command.command_id)
+        return pending is not None and pending.issued.final
+    if signal != "cost_rate":
         return False
     if any(key.startswith("cost_velocity") and state.approved for key, state in driver.run.guards.items()):
         return True
