@@ -298,9 +298,7 @@ class InputGiven:
 
 @value(kw_only=True)
 class OutputAccepted:
-    """An output that came together with calls stands, now that all of them have drained without an error. Or a call ended the turn: content is what it leaves
-    as its output, ``{"output": ...}``.
-    """
+    """An output that came with calls stands, now that all have drained without an error. Or a call ended the turn; content: its ``{"output": ...}``."""
 
     step_id: str
     answer_ref: str = ""
