@@ -33,6 +33,11 @@ class Failure:
     blocked: bool = False
     """True: a proposed tool call was withheld, and its model can be told."""
 
+    @property
+    def command_id(self) -> str:
+        """Returns the call that failed; empty: it is no call's failure."""
+        return self.issued.command_id if self.issued else ""
+
 
 @value()
 class Unfit:

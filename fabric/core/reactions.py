@@ -67,15 +67,9 @@ def react(work: Work, failure: Failure) -> None:
 def _repeated(work: Work, failure: Failure) -> Failure:
     """The failure with what speaks against its coming once more. That stands last: where the table does the same, its row and role hold."""
     found: dict[str, Trip] = {}
+    about = Proposal(kind="failure", stage=failure.stage, step_id=failure.step_id, command_id=failure.command_id)
     for trip in failure.trips:
-        proposal = Proposal(
-            kind="failure",
-            stage=failure.stage,
-            step_id=failure.step_id,
-            command_id=failure.issued.command_id if failure.issued else "",
-            cause=trip.cause,
-            message=trip.message,
-        )
+        proposal = replace(about, cause=trip.cause, message=trip.message)
         for more in guard.judge(proposal, work.view, work.compiled.spec.policy):
             found.setdefault(more.mechanism, more)
     return replace(failure, trips=(*failure.trips, *found.values())) if found else failure
@@ -101,7 +95,7 @@ def _announce(work: Work, failure: Failure, choice: Choice) -> None:
             causes=tuple(record(trip) for trip in failure.trips if trip is not choice.trip),
             accompanies=tuple(choice.rung.with_),
             step_id=failure.step_id,
-            command_id=failure.issued.command_id if failure.issued else "",
+            command_id=failure.command_id,
             layer=layer_of(choice.rung),
             gate=failure.gate,
         )

@@ -111,12 +111,8 @@ def token_create(
     if more := [scope for scope in picked if scope not in within]:
         message = f"a token makes none that may do more than itself: it lacks the scope {', '.join(more)}"
         raise Refused(message, code="forbidden", field="scopes")
-    if Scope.DECIDE in picked and _decides_nothing(holder):
-        message = (
-            f"{holder.username} is an account of programs and decides nothing: leave out the scope {Scope.DECIDE}, or have an owner give it "
-            f"a role such as {PROGRAM}:FABRIC:pre_action first"
-        )
-        raise Refused(message, code="invalid", field="scopes")
+    if Scope.DECIDE in picked:
+        _decides_something(holder)
     if expires_days is not None and not 1 <= expires_days <= DAYS_MAX:
         message = f"a token cannot expire in {expires_days:,} days; give 1 to {DAYS_MAX:,}"
         raise Refused(message, code="invalid", field="expires")
@@ -218,10 +214,15 @@ def _holder(actor: Actor, name: str) -> User:
     return found.user
 
 
-def _decides_nothing(holder: User) -> bool:
-    """Whether it is a program for which no owner named a fabric and a kind of question."""
+def _decides_something(holder: User) -> None:
+    """Refuses a program for which no owner named a fabric and a kind of question."""
     programs = Member.objects.filter(user=holder, service=True, removed_at__isnull=True)
-    return any(f"{PROGRAM}:" not in roles for roles in programs.values_list("roles", flat=True))
+    if any(f"{PROGRAM}:" not in roles for roles in programs.values_list("roles", flat=True)):
+        message = (
+            f"{holder.username} is an account of programs and decides nothing: leave out the scope {Scope.DECIDE}, or have an owner give it "
+            f"a role such as {PROGRAM}:FABRIC:pre_action first"
+        )
+        raise Refused(message, code="invalid", field="scopes")
 
 
 def _hash(token: str) -> str:

@@ -30,7 +30,6 @@ from fabric.core.frozen import replace
 from fabric.core.handlers import results
 from fabric.core.inputs import CancelRequested, OwnerChanged, TimeReached
 from fabric.core.mechanisms import budget, deadline, hop_limit, loop_detector, progress, retry_budget, saga
-from fabric.core.run import Step
 from fabric.core.topologies import slices
 from fabric.core.verdict import PASS
 from fabric.runtime import arrivals, driver, loading, projection
@@ -344,7 +343,7 @@ def calls_are_sent_with_their_references(patch):
 
 @bug("references_are_followed")
 def a_call_goes_out_before_what_it_refers_to(patch):
-    patch.setattr(Step, "is_free", lambda step, record: True)
+    patch.setattr("fabric.core.run.Step.is_free", lambda step, record: True)
 
 
 @bug("references_are_followed", first=10)
