@@ -17,6 +17,7 @@ from fabric.models import Escalation, Notification, Run
 from fabric.models.escalations import OPEN
 from fabric.models.runs import ASKED_FOR, BAD
 from fabric.selectors.breakers import BreakerView, breakers_open
+from fabric.selectors.contents import shown
 from fabric.selectors.fabrics import run_cap
 from fabric.selectors.notifications import notifications_failed
 from fabric.selectors.overview import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
@@ -138,7 +139,7 @@ def _run(kind: Kind, row: dict[str, object]) -> Item:
         title=str(row["title"]),
         fabric_name=str(row["fabric__name"]),
         state=str(row["state"]),
-        reason=str(row["reason"]),
+        reason=shown(str(row["reason"])),
         at=row["ended_at"] or row["created_at"],  # type: ignore[arg-type]
         observed=row["claims"],  # type: ignore[arg-type]
     )
@@ -150,7 +151,7 @@ def _question(kind: Kind, row: dict[str, object]) -> Item:
         run_id=str(row["run_id"]),
         title=str(row["run__title"]),
         fabric_name=str(row["run__fabric__name"]),
-        reason=str(row["reason"]),
+        reason=shown(str(row["reason"])),
         at=row["due_at"],  # type: ignore[arg-type]
         question=str(row["id"]),
     )

@@ -6,9 +6,12 @@ import json
 import re
 from typing import Any
 
+from fabric.core.envelope import Event, fact_json
 from fabric.guardrails.compiled import SHOWN_CHARS, looking, without
 
 JSON = Any
+SENTENCES = frozenset({"message", "reason", "problem", "why"})
+"""Fields of facts that hold sentences."""
 WITHHELD = "credentials"
 """The shipped rule whose finds no page and no program is shown."""
 
@@ -16,6 +19,22 @@ WITHHELD = "credentials"
 def shown(content: JSON) -> JSON:
     """A content as pages and programs show it: credentials are replaced by their kind and first characters."""
     return without(content, looking(WITHHELD))
+
+
+def fact_shown(event: Event) -> dict[str, JSON]:
+    """An event's fact as pages and programs show it: credentials in its sentences are masked, and no id or digest is touched."""
+    masked: dict[str, JSON] = with_sentences_shown(fact_json(event))
+    return masked
+
+
+def with_sentences_shown(given: JSON) -> JSON:
+    """The same value with the sentences in it as pages show them. A sentence may name a call with its arguments."""
+    if isinstance(given, dict):
+        return {
+            key: shown(item) if key in SENTENCES and isinstance(item, str) else with_sentences_shown(item)
+            for key, item in given.items()
+        }
+    return [with_sentences_shown(one) for one in given] if isinstance(given, list) else given
 
 
 def holds_mark(given: JSON) -> bool:

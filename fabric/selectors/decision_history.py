@@ -18,6 +18,7 @@ from fabric.core.text import clean_text
 from fabric.models import AuditLine, Escalation
 from fabric.models.escalations import DECIDED, TICKET
 from fabric.runtime.batch_parts import names_of
+from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
 from fabric.selectors.time_limit import time_limit
 
@@ -141,7 +142,10 @@ def decided_page(actor: Actor, wanted: HistoryFilter, *, limit: int = 50, after:
     more, found = len(found) > limit, found[:limit]
     taken = _taken(actor, found)
     page = tuple(
-        Decided(**{**row, "agreed": names_of(row["agreed"])}, claimed_at=_claimed(row, taken.get(row["id"], ())))
+        Decided(
+            **{**row, "agreed": names_of(row["agreed"]), "reason": shown(row["reason"])},
+            claimed_at=_claimed(row, taken.get(row["id"], ())),
+        )
         for row in found
     )
     return DecidedPage(page, page[-1].cursor if more else "")

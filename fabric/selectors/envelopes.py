@@ -8,7 +8,7 @@ from typing import Any
 from fabric.core.actor import Actor
 from fabric.core.envelope import Event, envelope, from_row
 from fabric.models import Event as EventRow
-from fabric.selectors.contents import content_of
+from fabric.selectors.contents import content_of, with_sentences_shown
 from fabric.selectors.runs import RunView, run_get
 
 JSON = Any
@@ -62,7 +62,7 @@ def run_envelopes(
 
 def told_of(run_id: str, trace_id: str, event: Event, payload: bytes | None) -> dict[str, JSON]:
     """An event as programs read it: its envelope, and what it carries."""
-    return {**envelope(run_id, trace_id, event), "content": content_of(payload)}
+    return {**with_sentences_shown(envelope(run_id, trace_id, event)), "content": content_of(payload)}
 
 
 def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], payload: bytes | None) -> dict[str, JSON]:

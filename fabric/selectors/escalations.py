@@ -224,7 +224,7 @@ def escalation_get(actor: Actor, escalation_id: str) -> EscalationView:
 
 def _view(row: dict[str, Any]) -> EscalationView:
     own = {name: row[name] for name in _COLUMNS if "__" not in name}
-    own |= {name: names_of(row[name]) for name in LISTS}
+    own |= {name: names_of(row[name]) for name in LISTS} | {"reason": shown(row["reason"])}
     own["verbs"] = tuple(verb for verb in row["verbs"].split(",") if verb)
     own["given"] = json.loads(bytes(own.pop("content")) or b"{}")
     run = {"run_title": row["run__title"], "run_state": row["run__state"], "fabric_name": row["run__fabric__name"]}

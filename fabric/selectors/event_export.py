@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fabric.core.actor import Actor
-from fabric.core.envelope import fact_json, from_row
+from fabric.core.envelope import from_row
 from fabric.core.text import clean_text
 from fabric.models import Event, Run
+from fabric.selectors.contents import fact_shown
 from fabric.selectors.display import summary_of
 from fabric.selectors.envelopes import told_of
 from fabric.selectors.errors import Refused
@@ -86,7 +87,7 @@ def _readable(run_id: str, trace_id: str, row: Mapping[str, Any]) -> dict[str, J
         return {**_journal(run_id, trace_id, row), "problem": str(error)}
     payload = None if row["payload"] is None else bytes(row["payload"])
     shown = told_of(run_id, trace_id, event, payload)
-    said = summary_of(row["kind"], fact_json(event))
+    said = summary_of(row["kind"], fact_shown(event))
     return {**shown, "summary": said, "content_erased": payload is None and bool(row["payload_hash"])}
 
 

@@ -16,10 +16,11 @@ from typing import Any, Literal
 from django.db.models import QuerySet
 
 from fabric.core.actor import Actor
-from fabric.core.envelope import fact_json, from_row
+from fabric.core.envelope import from_row
 from fabric.core.run import step_id
 from fabric.core.text import clean_text
 from fabric.models import Escalation, Event, Run
+from fabric.selectors.contents import fact_shown
 from fabric.selectors.display import DETAILS, EVENT_DISPLAY, EVENT_FAILS, failed, stage_of, step_of, summary_of
 from fabric.selectors.errors import Refused
 
@@ -253,7 +254,7 @@ def event_row(
     """A journal row as a row of the list. What cannot be read is a row too."""
     raw = bytes(header)
     try:
-        fact = fact_json(from_row(seq, kind, version, raw))
+        fact = fact_shown(from_row(seq, kind, version, raw))
         summary = summary_of(kind, fact)
     except (ValueError, LookupError, TypeError) as error:
         fact, summary = {}, str(error)
@@ -304,7 +305,7 @@ def _read_on(run_id: str, last_seq: int) -> _Steps:
     opened = rows.filter(kind__in=("stage_entered", "step_opened", "turn_opened")).order_by("seq")
     for seq, kind, version, header in opened.values_list("seq", "kind", "version", "header"):
         try:
-            fact = fact_json(from_row(seq, kind, version, bytes(header)))
+            fact = fact_shown(from_row(seq, kind, version, bytes(header)))
         except ValueError:
             continue
         known.agents.update(_opened(fact))

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from pydantic import ValidationError
 
 from fabric.core.actor import Actor
-from fabric.core.envelope import fact_json, from_row
+from fabric.core.envelope import from_row
 from fabric.core.events import RunEnded
 from fabric.core.flow import PROVIDER_AWAY, TERMINAL, RunState
 from fabric.core.payloads import Outcome, typed_model
@@ -19,7 +19,7 @@ from fabric.core.text import clean_text
 from fabric.core.tracing import parties
 from fabric.models import Attachment, Event, Priority, Run
 from fabric.models.runs import ASKED_FOR, ERASED_TITLE
-from fabric.selectors.contents import content_of
+from fabric.selectors.contents import content_of, fact_shown, shown
 from fabric.selectors.display import summary_of
 from fabric.selectors.errors import Refused
 
@@ -272,7 +272,7 @@ def _event(seq: int, kind: str, version: int, at: int, header: Raw, payload: Raw
         return EventView(
             seq=seq, at=at, kind=kind, fact={}, content=content, source="", destination="", summary=str(error)
         )
-    fact = fact_json(event)
+    fact = fact_shown(event)
     source, destination = parties(event.fact)
     return EventView(
         seq=seq,
@@ -303,6 +303,7 @@ def _missing(run_id: str) -> Refused:
 
 def _view(row: dict[str, Any], documents: tuple[str, ...] = ()) -> RunView:
     own = {name: row[name] for name in _COLUMNS if "__" not in name}
+    own["reason"] = shown(row["reason"])
     own |= {"tier": Tier(row["tier"]), "state": RunState(row["state"]), "priority": Priority(row["priority"]).label}
     return RunView(
         **own,

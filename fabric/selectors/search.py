@@ -19,6 +19,7 @@ from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Escalation, Fabric, Run
 from fabric.models.runs import ASKED_FOR
+from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
 
 M = TypeVar("M", bound=Model)
@@ -166,10 +167,10 @@ def _escalations(actor: Actor, words: list[str]) -> list[EscalationHit]:
     if not part:
         return []
     rows = _along_ids(Escalation.objects.all(), actor, part)
-    shown = rows.values_list("id", "run_id", "reason", "run__title", "decided_at")[: GROUP_MAX + 1]
+    found = rows.values_list("id", "run_id", "reason", "run__title", "decided_at")[: GROUP_MAX + 1]
     return [
-        EscalationHit(id=key, run_id=run, reason=reason, run_title=title or "", open=decided is None)
-        for key, run, reason, title, decided in shown
+        EscalationHit(id=key, run_id=run, reason=shown(reason), run_title=title or "", open=decided is None)
+        for key, run, reason, title, decided in found
     ]
 
 

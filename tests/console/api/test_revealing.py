@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from fabric.core.fingerprint import encode
-from fabric.models import AuditLine, Escalation, Event
+from fabric.models import AuditLine, Escalation, Event, Run
 from fabric.selectors.escalations import escalations_open
 from fabric.services.runs import title_of
 from tests.fabric.services.world import ran
@@ -57,6 +57,17 @@ def test_the_api_masks_it(program, question, address):
     answer = program.get(f"/api/v1/{address.format(item=question.id, run=question.run_id)}")
     assert answer.status_code == 200
     assert KEY not in answer.content.decode()
+
+
+@pytest.mark.parametrize("address", ["/", "/runs", "/runs/{run}", "/reviews", "/reviews/{item}", "/search?q={item}"])
+def test_sentences_that_name_a_call_mask_its_arguments(browser, program, question, address):
+    said = f'agent clerk asked for pay({{"to":"{KEY}"}}) 3 times'
+    Escalation.objects.update(reason=said)
+    Run.objects.update(reason=said)
+    page = text(browser.get(address.format(item=question.id, run=question.run_id)))
+    assert KEY not in page
+    for named in ("escalations", f"escalations/{question.id}", "runs", f"runs/{question.run_id}"):
+        assert KEY not in program.get(f"/api/v1/{named}").content.decode()
 
 
 def test_the_api_says_that_something_is_withheld(program, question):

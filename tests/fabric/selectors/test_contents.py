@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fabric.selectors.contents import content_of, given_content, shown
+from fabric.selectors.contents import content_of, given_content, shown, with_sentences_shown
 
 KEY = "AKIA" + "QZ7T" + "M2XWPL4RD6VB"
 
@@ -38,3 +38,10 @@ def test_what_goes_on_working_with_it_gets_the_bytes():
     assert given_content(raw) == {"text": KEY}
     assert content_of(raw) != {"text": KEY}
     assert content_of(b"{damaged") is given_content(None) is None
+
+
+def test_sentences_of_a_fact_are_masked_and_its_keys_are_not():
+    fact = {"key": KEY, "cause": {"message": f"asked for pay({KEY})"}, "problems": [{"reason": KEY}]}
+    masked = with_sentences_shown(fact)
+    assert masked["key"] == KEY
+    assert KEY not in json.dumps([masked["cause"], masked["problems"]])
