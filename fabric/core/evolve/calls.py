@@ -115,11 +115,13 @@ def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
         for call in fact.calls
     )
     step = extended(step, event.content_ref, event.content_bytes)
-    for one in mine.values():
-        if one.record.result_ref:
+    taken = {call.call_id for call in calls}
+    for call_id, one in mine.items():
+        if one.record.result_ref and call_id in taken:
             step = extended(step, one.record.result_ref, one.result_bytes)
     turn = Turn(event.content_ref, fact.verdict, calls)
-    kept = tuple(one for one in step.begun if one.broken)
+    # An answer that is refused as a whole, cut for instance, takes none of the calls that began with it.
+    kept = tuple(replace(one, broken=True) for one in step.begun if one.broken or one.record.call_id not in taken)
     step = _closed(replace(step, history=(*step.history, turn), begun=kept))
     if fact.verdict == "output":
         step = replace(step, status="done", output_ref=event.content_ref)
