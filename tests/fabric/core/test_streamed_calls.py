@@ -141,16 +141,6 @@ def test_what_is_wrong_with_a_call_is_told_with_its_wave_and_nothing_begins(wron
     assert [tool for tool, _ in world.executed] == ["find"]
 
 
-@pytest.mark.parametrize("look_s", [0.2, 9.0], ids=["came before", "comes after"])
-def test_an_answer_that_is_refused_as_a_whole_takes_no_call_that_began_with_it(look_s):
-    cut = streams(say("I look", ONE, finish="length").after(3), (0.5, ONE))
-    world = ran(lone(tools=TWO), {"worker": [cut, summary()], "look": gives({"id": 7}).after(look_s)})
-    assert world.end.state is RunState.COMPLETED
-    assert [fact.verdict for fact in world.of(ev.ModelAnswered)] == ["rejected", "output"]
-    assert world.executed == [("look", {"q": "x"})]
-    assert '"id":7' not in str(world.requests[1].messages).replace(" ", "")
-
-
 def test_one_id_for_two_calls_is_told_and_what_began_only_read():
     world = ran(lone(tools=TWO), {"worker": [whole(ONE, call("look", "a", q="other"), OTHER), summary()]})
     assert world.end.state is RunState.COMPLETED
@@ -395,12 +385,3 @@ def test_the_command_of_a_call_that_began_reads_its_arguments_where_they_stand_b
     command = next(one for one in world.performed if isinstance(one, CallTool))
     (event,) = [event for event in world.events if isinstance(event.fact, ev.CallStreamed)]
     assert command.args_ref == event.content_ref
-
-
-@pytest.mark.parametrize(
-    ("rule", "begins"), [("args.q == 'x'", False), ("args.q == 'y'", True), ("args.p == 1", False)]
-)
-def test_a_call_that_a_person_is_asked_about_waits_for_the_whole_answer(rule, begins):
-    world = World(with_effect("read_only", approve_when=rule), {"worker": whole(ONE, OTHER)}).start().go(until_s=5)
-    assert bool(world.of(ev.CallStreamed)) is begins
-    assert not world.of(ev.EscalationOpened)

@@ -245,10 +245,13 @@ def test_a_provider_that_does_not_exist_is_found_where_they_are_known():
 
 def test_nobody_needs_to_review_what_never_asks():
     alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
-    assert told(small(**alone)) == []
-    asks = cell("cost_overrun", "interactive", {"reaction": "escalate"})
+    assert [path for path, _ in told(small(**alone))] == ["reviewers"], "a loop that may be a poll is put to a person"
+    silent = cell("infinite_tool_loop", "interactive", {"reaction": "terminate"})
+    assert told(small(**alone, decision_table=silent)) == []
+    asks = silent | cell("cost_overrun", "interactive", {"reaction": "escalate"})
     assert [path for path, _ in told(small(**alone, decision_table=asks))] == ["reviewers"]
-    ((path, said),) = told(small(**alone, tools=[tool(approve_when="size(args.name) > 5")]))
+    ruled = [tool(approve_when="size(args.name) > 5")]
+    ((path, said),) = told(small(**alone, decision_table=silent, tools=ruled))
     assert path == "reviewers"
     assert "is empty, but a call of read_document of which its rule says so is put to a person" in said
 
@@ -256,6 +259,7 @@ def test_nobody_needs_to_review_what_never_asks():
 def test_a_critic_asks_a_person_in_every_tier():
     tree = fabric_read(DOUBTFUL).spec.model_dump(mode="json", by_alias=True)
     tree |= {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
+    tree["decision_table"] = cell("infinite_tool_loop", "interactive", {"reaction": "terminate"})
     ((path, sentence),) = told(FabricSpec.model_validate(tree))
     assert path == "reviewers"
     assert "a critic's score below tau" in sentence

@@ -187,7 +187,7 @@ def a_retry_gets_another_key(patch):
     patch.setattr(saga, "key", lambda *parts: f"{key(*parts)}{next(numbers)}")
 
 
-@bug("attempts_in_order", first=35)
+@bug("attempts_in_order", first=102)
 def a_retry_does_not_wait(patch):
     reached = handlers.HANDLERS[TimeReached]
 
@@ -386,7 +386,7 @@ def a_rule_that_nobody_can_evaluate_lets_pass(patch):
     patch.setattr(asking_before, "_asked", sure)
 
 
-@bug("references_are_followed", first=250)
+@bug("references_are_followed", first=1720)
 def a_replaced_call_goes_to_the_tool_that_its_model_proposed(patch):
     read = proposed.read
     patch.setattr(proposed, "read", lambda work, record, call: replace(read(work, record, call), tool=call["tool"]))
