@@ -58,7 +58,7 @@ def found(work: Work, step: Step, one: Proposed) -> Instructed | None:
 
 def to_ask(work: Work, step: Step, one: Proposed) -> Instructed | None:
     """Returns what a person is asked about before the call; None: nothing, or the fabric's cell asks nobody first."""
-    return found(work, step, one) if _asks(work) else None
+    return found(work, step, one) if _asks(work, step) else None
 
 
 def first_word(work: Work, step: Step, one: Proposed, index: int) -> str:
@@ -88,12 +88,13 @@ def judged(work: Work, step: Step, one: Proposed, index: int) -> list[Trip]:
 
 def _passes(work: Work, step: Step, index: int) -> bool:
     """Whether a person decides about it, or has let it pass."""
-    return _asks(work) or calls.command_id_of(step, step.turns, index) in work.run.saga.approved
+    return _asks(work, step) or calls.command_id_of(step, step.turns, index) in work.run.saga.approved
 
 
-def _asks(work: Work) -> bool:
-    """Whether the first rung of the run's cell asks a person."""
-    return work.compiled.table[FailureType.UNSAFE_OUTPUT, work.run.tier].rungs[0].reaction is Reaction.ESCALATE
+def _asks(work: Work, step: Step) -> bool:
+    """Whether the first rung of the cell asks a person, in the step's stage and the run's tier."""
+    cell = work.compiled.ladders.at(FailureType.UNSAFE_OUTPUT, work.run.tier, step.stage)
+    return cell.rungs[0].reaction is Reaction.ESCALATE
 
 
 def _told(work: Work, step: Step) -> bool:
