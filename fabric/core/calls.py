@@ -16,7 +16,7 @@ from fabric.core.cost import worst_input_tokens
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, ModelReplied
-from fabric.core.mechanisms import budget, saga, state_of
+from fabric.core.mechanisms import budget, loop_detector, saga, state_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Pending, Run, Step
 from fabric.core.saga import MUTATES, by_command
@@ -232,8 +232,7 @@ def again(work: Work, pending: Pending) -> list[Trip]:
     proposal = tool_proposal(
         work, step, call, (), issued.turn, issued.attempt + 1, in_doubt=in_doubt, args_ref=issued.args_ref
     )
-    trips = [t for t in guard.judge(proposal, work.view, work.compiled.spec.policy) if t.mechanism != "loop_detector"]
-    if trips:
+    if trips := guard.judge(proposal, work.view, work.compiled.spec.policy, without=loop_detector.NAME):
         return trips
     deadline = deadline_at(work, step.stage, call_time.attempt_s(pending, proposal.timeout_s))
     grants = work.ctx.shares.take(issued.reserved_usd_micros)

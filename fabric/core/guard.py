@@ -28,8 +28,8 @@ def in_order(trips: Iterable[Trip]) -> tuple[Trip, ...]:
     return tuple(sorted(trips, key=lambda trip: _RANK.get(trip.mechanism, len(_RANK))))
 
 
-def judge(proposal: Proposal, view: View, policy: FlowPolicy) -> list[Trip]:
-    """All trips for one proposal, earliest mechanism first; empty when everybody passes. Each goes by the policy as the proposal's stage sees it.
+def judge(proposal: Proposal, view: View, policy: FlowPolicy, *, without: str = "") -> list[Trip]:
+    """All trips for one proposal, earliest mechanism first; empty when everybody passes. Each goes by the policy as the proposal's stage sees it. ``without``: a mechanism that is not asked.
 
     Raises Lacking when nobody objects and something is wanted that is not at hand: what is refused anyway is not asked for.
     """
@@ -37,6 +37,8 @@ def judge(proposal: Proposal, view: View, policy: FlowPolicy) -> list[Trip]:
     lacking: Lacking | None = None
     seen = policy.of_stage(proposal.stage)
     for module in _BY_KIND[proposal.kind]:
+        if without == module.NAME:
+            continue
         state = state_of(view.run.guards, module, proposal.step_id)
         try:
             verdict = module.check(module.config(seen), state, proposal, view)

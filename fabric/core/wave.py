@@ -25,6 +25,7 @@ from fabric.core.call_errors import call_error
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.frozen import replace
+from fabric.core.mechanisms import loop_detector
 from fabric.core.proposed import Proposed, of_last_answer
 from fabric.core.run import Step
 from fabric.core.saga import DOUBTFUL, MUTATES, Effect, Mutation, Status
@@ -144,9 +145,9 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
     proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, attempt, in_doubt=doubtful, args=one.args)
     if _stands(before):
         proposal = replace(proposal, worst_usd_micros=0)  # It is not made again.
-    trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
-    if proposal.attempt > 1:  # The engine judged it with the other calls of its answer when it first went out.
-        trips = [trip for trip in trips if trip.mechanism != "loop_detector"]
+    # The engine judged a further attempt with the other calls of its answer when it first went out.
+    judged_before = loop_detector.NAME if proposal.attempt > 1 else ""
+    trips = guard.judge(proposal, work.view, work.compiled.spec.policy, without=judged_before)
     trips += conversation_tools.judged(work, step, one) + screening.judged(work, step, one, index)
     if trips:
         first = trips[0]

@@ -130,6 +130,19 @@ def stopped(requests: int, executions: int, *words: str) -> Callable[[Seen], Non
     return holds
 
 
+def put_to_a_person(requests: int, executions: int, *words: str) -> Callable[[Seen], None]:
+    """A call that may be a poll: a person is asked about it after at most so many requests and executions."""
+
+    def holds(seen: Seen) -> None:
+        assert seen.row.state == "waiting", seen.row.reason
+        assert (len(seen.requests), len(seen.executions)) <= (requests, executions)
+        [asked] = seen.kinds("escalation_opened")
+        assert all(word in asked["reason"] for word in words), asked
+        assert len(seen.kinds("tool_answered")) == len(seen.executions), "what was done is kept"
+
+    return holds
+
+
 def unusable(*words: str) -> Callable[[Seen], None]:
     """Asked at most four times, the raw text kept."""
 
@@ -221,10 +234,10 @@ NO_JSON = answer("", [call("look", '{"q": ', "call-1")])
 UNKNOWN = answer("", [call("delete_all", {}, "call-1")])
 OFF = answer('{"citations": 7}')
 ROWS: Mapping[str, tuple[Row, ...]] = {
-    "same call for ever": (Row(lambda n: looks(n, "x"), stopped(4, 3, "asked for look", "3 times within 5 calls")),),
-    "same call, changing results": (Row(lambda n: looks(n, "x"), stopped(7, 5, "asked for look", "6 times in a row"), tool=changing()),),
+    "same call for ever": (Row(lambda n: looks(n, "x"), put_to_a_person(4, 2, "asked for look", "3 times within 5 calls")),),
+    "same call, changing results": (Row(lambda n: looks(n, "x"), put_to_a_person(6, 4, "asked for look", "5 times in a row"), tool=changing()),),
     "paraphrased call": (Row(paraphrased, stopped(9, 9, "asked for calls like look", "3 times within 5 calls")),),
-    "A, B, A, B": (Row(lambda n: looks(n, "ab"[n % 2]), stopped(6, 6, "look", "the same (limit")),),
+    "A, B, A, B": (Row(lambda n: looks(n, "ab"[n % 2]), put_to_a_person(5, 4, "look", "the same (limit")),),
     "legal polling (8 times, then done)": (Row(after(8, lambda n: looks(n, "job")), answered(9, 8), fabric={"polling": "true"}),),
     "503 until the node runs again": (
         Row(lambda n: refusal(503, "overloaded", headers=SOON) if n <= 4 else answer(SUMMARY), ran_again, tier="batch", fabric={"policy": LAYERS, "retry": "{}"}),

@@ -176,6 +176,13 @@ def test_what_another_mechanism_refuses_is_not_asked_for():
     assert [trip.mechanism for trip in guard.judge(wanted, view, spec().policy)] == ["deadline"]
 
 
+def test_a_mechanism_that_is_not_asked_hides_no_want_of_another():
+    view = View(0, Run("run"), spec(), Shares((FABRIC_1,)))  # Its deadline has passed.
+    wanted = proposal(kind="model", target="small", worst_usd_micros=5)
+    with pytest.raises(Lacking):
+        guard.judge(wanted, view, spec().policy, without="deadline")
+
+
 def test_what_was_answered_holds_for_its_input_alone():
     waiting = Undecided()
     waiting.add([(TimeReached(), ""), (TimeReached(), "row")])

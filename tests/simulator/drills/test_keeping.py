@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -10,7 +11,6 @@ from django.test.utils import CaptureQueriesContext
 
 from fabric import wiring
 from fabric.adapters.signing import signer_of
-from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL
 from fabric.core.notifications import EVENTS, Channel, Target
 from fabric.core.taxonomy import FailureType, Tier
@@ -67,7 +67,7 @@ def asked(actor, cells=(ONE,), **more):
 
 def inside(actor):
     """Who looks at the runs of the actor's drills."""
-    return Actor(actor.name, drills_workspace(actor.workspace_id))
+    return replace(actor, workspace_id=drills_workspace(actor.workspace_id))
 
 
 @pytest.fixture

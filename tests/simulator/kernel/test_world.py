@@ -22,9 +22,9 @@ from tests.simulator.kernel.worlds import PRICED, supervisor, world
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = 500
-RARE = (586, 589, 810, 850, 866, 987, 1454)
+RARE = (586, 589, 810, 850, 866, 987, 1454, 2614, 2902)
 """Seeds behind them in which happens what happens in none of them: a family has no room for a child, a result of an epoch that was replanned comes late, a quarantined child goes on, a compensation
-is interrupted, a service does not say what it has done, a fork keeps a branch, a vote is for nobody.
+is interrupted, a service does not say what it has done, a fork keeps a branch, a vote is for nobody, a compensation is given up.
 """
 CRASHES = {"claim", "append", "perform", "performed", "wakeat", "release", "before_commit", "after_commit"}
 PATHS = {
