@@ -44,6 +44,12 @@ policy:
 reviewers: [owner]
 safe_fallback: This cannot be answered here.
 """
+EYES = (
+    SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
+    + "decision_table:\n  infinite_tool_loop:\n    interactive: {rungs: [{reaction: terminate}]}\n"
+)
+"""The same where two people agree to each change. Its loops end without a person, so that the owner alone may ask for it."""
+
 DOUBTFUL = (
     SMALL.replace("name: small", "name: doubtful")
     .replace("    provider: scripted\n", "    provider: scripted\n    options: {score: 0.55}\n")
