@@ -127,9 +127,9 @@ def sends(spoken, *given):
 
 
 def parts(spoken):
-    """The events up to the beginning of the second call, and the rest."""
+    """The events up to the end of the first call, and the rest, which begin with the second call."""
     events = spoken.events(None, CALLS)
-    at = next(n for n, event in enumerate(events) if b'"b"' in event) + 1
+    at = next(n for n, event in enumerate(events) if b'"b"' in event)
     return events[:at], events[at:]
 
 
@@ -151,8 +151,7 @@ def test_a_tool_runs_before_the_answer_that_asks_for_it_has_ended(site):
     assert site.outcome(run_id) == "completed"
     assert len(tools.keys) == len(set(tools.keys)) == 2
     began, *_ = site.seqs(run_id, "call_streamed")
-    answered = site.seqs(run_id, "model_answered")[0]
-    assert began < site.seqs(run_id, "tool_answered")[0] < answered < site.seqs(run_id, "tool_answered")[1]
+    assert began < site.seqs(run_id, "tool_answered")[0] < site.seqs(run_id, "model_answered")[0]
     sent = json.dumps(received[1].body)
     if site.spoken is VERTEX:
         assert sent.index('"functionResponse"') > sent.rindex('"functionCall"')  # It takes no ids of calls.
