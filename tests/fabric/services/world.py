@@ -73,9 +73,16 @@ topology:
 )
 """Its outcomes have data."""
 
-WATCHED = DOUBTFUL.replace("name: doubtful", "name: watched").replace(
-    "run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
-)
+
+def with_eyes(source: str) -> str:
+    """A fabric with two people for each agreement in interactive, where its loops end without a question: the owner is alone here."""
+    humans = "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
+    loops = "decision_table:\n  infinite_tool_loop:\n    interactive: {rungs: [{reaction: terminate}]}\n"
+    return source.replace("run_usd_micros: 1000000}", humans) + loops
+
+
+EYES = with_eyes(SMALL)
+WATCHED = with_eyes(DOUBTFUL.replace("name: doubtful", "name: watched"))
 """The same where two people have to agree: ``published_by_two`` publishes it."""
 
 PAYING = (
