@@ -72,7 +72,7 @@ FORMS = {
         done=409,  # Where it is taken: tests/console/views/test_run_context.py.
     ),
     "run-export": FormCase((), {}, 200, "", done=200),
-    "run-event-reveal": FormCase((), {}, 409, "nothing of event 1 is withheld", done=409),
+    "run-event-reveal": FormCase((), {}, 409, "of event 1 is withheld; look at it as it is", done=409),
     "run-fork": FormCase(
         ("what", "value", "start_key"),
         {"what": "", "value": "", "start_key": "page-0002"},
