@@ -24,10 +24,11 @@ CHANGES: Mapping[str, bool] = {
         "pause": False,
         "resume": False,
         "say": False,
+        "context": False,
         "fork": False,
         "scenario": False,
     }.items()
-} | {"api-run-context": False}
+}
 """Routes that change a run, or make something of it, by name; True: an operator may take them to the run of a live drill."""
 
 

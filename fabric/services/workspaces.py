@@ -16,13 +16,15 @@ from django.db.models import Exists, OuterRef, Subquery
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.core.roles import Role, held_in, written
+from fabric.core.roles import Right, Role, held_in, written
 from fabric.models import LoginLink, Member, Run, Workspace
 from fabric.services.audit import SYSTEM, audit_record
 from fabric.services.errors import Refused
 
 DEFAULT_WORKSPACE = "default"
 OWNER = "owner"
+LOOKS_ON: Mapping[Right, Role] = {Right.AUDIT: Role.AUDITOR, Right.REVEAL: Role.SAFETY}
+"""By right to see more than everybody: the role with which whoever has it looks at runs of drills."""
 COMMAND_LINE = "command_line"
 """By what an act at the machine itself came in."""
 OWNER_ROLES = frozenset(str(role) for role in Role)
@@ -140,13 +142,14 @@ def actor_named(workspace_id: str, name: str) -> Actor:
 
 
 def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
-    """Who looks at a run of the drills of the actor's workspace: the same name in there, without any role. None: it is no such run.
+    """Who looks at a run of the drills of the actor's workspace: the same name in there, with what it may look at and no more. None: it is no such run.
 
     ``actor``: with ``drills_id``, as ``actor_of`` gives it. One look into an index where there is such a workspace, else none.
     """
     if not actor.drills_id or not Run.objects.filter(id=run_id, workspace_id=actor.drills_id).exists():
         return None
-    return replace(actor, workspace_id=actor.drills_id, roles=frozenset(), drills_id="")
+    looks = frozenset(role for right, role in LOOKS_ON.items() if actor.may(right))
+    return replace(actor, workspace_id=actor.drills_id, roles=looks, drills_id="")
 
 
 def people_of(workspace_id: str) -> Mapping[str, frozenset[str]] | None:

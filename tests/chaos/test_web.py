@@ -57,8 +57,11 @@ EACH = [
 _numbers = count(1)
 
 
-READS = {"exportRun", "exportMemories", "exportDecisions", "checkScenario", "lintFabric"}
-"""POSTs since they are told in the audit stream; of what they export they change nothing, and each export is one of its own."""
+READS = {
+    *("exportRun", "exportMemories", "exportDecisions", "checkScenario", "lintFabric"),
+    *("revealEscalation", "revealRunEvent"),
+}
+"""POSTs since they are told in the audit stream; of what they export or reveal they change nothing, and each export or look is one of its own."""
 AT_ONCE = {
     *("openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"),
     *("askForDrills", "stopDrills", "pullDrillLever", "releaseDrillLever"),

@@ -64,7 +64,15 @@ FORMS = {
         done=409,  # Where it is taken: tests/console/views/test_run_say.py.
     ),
     "run-scenario": FormCase(("name",), {"name": "from-a-run"}, 409, "is that of another scenario", (302, 409, 422)),
+    "run-context": FormCase(
+        ("name", "value", "delete"),
+        {"name": "urgency", "value": "5"},
+        409,
+        "has no conversation",
+        done=409,  # Where it is taken: tests/console/views/test_run_context.py.
+    ),
     "run-export": FormCase((), {}, 200, "", done=200),
+    "run-event-reveal": FormCase((), {}, 409, "of event 1 is withheld; look at it as it is", done=409),
     "run-fork": FormCase(
         ("what", "value", "start_key"),
         {"what": "", "value": "", "start_key": "page-0002"},
@@ -92,6 +100,7 @@ FORMS = {
         (200, 400, 413),
         done=200,
     ),
+    "review-reveal": FormCase((), {}, 409, "is withheld; look at it as it is", done=409),
     "review-claim": FormCase((), {}, 302, ""),
     "review-release": FormCase(("lease",), {"lease": "1"}, 302, "", (302, 400, 413)),
     "review-reassign": FormCase(("to",), {"to": "owner"}, 302, "", (302, 400, 413)),

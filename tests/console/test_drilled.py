@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from console.access import ROUTES
 from console.drilled import CHANGES
 from console.live.door import NOT_ALLOWED, admissions
+from fabric.core.roles import Right
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import Run
 from fabric.selectors.attention import attention
@@ -38,7 +39,7 @@ SEEN = (
     "/question",
 )
 API = ("", "/events", "/explain")
-CHANGING = ("cancel", "terminate", "pause", "resume", "say", "fork/5", "scenario")
+CHANGING = ("cancel", "terminate", "pause", "resume", "say", "context", "fork/5", "scenario")
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_it_can_be_exported_and_a_socket_follows_it(browser, token, one):
 
 def test_routes_that_change_a_run_are_all_known():
     names = {route for route in ROUTES if route.startswith(("run-", "api-run-"))}
-    reads = {"run-export", "run-question", "run-event", "run-event-json", "run-events-download", "api-run-explain", "api-run-cost", "api-run-events", "api-run-export"}  # fmt: skip
+    reads = {"run-export", "run-question", "run-event", "run-event-json", "run-events-download", "api-run-explain", "api-run-cost", "api-run-events", "api-run-export", "run-event-reveal", "api-run-event-reveal"}  # fmt: skip
     assert set(CHANGES) == names - reads
 
 
@@ -156,16 +157,22 @@ def test_a_live_drills_run_is_ended_by_operators_alone_and_paused_by_nobody(owne
     )
 
 
-def test_who_looks_in_there_has_no_role(one):
+def test_who_looks_in_there_may_look_and_nothing_else(one):
     from fabric.services.workspaces import actor_inside_drills
 
     inside = actor_inside_drills(owner_actor(), one.run_id)
-    assert (inside.name, inside.roles, inside.workspace_id) == (
-        "owner",
-        frozenset(),
-        drills_workspace(one.workspace_id),
-    )
+    assert (inside.name, inside.workspace_id) == ("owner", drills_workspace(one.workspace_id))
+    assert {right for right in Right if inside.may(right)} == {Right.LOOK, Right.AUDIT, Right.REVEAL}
     assert actor_inside_drills(inside, one.run_id) is None
+    assert actor_inside_drills(actor_of(member("fay", "finance", "operator")), one.run_id).roles == frozenset()
+
+
+def test_who_takes_bytes_away_and_has_credentials_revealed_does_so_in_there(one):
+    lines, event = f"/runs/{one.run_id}/events.ndjson", f"/runs/{one.run_id}/events/3/reveal"
+    for role, takes, reveals in (("auditor", 200, 403), ("safety", 200, 409), ("viewer", 403, 403)):
+        who = signed_in(member(role, role))
+        assert who.get(f"{lines}?form=readable").status_code == 200
+        assert (who.get(lines).status_code, who.post(event).status_code) == (takes, reveals), role
 
 
 def test_no_list_of_real_runs_has_one(browser, actor, token, one):

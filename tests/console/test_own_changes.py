@@ -16,10 +16,9 @@ from fabric.services.change_requests import change_request_open
 from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
 from tests.fabric.management.console import command
-from tests.fabric.services.world import SMALL, published_by_two
+from tests.fabric.services.world import EYES, published_by_two
 from tests.people import member
 
-EYES = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
 OTHER = EYES.replace("A small fabric", "Another")
 
 

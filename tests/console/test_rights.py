@@ -20,6 +20,7 @@ from fabric.core.roles import RIGHTS, Right, Role, holders
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import AuditLine, Inbox, Member, MemoryEntry, ModelTest, ProviderKey, Revision, Run
 from fabric.selectors.breakers import breakers_of
+from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
 from fabric.services.invitations import invitation_create
 from fabric.services.model_list import models_list
@@ -36,16 +37,30 @@ from tests.simulator.library.sources import source
 
 QUESTION = "it is for whoever the question asks"
 OWN = "it is about one's own sign-in, or an invitation"
-LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS, KEYS, AUDIT = (
-    Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS, Right.KEYS, Right.AUDIT,
+LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS, KEYS, AUDIT, REVEAL = (
+    Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS, Right.KEYS, Right.AUDIT, Right.REVEAL,
 )  # fmt: skip
+BYTES = (AUDIT, REVEAL)
+"""Either lets somebody take a journal away byte for byte."""
 
 
 class Asked(NamedTuple):
-    """What is posted to an address, and the right that it wants; a sentence: rights are not what decides there."""
+    """What is posted to an address, and the right that it wants, or one of several; a sentence: rights are not what decides there."""
 
-    wants: Right | str
+    wants: Right | tuple[Right, ...] | str
     body: Mapping[str, Any] = {}
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """The rights of which one is enough."""
+        if isinstance(self.wants, tuple):
+            return self.wants
+        return (self.wants,) if isinstance(self.wants, Right) else ()
+
+    @property
+    def roles(self) -> frozenset[Role]:
+        """Who has one of them."""
+        return frozenset().union(*(RIGHTS[right] for right in self.rights))
 
 
 WHY = {"reason": "To see."}
@@ -70,7 +85,10 @@ PAGES: Mapping[str, Asked] = {
     "run-resume": Asked(CONTROL),
     "run-say": Asked(CONTROL, {"text": "Mind the VAT."}),
     "run-fork": Asked(RUN, {"what": "", "value": "", "start_key": "k"}),
-    "run-export": Asked(LOOK),
+    "run-export": Asked(BYTES),
+    "run-context": Asked(CONTROL, {"name": "k", "value": "1"}),
+    "run-event-reveal": Asked(REVEAL),
+    "review-reveal": Asked(REVEAL),
     "run-scenario": Asked(EDIT, {"name": "kept"}),
     "decide": Asked(QUESTION),
     "decision-undo": Asked(QUESTION),
@@ -135,7 +153,9 @@ API: Mapping[str, Asked] = {
     "api-run-say": Asked(CONTROL, {"text": "Mind the VAT."}),
     "api-run-context": Asked(CONTROL, {"set": {"k": 1}}),
     "api-run-fork": Asked(RUN, {"seq": 1}),
-    "api-run-export": Asked(LOOK),
+    "api-run-export": Asked(BYTES),
+    "api-run-event-reveal": Asked(REVEAL, {"seq": 1}),
+    "api-escalation-reveal": Asked(REVEAL),
     "api-run-scenario": Asked(EDIT),
     "api-escalation-decision": Asked(QUESTION),
     "api-escalation-undo": Asked(QUESTION),
@@ -210,6 +230,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
     target = member("target", "viewer")
     there = {
         "run_id": run.id,
+        "escalation_id": escalations_open(actor, run.id)[0].id,
         "name": "small",
         "batch": batch,
         "schedule_id": schedule_create(actor=actor, **SCHEDULE).id,
@@ -276,11 +297,10 @@ def test_who_has_not_the_right_is_told_who_has_it_and_changes_nothing(door, worl
     table, ask = DOORS[door]
     before, wrong = standing(), []
     for name, asked in table.items():
-        if not isinstance(asked.wants, Right):
-            continue
-        for role in set(Role) - RIGHTS[asked.wants]:
+        for role in set(Role) - asked.roles if asked.rights else ():
             answer = ask(world, role, name)
-            if answer.status_code != 403 or holders(asked.wants) not in answer.content.decode():
+            said = answer.content.decode() if answer.status_code == 403 else ""
+            if not all(holders(right) in said for right in asked.rights):
                 wrong.append(f"{name} as {role}: {answer.status_code}")
     assert sorted(wrong) == []
     assert standing() == before
@@ -291,8 +311,8 @@ def test_who_has_the_right_is_not_stopped(door, world):
     table, ask = DOORS[door]
     wrong = []
     for name, asked in table.items():
-        for role in sorted(RIGHTS[asked.wants]) if isinstance(asked.wants, Right) else ():
-            answer = ask(world, Role(role), name)
+        for role in sorted(asked.roles):
+            answer = ask(world, role, name)
             if answer.status_code in (401, 403) or answer.status_code >= 500:
                 wrong.append(f"{name} as {role}: {answer.status_code}")
     assert sorted(wrong) == []
@@ -312,13 +332,17 @@ def test_every_address_that_takes_a_post_says_which_right_it_wants(world):
     assert {method for _, method in SCOPES} == {"GET", "POST"}
 
 
+READABLE = {"run-events-download": "?form=readable"}
+"""What everybody sees of an address that gives more to some."""
+
+
 def test_everybody_sees_every_page(world):
     wrong = []
     for name, policy in ROUTES.items():
         if policy is not Policy.SIGNED_IN:
             continue
         for role in (Role.VIEWER, Role.AUDITOR, Role.FINANCE):
-            answer = world.browsers[role].get(test_access.address(name))
+            answer = world.browsers[role].get(test_access.address(name) + READABLE.get(name, ""))
             if answer.status_code == 403:
                 wrong.append(f"{name} as {role}")
     assert sorted(wrong) == []

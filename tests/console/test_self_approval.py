@@ -47,8 +47,9 @@ NO_ANSWER = {
     *("api-change-approve", "api-change-reject"),
     *(f"api-escalation-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release")),
     "api-escalation-close",
+    *("api-escalation-reveal", "api-run-event-reveal"),
 }
-"""What takes a question in hand, or closes a ticket, which parks nothing; and changes of fabrics, which are no question of a run."""
+"""What takes a question in hand, shows what is withheld of it, or closes a ticket, which parks nothing; and changes of fabrics, which are no question of a run."""
 
 
 class World:

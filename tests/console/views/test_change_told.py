@@ -14,10 +14,9 @@ from fabric.services.workspaces import actor_of
 from tests.console.api.client import Program
 from tests.fabric.management.console import command
 from tests.fabric.services.told import sent
-from tests.fabric.services.world import SMALL, published_by_two
+from tests.fabric.services.world import EYES, published_by_two
 from tests.people import member, signed_in
 
-EYES = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
 REFUSES = {Channel.EMAIL: lambda *_: Delivery(Happened.REFUSED, "the mail server refused the mailbox (550)")}
 
 

@@ -55,7 +55,7 @@ def test_every_kind_of_segment_seam_and_breaker_has_its_words():
 def test_each_line_has_its_evidence_its_count_and_its_instant(browser, driven):
     shown = text(browser.get(f"{PAGE}/{driven}"))
     assert re.search(r"1 retry 1 of 5 retry 1 of 5 503, attempt 1; back-off \d\.\d\d s, 9 tokens left \+\d\.\d\d s Same", shown)  # fmt: skip
-    assert re.search(r"5 wait for breaker 1 of 2 wait for breaker 1 of 2 the circuit breaker of provider scripted is open until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \(3 times server error\)", shown)  # fmt: skip
+    assert re.search(r"5 wait for breaker 1 of 2 wait for breaker 1 of 2 the endpoint answered 503; the circuit breaker of provider scripted is open until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \(3 times server error\); waits \d+ s for the breaker \+", shown)  # fmt: skip
     assert "escalate, last rung" in shown
     assert re.search(r"11 run aborted run aborted \$0\.\d+ spent", shown)
 

@@ -20,11 +20,10 @@ from fabric.services.yaml_edit import Put
 from simulator.drills.batches import batch_drill
 from simulator.drills.models import Drill
 from simulator.drills.services import drill_ask
-from tests.fabric.services.world import SMALL, published_by_two, ran
+from tests.fabric.services.world import EYES, SMALL, published_by_two, ran
 from tests.people import member, signed_in
 
 CELL = "decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: retry, times: 1}, {reaction: abort}]}\n"
-EYES = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
 LAX = "decision_table:\n  provider_failure:\n    high_stakes: {rungs: [{reaction: surface}], deviation: A pilot.}\n"
 PAGE = "/fabrics/small/draft/publish"
 

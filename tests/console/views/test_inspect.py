@@ -224,9 +224,10 @@ class TestDecisions:
         run = scripted("looping", "{script: loop}", tier="batch")
         first, second = (look(run.id, seq_of(run.id, "reaction_decided", n)) for n in (0, 1))
         assert re.search(r'class="rung" data-tone="warn"[^>]*>.*?inject <b>×1</b>', first)
-        assert "The next failure here: replan." in first
+        assert "The next failure here: escalate." in first
         assert re.search(r'class="rung spent"[^>]*>.*?inject', second)
-        assert re.search(r'class="rung" data-tone="warn"[^>]*>.*?replan', second)
+        assert re.search(r'class="rung" data-tone="human"[^>]*>.*?escalate <b>×1</b>', second)
+        assert "The next failure here: replan." in second
         assert "0 → 1 of 1" in second
         assert "0 of 2 in fan-out" in second
         money = re.search(r"<dt>money left</dt><dd>\$([\d.]+)", second)

@@ -50,10 +50,13 @@ def told(queued):
 
 @pytest.fixture
 def looping(actor):
+    """A run that ended with a loop, about which its fabric asks nobody."""
     source = SMALL.replace("name: small", "name: looping").replace(
         "    provider: scripted\n", "    provider: scripted\n    options: {script: loop}\n"
     )
-    return ran(actor, fabric_publish(actor=actor, source=f"{source}tiers: {{default: batch}}\n").name)
+    rungs = "[{reaction: inject, times: 1}, {reaction: replan, times: 1}, {reaction: abort}]"
+    cell = f"decision_table:\n  infinite_tool_loop:\n    batch: {{rungs: {rungs}}}\n"
+    return ran(actor, fabric_publish(actor=actor, source=f"{source}tiers: {{default: batch}}\n{cell}").name)
 
 
 def page(browser, address: str) -> str:

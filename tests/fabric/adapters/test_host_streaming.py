@@ -21,8 +21,8 @@ from tests.fabric.adapters.host_scenes import NEVER_S, WAIT_S, Site, Watched
 from tests.fabric.adapters.providers.wires import STREAMED, VERTEX
 
 BRIEF = {"agent": "worker", "title": "Sums", "instructions": "Work them out."}
-CALLS = [("calculator", {"expression": "1 + 1"}, "a"), ("calculator", {"expression": "2 + 2"}, "b")]
-DONE = '{"text": "2 and 4.", "citations": []}'
+CALLS = [("calculator", {"expression": f"{n} + {n}"}, call_id) for n, call_id in enumerate("abc", 1)]
+DONE = '{"text": "2, 4 and 6.", "citations": []}'
 
 
 def revision(spoken):
@@ -63,17 +63,17 @@ def revision(spoken):
 
 
 class Tools(ToolRunner):
-    """The real tools, and the word that one was run."""
+    """The real tools, and the word of each run of one."""
 
     def __init__(self):
         super().__init__()
-        self.ran = threading.Event()
+        self.ran = threading.Semaphore(0)
         self.keys = []
 
     async def run(self, request):
         self.keys.append(request.idempotency_key)
         result = await super().run(request)
-        self.ran.set()
+        self.ran.release()
         return result
 
 
@@ -126,15 +126,15 @@ def sends(spoken, *given):
     return Step(content_type=STREAM_TYPE, pieces=tuple(spoken.events(*given)))
 
 
-def parts(spoken):
-    """The events up to the beginning of the second call, and the rest."""
+def parts(spoken, whole):
+    """The events up to the end of so many calls, and the rest, which begin with the next call."""
     events = spoken.events(None, CALLS)
-    at = next(n for n, event in enumerate(events) if b'"b"' in event) + 1
+    at = next(n for n, event in enumerate(events) if f'"{CALLS[whole][2]}"'.encode() in event)
     return events[:at], events[at:]
 
 
 def test_a_tool_runs_before_the_answer_that_asks_for_it_has_ended(site):
-    first, rest = parts(site.spoken)
+    first, rest = parts(site.spoken, 1)
 
     def script(received, tools):
         if received.number > 1:
@@ -142,26 +142,26 @@ def test_a_tool_runs_before_the_answer_that_asks_for_it_has_ended(site):
 
         def held():
             yield from first
-            assert tools.ran.wait(WAIT_S), "no tool ran while the answer was coming in"
+            assert tools.ran.acquire(timeout=WAIT_S), "no tool ran while the answer was coming in"
             yield from rest
 
         return Step(content_type=STREAM_TYPE, pieces=held())
 
     run_id, tools, received = played(site, script)
     assert site.outcome(run_id) == "completed"
-    assert len(tools.keys) == len(set(tools.keys)) == 2
+    assert len(tools.keys) == len(set(tools.keys)) == 3
     began, *_ = site.seqs(run_id, "call_streamed")
-    answered = site.seqs(run_id, "model_answered")[0]
-    assert began < site.seqs(run_id, "tool_answered")[0] < answered < site.seqs(run_id, "tool_answered")[1]
+    assert began < site.seqs(run_id, "tool_answered")[0] < site.seqs(run_id, "model_answered")[0]
     sent = json.dumps(received[1].body)
     if site.spoken is VERTEX:
         assert sent.index('"functionResponse"') > sent.rindex('"functionCall"')  # It takes no ids of calls.
     else:
-        assert all(f'"{call_id}"' in sent for call_id in ("a", "b"))
+        assert all(f'"{call_id}"' in sent for _, _, call_id in CALLS)
 
 
-def test_a_stream_that_drops_after_the_first_call_is_asked_again_in_the_open_and_makes_nothing_twice(site):
-    first, _ = parts(site.spoken)
+@pytest.mark.parametrize("whole", [1, 2])
+def test_a_stream_that_drops_after_whole_calls_is_asked_again_in_the_open_and_makes_nothing_twice(site, whole):
+    first, _ = parts(site.spoken, whole)
 
     def script(received, tools):
         if received.number > 1:
@@ -169,7 +169,7 @@ def test_a_stream_that_drops_after_the_first_call_is_asked_again_in_the_open_and
 
         def cut():
             yield from first
-            assert tools.ran.wait(WAIT_S)
+            assert all(tools.ran.acquire(timeout=WAIT_S) for _ in range(whole))
             raise ConnectionError("the endpoint goes away")
 
         return Step(content_type=STREAM_TYPE, pieces=cut())
@@ -180,8 +180,8 @@ def test_a_stream_that_drops_after_the_first_call_is_asked_again_in_the_open_and
     assert (failed["cause"], failed["partial"]) == ("dropped_stream", True)
     assert failed["charged_usd_micros"] > 0
     assert [one["attempt"] for one in site.facts(run_id, "retry_scheduled")] == [2]
-    assert [one["begun"] for one in site.facts(run_id, "call_deduplicated")] == [True]
-    assert len(tools.keys) == len(set(tools.keys)) == 2
+    assert [one["begun"] for one in site.facts(run_id, "call_deduplicated")] == [True] * whole
+    assert len(tools.keys) == len(set(tools.keys)) == 3
     assert len(received) == 3
     (raw,) = [decode(row.payload)["raw"] for row in site.store.journal(run_id) if row.kind == "attempt_failed"]
     assert "calculator" in raw

@@ -180,8 +180,10 @@ def test_parts_of_an_answer_are_charged_at_their_own_prices():
     assert charge(price, RESERVED, failed(**given)).usd_micros == 100 + 90 + 20
 
 
-@pytest.mark.parametrize(("usd", "billed", "settled"), [(9, True, 9), (9, False, None), (0, False, 0)])
-def test_shared_budgets_are_settled_at_the_bill_of_a_refused_answer(usd, billed, settled):
+@pytest.mark.parametrize(("charged", "billed", "settled"), [(9, True, 9), (9, False, None), (0, False, 0)])
+@pytest.mark.parametrize("unit", ["usd_micros", "tokens"])
+def test_shared_budgets_are_settled_at_the_bill_of_a_refused_answer(unit, charged, billed, settled):
+    usd, tokens = (charged, 7) if unit == "usd_micros" else (7, charged)
     fact = ev.AttemptFailed(
         command_id="c",
         attempt=1,
@@ -190,6 +192,7 @@ def test_shared_budgets_are_settled_at_the_bill_of_a_refused_answer(usd, billed,
         cause=Cause.UNKNOWN,
         message="",
         charged_usd_micros=usd,
+        charged_tokens=tokens,
         billed=billed,
     )
-    assert SETTLES["attempt_failed"](fact)[0] == settled
+    assert SETTLES["attempt_failed"](fact, unit)[0] == settled

@@ -27,11 +27,10 @@ from fabric.services.fabric_yaml import fabric_read
 from fabric.services.fabrics import fabric_publish, fabric_revert
 from fabric.services.workspaces import actor_of
 from fabric.services.yaml_edit import Put
-from tests.fabric.services.world import SMALL, published_by_two
+from tests.fabric.services.world import EYES, SMALL, published_by_two
 from tests.people import member
 
 pytestmark = pytest.mark.django_db
-EYES = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
 OTHER = EYES.replace("title: A small fabric", "title: Another title")
 
 

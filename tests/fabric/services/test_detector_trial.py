@@ -115,7 +115,7 @@ CAUGHT = {
     "A": [step()] * 3,
     "B": [step(args=q, masked=q) for q in "abab"],
     "C": [step(args=f"find one more old record about these famous lighthouse keepers {last}", masked="none") for last in ("please", "now", "again")],
-    "D": [step(masked=str(n)) for n in range(6)],
+    "D": [step(masked=str(n)) for n in range(5)],
     "I": [
         one
         for query in ("old keepers of the tower", "names of keepers of the tower", "keepers and families of the tower")

@@ -89,7 +89,7 @@ def test_no_text_is_broken_by_the_comments_around_it(text, options):
 
 EVERY = """\
   budget: {run_usd_micros: 1000000, call_usd_micros: 1000000, stage_usd_micros: 1000000, agent_usd_micros: 1000000,
-    fabric_hour_usd_micros: 1000000, session_usd_micros: 1000000, run_tokens: 90000, stage_tokens: 90000, agent_tokens: 90000,
+    fabric_hour_usd_micros: 1000000, session_usd_micros: 1000000, session_tokens: 90000, run_tokens: 90000, stage_tokens: 90000, agent_tokens: 90000,
     agents: {reader: {usd_micros: 500000}}}
   deadlines: {batch: {call_s: 1, stage_s: 2, run_s: 3}, high_stakes: {call_s: 1, stage_s: 2, run_s: 3}}
   limits: {max_node_visits: 9, max_visits: {plan: 3}, visits_preset: fabro}
@@ -99,6 +99,7 @@ EVERY = """\
   humans: {due_s: 60}
   retry_layers: {preset: fabro, max_retries: 2, retry_target: replan, fallback_retry_target: replan}
   fan_in: {mode: quorum, k: 1}
+  retry: {stage_retries: 2}
 """
 
 

@@ -23,10 +23,9 @@ from fabric.services.notification_sending import BEFORE, notification_resend
 from fabric.services.workspaces import actor_of
 from tests.fabric.receivers import mail_server
 from tests.fabric.services.told import notification_row, sent
-from tests.fabric.services.world import SMALL, published_by_two
+from tests.fabric.services.world import EYES, published_by_two
 from tests.people import member
 
-EYES = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
 OTHER = EYES.replace("title: A small fabric", "title: Another title")
 THIRD = EYES.replace("title: A small fabric", "title: A third title")
 

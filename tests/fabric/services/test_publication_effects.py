@@ -6,7 +6,7 @@ import pytest
 
 from fabric.core.spec import FabricSpec
 from fabric.services.publication import deviations
-from tests.fabric.services.test_publication import small, told, tool
+from tests.fabric.services.test_publication import cell, small, told, tool
 
 
 def outside(name: str, **changes: Any) -> dict[str, Any]:
@@ -79,9 +79,10 @@ def test_a_way_back_that_leads_nowhere_is_refused_with_its_path(tools, path, sai
 
 
 def test_what_changes_the_world_needs_somebody_who_can_be_asked():
-    lonely = small(
-        tools=[tool(), BOOK, CANCEL], reviewers=[], tiers={"default": "interactive", "allowed": ["interactive"]}
-    )
+    alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
+    silent = cell("infinite_tool_loop", "interactive", {"reaction": "terminate"})
+    assert told(small(**alone, decision_table=silent)) == []
+    lonely = small(**alone, decision_table=silent, tools=[tool(), BOOK, CANCEL])
     assert any(path == "reviewers" and "nobody knows" in said for path, said in told(lonely))
 
 

@@ -44,6 +44,12 @@ policy:
 reviewers: [owner]
 safe_fallback: This cannot be answered here.
 """
+EYES = (
+    SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
+    + "decision_table:\n  infinite_tool_loop:\n    interactive: {rungs: [{reaction: terminate}]}\n"
+)
+"""The same where two people agree to each change. Its loops end without a person, so that the owner alone may ask for it."""
+
 DOUBTFUL = (
     SMALL.replace("name: small", "name: doubtful")
     .replace("    provider: scripted\n", "    provider: scripted\n    options: {score: 0.55}\n")
@@ -73,8 +79,12 @@ topology:
 )
 """Its outcomes have data."""
 
-WATCHED = DOUBTFUL.replace("name: doubtful", "name: watched").replace(
-    "run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
+
+WATCHED = (
+    DOUBTFUL.replace("name: doubtful", "name: watched").replace(
+        "run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
+    )
+    + EYES[EYES.index("decision_table:") :]
 )
 """The same where two people have to agree: ``published_by_two`` publishes it."""
 

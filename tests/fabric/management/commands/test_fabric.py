@@ -16,7 +16,7 @@ from fabric.services.fabric_text import written_out
 from fabric.services.fabric_yaml import fabric_read
 from fabric.services.workspaces import actor_of
 from tests.fabric.management.console import command
-from tests.fabric.services.world import SMALL
+from tests.fabric.services.world import EYES, SMALL
 from tests.people import member
 
 
@@ -320,9 +320,6 @@ def test_what_is_no_fabric_is_told_with_its_line_by_every_action(actor, file, wh
     assert said in done.out + done.err
     assert "Traceback" not in done.err
     assert not Fabric.objects.exists()
-
-
-EYES = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
 
 
 def test_what_two_agree_to_is_asked_for_and_agreed_to_by_somebody_else(actor, file):
