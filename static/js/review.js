@@ -52,8 +52,9 @@ document.addEventListener("click", (event) => {
   if (button) pressed = button.value.split(":");
 });
 
-function follow() {
-  if (!pressed) return;
+function follow(event) {
+  // The comparison comes back by itself, perhaps before the rows do.
+  if (!pressed || event.detail.ctx?.target?.id === "changes") return;
   const [act, name, key] = pressed;
   pressed = null;
   const add = document.getElementById(`add-${name}`);

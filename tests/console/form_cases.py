@@ -212,7 +212,7 @@ FORMS = {
         ("step", "page", "part", "do", "try", "cell", "simulate", "open"),
         {"step": "1"},
         409,
-        "has gone on",
+        "here is nothing to undo",
         (302, 404, 409, 413, 422),
     ),
     "fabric-draft-redo": FormCase(
