@@ -23,7 +23,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("sayToRun", 409): "The run has ended or is ending, its workers take no turns, or the Idempotency-Key was used for another message.",
     ("sayToRun", 422): "The text is empty or too long.",
     ("writeContextOfRun", 202): "It is recorded; rules of the graph see it after the turn in flight.",
-    ("writeContextOfRun", 409): "The run has ended or is ending, or its workers take no turns.",
+    ("writeContextOfRun", 409): "The run has ended or is ending, its workers take no turns, or the Idempotency-Key was used for another change.",
     ("writeContextOfRun", 413): "What is written has too many bytes.",
     ("writeContextOfRun", 422): "Nothing is written, too many variables are, or one has no name that may be written.",
     ("forkRun", 200): "The run that an earlier request with this Idempotency-Key and this body started.",

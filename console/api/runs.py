@@ -179,8 +179,8 @@ StartKey = Annotated[
 MessageKey = Annotated[
     str,
     _key(
-        "A name of your own for this message to this run. Sent again by the same caller with the same text it is the same message (`recorded` is "
-        "false), with another it is refused (409). Without it, each request is another message.",
+        "A name of your own for this request to this run. Sent again by the same caller with the same body it is the same one (`recorded` is "
+        "false), with another it is refused (409). Without it, each request is another one.",
         "note-4711-first-try",
     ),
 ]
@@ -339,9 +339,11 @@ def write_context_of_run(
     request: HttpRequest,
     run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
     body: Annotated[ContextIn, Body()],
+    idempotency_key: MessageKey = "",
 ) -> Any:
     """Write context variables of a run's conversation. It takes no turn; what a turn in flight writes before and after it keeps its order."""
-    recorded = run_context(**_held_by(request, run_id), set=body.set, delete=body.delete)
+    where = _held_by(request, run_id)
+    recorded = run_context(**where, set=body.set, delete=body.delete, start_key=idempotency_key)
     return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.inputs import INBOX
-from fabric.core.person_inputs import PersonSpoke
+from fabric.core.person_inputs import ContextGiven, PersonSpoke
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.teams import specs_of
 from fabric.models import Event, Inbox
@@ -58,12 +58,12 @@ def closed_because(run: RunView, story: RunStory | None) -> str:
     return f"the conversation is closed ({closed})" if closed else ""
 
 
-def spoke_before(actor: Actor, run_id: str, input_id: str) -> PersonSpoke | None:
-    """The message that was sent under an id; None: none was, or its words were erased."""
+def given_before(actor: Actor, run_id: str, input_id: str) -> PersonSpoke | ContextGiven | None:
+    """The message or change of variables that was sent under an id; None: none was, or it was erased."""
     rows = Inbox.objects.filter(workspace_id=actor.workspace_id, run_id=run_id, input_id=input_id)
     body = rows.values_list("body", flat=True).first()
     given = INBOX.validate_json(bytes(body)) if body else None
-    return given if isinstance(given, PersonSpoke) else None
+    return given if isinstance(given, PersonSpoke | ContextGiven) else None
 
 
 def messages_of(actor: Actor, run: RunView, story: RunStory) -> tuple[list[Sent], int]:

@@ -19,7 +19,7 @@ from fabric.core.text import clean, clean_text
 from fabric.runtime.ports import JournalStore, Nudge
 from fabric.runtime.quarantine import WAKES_QUARANTINED
 from fabric.selectors.control import PAUSE, RESUME, holds, was_sent
-from fabric.selectors.messages import ENDING, SAY, spoke_before, takes_turns
+from fabric.selectors.messages import ENDING, SAY, given_before, takes_turns
 from fabric.selectors.runs import RunView, run_get
 from fabric.services.audit import audit_entry
 from fabric.services.errors import Refused, store_answers
@@ -113,15 +113,7 @@ def run_say(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, tex
     right_wanted(actor, Right.CONTROL, "send messages to runs")
     run, key, said = run_get(actor, run_id), key_of("start_key", start_key), _message(text)
     asked = PersonSpoke(input_id=f"{SAY}{key or uuid4().hex}", actor=actor.name, text=said)
-    if key and _said_before(asked, actor, run_id):
-        return False
-    _hears(run)
-    fresh = _put(store, nudge, actor, run_id, asked)
-    if fresh:
-        _going_on(run_get(actor, run_id), "be told anything")  # It may have ended while this was on its way.
-    else:
-        _said_before(asked, actor, run_id)
-    return fresh
+    return _put_once(store, nudge, actor, run, asked, keyed=bool(key))
 
 
 def run_context(
@@ -132,18 +124,18 @@ def run_context(
     run_id: str,
     set: Mapping[str, JSON] | None = None,  # noqa: A002 - as the variables' own tool calls it
     delete: Sequence[str] = (),
+    start_key: str = "",
 ) -> bool:
     """Writes context variables of a run's conversation: keys are deleted first, then set. It takes no turn; rules see it after the turn in flight.
 
-    Raises Refused: forbidden, not_found, invalid (what is written), conflict (the run has ended or ends, or has no conversation), unavailable.
+    False: it was sent before. ``start_key``: as of ``run_say``. Raises Refused: forbidden, not_found, invalid (what is written), too_large (the key),
+    conflict (the run has ended or ends, has no conversation, or the key was another change's), unavailable.
     """
     right_wanted(actor, Right.CONTROL, "write context variables of runs")
     run, change = run_get(actor, run_id), _change(set or {}, delete)
-    _hears(run)
-    asked = ContextGiven(input_id=f"context:{uuid4().hex}", actor=actor.name, **change)
-    fresh = _put(store, nudge, actor, run_id, asked)
-    _going_on(run_get(actor, run_id), "be told anything")  # It may have ended while this was on its way.
-    return fresh
+    key = key_of("start_key", start_key)
+    asked = ContextGiven(input_id=f"context:{key or uuid4().hex}", actor=actor.name, **change)
+    return _put_once(store, nudge, actor, run, asked, keyed=bool(key))
 
 
 def _change(sets: Mapping[str, JSON], deletes: Sequence[str]) -> dict[str, Any]:
@@ -193,12 +185,27 @@ def _message(text: str) -> str:
     return said
 
 
-def _said_before(asked: PersonSpoke, actor: Actor, run_id: str) -> bool:
-    """Whether that message was sent before. Refused conflict where another one was, under the same key."""
-    before = spoke_before(actor, run_id, asked.input_id)
-    if before is not None and (before.actor, before.text) != (asked.actor, asked.text):
-        key = asked.input_id.removeprefix(SAY)
-        message = f"start_key {key!r} was used for another message to this run; use a new key, or send the same again"
+def _put_once(
+    store: JournalStore, nudge: Nudge, actor: Actor, run: RunView, asked: PersonSpoke | ContextGiven, *, keyed: bool
+) -> bool:
+    """Puts what a person gives a conversation into the run's inbox; False: it was sent before, under its key."""
+    if keyed and _said_before(asked, actor, run.id):
+        return False
+    _hears(run)
+    fresh = _put(store, nudge, actor, run.id, asked)
+    if fresh:
+        _going_on(run_get(actor, run.id), "be told anything")  # It may have ended while this was on its way.
+    else:
+        _said_before(asked, actor, run.id)
+    return fresh
+
+
+def _said_before(asked: PersonSpoke | ContextGiven, actor: Actor, run_id: str) -> bool:
+    """Whether that was sent before. Refused conflict where something else was, under the same key."""
+    before = given_before(actor, run_id, asked.input_id)
+    if before is not None and before != asked:
+        key, what = asked.input_id.partition(":")[2], "message to" if isinstance(asked, PersonSpoke) else "change of"
+        message = f"start_key {key!r} was used for another {what} this run; use a new key, or send the same again"
         raise Refused(message, code="conflict", field="start_key")
     return before is not None
 

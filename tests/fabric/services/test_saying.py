@@ -16,7 +16,7 @@ from fabric.selectors.families import team_of
 from fabric.selectors.messages import closed_because, messages_of, takes_turns
 from fabric.selectors.run_story import run_story
 from fabric.selectors.runs import run_events, run_get
-from fabric.services.control import MESSAGE_CHARS_MAX, run_say
+from fabric.services.control import MESSAGE_CHARS_MAX, run_context, run_say
 from fabric.services.errors import Refused
 from fabric.services.fabrics import fabric_publish
 from fabric.services.retention import retention_apply, retention_set
@@ -58,6 +58,15 @@ def test_under_one_key_a_message_is_sent_once_and_no_other_one(asked, nudge):
     assert inbox(asked["run_id"]) == [f"say:{'k' * 200}"]
     assert refused(**asked, text="Hello?", start_key="k" * 201)[:2] == ("too_large", "start_key")
     assert nudge.woken == [asked["run_id"]]
+
+
+def test_under_one_key_variables_are_written_once_and_in_no_other_way(asked):
+    assert run_context(**asked, set={"k": 1}, start_key="one") is True
+    assert run_context(**asked, set={"k": 1}, start_key="one") is False
+    with pytest.raises(Refused, match="was used for another change of this run") as refusal:
+        run_context(**asked, set={"k": 2}, start_key="one")
+    assert (refusal.value.code, refusal.value.field) == ("conflict", "start_key")
+    assert run_context(**asked, set={"k": 1}) is True
 
 
 def test_without_a_key_each_is_another_one(asked):
