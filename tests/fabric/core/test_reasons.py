@@ -19,7 +19,7 @@ from fabric.core.inputs import CallFailed
 from fabric.core.reasons import NO_SENTENCES, WHAT_TO_DO, why_no_sentence
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
-from simulator.endpoint import ScriptedEndpoint, Step, cut_stream, hang, html, refusal
+from simulator.endpoint import ScriptedEndpoint, Step, cut_stream, html, refusal
 from tests.fabric.adapters.providers.asking import KEY as KEY_SENT
 from tests.fabric.adapters.providers.asking import request
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, travel
@@ -81,7 +81,7 @@ def _hops() -> World:
 
 def _looking(fabric: FabricSpec, **script: Any) -> World:
     """A worker that looks up one thing after the other."""
-    return ran(fabric, {"worker": [*[asks(call(q=word)) for word in THINGS], summary()], **script})
+    return ran(fabric, {"worker": [*[asks(call(call_id=word, q=word)) for word in THINGS], summary()], **script})
 
 
 def _crossing() -> World:
@@ -202,7 +202,6 @@ REFUSALS: Mapping[Cause, Step] = {
     Cause.CONTEXT_LENGTH: refusal(400, "too long", code="context_length_exceeded"),
     Cause.QUOTA: refusal(429, "pay first", code="insufficient_quota"),
     Cause.CONTENT_FILTER: refusal(400, "withheld", code="content_filter"),
-    Cause.TIMEOUT: hang(),
 }
 """An endpoint's answer for each cause whose sentence is about an endpoint."""
 
@@ -222,6 +221,7 @@ def example(cause: Cause) -> str:
 ALL = {**SCENES, **REFUSALS}
 OTHERS: Mapping[Cause, str] = {
     Cause.NETWORK: "(the system's own words: which address could not be reached, and why)",
+    Cause.TIMEOUT: "(which endpoint or tool, the seconds that it had, and how much of an answer had come)",
     Cause.RETRY_ASKED: "(the tool's own words)",
     Cause.UNKNOWN: "(the tool's own words)",
     Cause.TOKEN_LIMIT: "(no mechanism names it: an answer that was cut is corrected)",
@@ -234,7 +234,7 @@ OTHERS: Mapping[Cause, str] = {
 def _refused(cause: Cause) -> str:
     async def ask(endpoint: ScriptedEndpoint) -> str:
         provider = OpenAICompatible(Endpoint(endpoint.url, "small", KEY_SENT))
-        found = await provider.ask(request(within_s=2.0))
+        found = await provider.ask(request())
         await provider.aclose()
         assert isinstance(found, CallFailed)
         assert found.cause is cause
