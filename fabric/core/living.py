@@ -1,4 +1,4 @@
-"""Whether a run goes on without a person: what people see of that, and what its clocks stand still by."""
+"""Tells whether a run goes on without a person. Its visible state and its clocks go by that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fabric.core.saga import EMPTY, errand_live, errands_out
 def visible_state(run: Run) -> RunState:
     """The state as people see it: a run that is held is paused, one in which nothing is live but questions is waiting.
 
-    Before a replan a run unwinds, and is held there as anywhere; one that ends unwinds even where somebody had paused it.
+    A pause also holds a run that unwinds before a replan. A run that ends unwinds in spite of a pause.
     """
     held = run.control.paused is not None and run.ending is None
     if held and run.state in (RunState.RUNNING, RunState.UNWINDING):

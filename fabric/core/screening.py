@@ -34,7 +34,7 @@ class Instructed:
 
     @property
     def said(self) -> str:
-        """What a sentence says of it: it holds nothing of the result."""
+        """The part of a sentence about it. Nothing of the result stands in it."""
         return f"after a result of {self.tool} told it what to do ({self.passage.rule})"
 
     def shown(self) -> dict[str, JSON]:

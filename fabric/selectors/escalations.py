@@ -52,7 +52,7 @@ class EscalationView:
     opened_at: int
     due_at: int
     given: dict[str, JSON] = field(repr=False)
-    """The subject of the question, byte for byte: for checks of an answer, and for whoever had it revealed."""
+    """The subject of the question, byte for byte. Answers are checked against it, and the role safety may have it revealed."""
     decided_at: int | None
     verb: str
     decided_by: str

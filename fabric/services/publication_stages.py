@@ -1,4 +1,4 @@
-"""What publication says of single stages (``policy.stages``): the rules about limits and weakened protections, asked of the policy as each stage sees it."""
+"""Publication holds single stages (``policy.stages``) to the rules about limits and weakened protections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def notes(spec: FabricSpec) -> Iterator[tuple[str, str]]:
 
 
 def _of_each(spec: FabricSpec, told: Callable[[FabricSpec], Told]) -> Iterator[tuple[str, str]]:
-    """What is to be said of a stage that differs, and is not said of the whole fabric already."""
+    """The problems of a stage that differs, without those of the whole fabric."""
     if not spec.policy.stages:
         return
     whole = set(told(_with(spec, spec.policy.model_copy(update={"stages": {}}))))

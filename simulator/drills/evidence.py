@@ -9,17 +9,11 @@ from fabric.core.envelope import Event
 from fabric.core.events import TripRecord
 from fabric.core.taxonomy import Cause
 from fabric.core.words import cut, duration, words
+from fabric.selectors.display.decisions import DECIDED_AS
 from fabric.selectors.story_trips import TRIPS
 
 Money = tuple[int, int]
 """What the run has spent, and its cap; micro-dollars."""
-_VERBS = {
-    "approve": "approved",
-    "edit": "edited",
-    "reject": "rejected",
-    "respond": "answered",
-    "decline": "declined",
-}
 _SOURCES = {
     "backoff": "back-off {}",
     "retry_after": "waits {}, as the provider asks",
@@ -128,7 +122,7 @@ def _followed(decision: Event, after: Sequence[Event]) -> list[str]:
     if asked is not None and answered is not None:
         fact: Any = answered.fact
         waited = duration((answered.at - asked.at) / 1e6)
-        found.append(f"{_VERBS[fact.verb]} after {waited}" if not fact.system else f"nobody answered in {waited}")
+        found.append(f"{DECIDED_AS[fact.verb]} after {waited}" if not fact.system else f"nobody answered in {waited}")
     return list(filter(None, found))
 
 

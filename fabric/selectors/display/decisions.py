@@ -106,17 +106,18 @@ def _escalation_edited(fact: Fact) -> str:
     return f"{fact['actor']} put something else in place of what is asked about; {wanted}"
 
 
-_VERBS = {
+DECIDED_AS = {
     "approve": "approved",
     "edit": "edited",
     "reject": "rejected",
     "respond": "answered",
     "decline": "declined",
 }
+"""The past tense of each answer."""
 
 
 def _escalation_decided(fact: Fact) -> str:
-    verb = _VERBS[fact["verb"]]
+    verb = DECIDED_AS[fact["verb"]]
     return f"{verb} by the system: nobody answered in time" if fact["system"] else f"{verb} by {fact['actor']}"
 
 
