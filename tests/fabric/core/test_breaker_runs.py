@@ -244,3 +244,16 @@ def test_a_short_pause_before_a_retry_is_no_wait_for_the_provider():
         made.go(steps=1)
         seen.add(columns(made.run).reason)
     assert seen == {""}
+
+
+def test_waiting_for_the_probe_of_another_run_is_not_counted():
+    """Batch waits twice. Another run's probe hangs for 100 s, so this run meets it four times and still goes on."""
+    made = world({"worker": summary("Here.")}, ENDPOINT)
+    (breaker,) = made.spec.policy.breakers
+    opened = after(breaker, Standing(), Happened.TRIPPED, signal="server_error", failures=3)
+    assert made.guards.change(SCOPE, breaker.kind, generation=0, state=encoded(after(breaker, opened, Happened.COOLED)))
+    assert made.guards.permit(SCOPE, breaker.kind, generation=1, holder="another run", for_s=100.0)
+    made.start().go()
+    assert made.reactions == ["wait_for_breaker"] * 4
+    assert {one.spent for one in made.of(ev.ReactionDecided)} == {0}
+    assert (made.end.state, len(made.requests)) == (RunState.COMPLETED, 1)
