@@ -96,7 +96,9 @@ def test_a_refused_call_is_neither_sent_nor_paid_nor_a_retry():
     assert (refused.charged_usd_micros, refused.charged_tokens, refused.retry_after_s) == (0, 0, None)
     assert made.reactions == ["escalate"]
     skipped = {fact.reaction: fact.reason for fact in made.of(ev.RungSkipped)}
-    assert skipped["retry"] == "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
+    assert (
+        skipped["retry"] == "its circuit breaker is open: nobody is called, and waiting for it is an option of its own"
+    )
     assert skipped["wait_for_breaker"] == "only a person lets calls pass its circuit breaker again"
     assert "opened by dana: maintenance" in made.question.fact.reason
     (content,) = made.content_of(ev.AttemptFailed)
