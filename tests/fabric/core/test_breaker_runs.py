@@ -246,3 +246,13 @@ def test_a_short_pause_before_a_retry_is_no_wait_for_the_provider():
         made.go(steps=1)
         seen.add(columns(made.run).reason)
     assert seen == {""}
+
+
+@pytest.mark.parametrize(("cause", "said"), [(Cause.SERVER_ERROR, "server error"), (Cause.RATE_LIMIT, "rate limit")])
+def test_a_breaker_of_several_failures_names_the_one_that_came(cause, said):
+    signal = {"names": ["rate_limit", "server_error"], "mode": "consecutive", "threshold": 2}
+    breaker = {"scope": "provider", "signals": [signal], "cooldown_s": COOLDOWN_S}
+    made = world({"worker": [fails(cause)] * 8}, breaker, tier=Tier.INTERACTIVE).start().go()
+    refused = [fact for fact in made.of(ev.AttemptFailed) if fact.trip and fact.trip.mechanism == "circuit_breaker"]
+    assert {fact.cause for fact in refused} == {cause}
+    assert f"2 times {said}" in refused[0].message
