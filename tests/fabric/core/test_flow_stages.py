@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ def test_a_failed_post_gate_leaves_its_whole_result():
 
 def test_a_fabric_has_its_own_limit_of_hops():
     names = ("triage", "network", "database", "storage")
-    script = {name: passes(to, f"Look at {to}.") for name, to in zip(names, names[1:], strict=False)}
+    script = {name: passes(to, f"Look at {to}.") for name, to in pairwise(names)}
     script |= {"storage": summary("The disk is full.")}
     assert ran(peers(*names), script).end.state is RunState.COMPLETED
     world = ran(peers(*names, limits={"hops": 2}), script)
