@@ -14,7 +14,7 @@ from console.variables import read
 
 BASE_DIR = paths.ROOT
 FABRIC_DATA = datadir.prepare(paths.data_dir())
-FABRIC_PORT: int = read("FABRIC_PORT") or paths.PORT
+FABRIC_PORT: int = read("FABRIC_PORT") or datadir.port_of(FABRIC_DATA) or paths.PORT
 FABRIC_PUBLIC_URL: str = read("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}"
 
 

@@ -121,7 +121,7 @@ class EscalationOut(Told):
     onward: bool = Field(
         description="Whether it was passed on, since nobody had answered for three quarters of the time."
     )
-    may_answer: bool = Field(description="Whether the caller is among those who may.")
+    may_answer: bool = Field(description="Whether the caller is among those who may answer, if only by a rejection.")
     why_not: str = Field(
         description="Why the caller may not approve it, who answered it already, or that an answer comes too late; "
         "empty: they may.",

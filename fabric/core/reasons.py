@@ -69,13 +69,14 @@ WHAT_TO_DO: Mapping[Cause, str] = {
 """Advice about what to do now, by cause; total by test."""
 
 NO_SENTENCES: Mapping[str, re.Pattern[str]] = {
-    "the letter of a detector": re.compile(r"\bdetector [A-H]\b"),
+    "the letter of a detector": re.compile(r"\bdetector [A-I]\b"),
     "the name of a mechanism in front": re.compile(
         r"^(loop detector|deadlock monitor|no progress|stalled|goal gate|post-gate|pre-gate)\b"
     ),
     "a count of one": re.compile(r"\b1 of 1\b"),
     "money of nothing": re.compile(r"\$0\.0+\b(?!\d)"),
     "a limit that is passed": re.compile(r"would pass the (limit|cap)"),
+    "a word of the engine alone": re.compile(r"\b(rung|ladder|parked|inject into)\b"),
     "a token for a sentence": re.compile(r"^[a-z]+(_[a-z]+)+$"),
     "an end before its cause": re.compile(r"^child run \S+ ended as"),
 }

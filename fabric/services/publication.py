@@ -274,6 +274,8 @@ def _lax(failure: FailureType, tier: Tier, ladder: Ladder) -> Iterator[str]:
     for rung in ladder.rungs:
         if rung.reaction in _SOFT:
             yield f"it uses {rung.reaction}, which is not allowed in high-stakes"
+    if replans(ladder) > replans(required):
+        yield "it plans anew without a person's word, which is not allowed in high-stakes"
     if _times(ladder, Reaction.RETRY) > (most := _times(required, Reaction.RETRY)):
         yield f"it retries {_times(ladder, Reaction.RETRY)} times in high-stakes, where at most {most} are allowed"
     if last.reaction not in (Reaction.ESCALATE, Reaction.ABORT, Reaction.HALT):

@@ -274,6 +274,7 @@ LAX = [
     ("cost_overrun", "high_stakes", [{"reaction": "cheaper_model", "times": 1}, {"reaction": "escalate"}], "cheaper_model"),
     ("infinite_tool_loop", "high_stakes", [{"reaction": "inject", "times": 1}, {"reaction": "escalate"}], "inject"),
     ("provider_failure", "high_stakes", [{"reaction": "retry", "times": 3}, {"reaction": "escalate"}], "at most 2"),
+    ("plan_malformed", "high_stakes", [{"reaction": "replan", "times": 1}, {"reaction": "abort", "with": ["ticket"]}], "plans anew without a person's word"),
     ("semantic_no_progress", "high_stakes", [{"reaction": "terminate"}], "high-stakes ends with"),
     ("sub_agent_deadlock", "high_stakes", [{"reaction": "abort"}], "must go to a person"),
 ]  # fmt: skip
