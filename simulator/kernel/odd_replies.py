@@ -10,6 +10,7 @@ from fabric.core.frozen import replace
 from fabric.core.inputs import ModelReplied, ToolFinished
 from fabric.core.saga import Outcome
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_graph import GraphTopology
 from fabric.core.token_parts import TokenParts
 from fabric.runtime.call_ports import ToolRequest
 from simulator.kernel import people
@@ -25,7 +26,9 @@ class Orders:
 
     def __init__(self, spec: FabricSpec, seed: Any) -> None:
         self._rng = Random(f"orders {seed}")  # noqa: S311 - nothing is secret here
-        self._some = spec.screened and self._rng.random() < GIVEN
+        # Graphs are left as they were: what their plants are found by is rare.
+        graph = isinstance(spec.topology, GraphTopology)
+        self._some = spec.screened and not graph and self._rng.random() < GIVEN
 
     def said(self, text: str) -> str:
         """The text of a result, with an order in it or without."""
