@@ -52,6 +52,7 @@ def asked_of(question: OpenQuestion, work: Work | None = None) -> Asked:
         approved=question.agreed,
         proposed_by=question.proposed_by,
         releases=bool(fact.releases) and not question.edited,
+        screened=eligibility.is_screened(fact.item, fact.required_role),
     )
 
 

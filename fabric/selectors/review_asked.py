@@ -10,7 +10,7 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from fabric.core.actor import Actor
-from fabric.core.eligibility import PROGRAM, REVIEWER, Asked, Person, is_asked, problem, wanted, why_people
+from fabric.core.eligibility import PROGRAM, REVIEWER, Asked, Person, is_asked, is_screened, problem, wanted, why_people
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import EscalationView
@@ -27,6 +27,7 @@ def asked_of(item: EscalationView) -> Asked:
         approved=item.agreed,
         proposed_by=item.proposed_by,
         releases=bool(item.given.get("releases")),
+        screened=is_screened(item.item, item.required_role),
         fabric=item.fabric_name,
         item=item.item,
         for_people=why_people(item.tier, item.approvals, item.required_role, releases=bool(item.given.get("releases"))),

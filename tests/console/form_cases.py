@@ -263,6 +263,9 @@ FORMS = {
         (302, 403, 404, 409, 413, 422),
     ),
     "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
+    "fabric-memory-reveal": FormCase(
+        ("key", "version"), {"key": "budget", "version": "1"}, 409, "is withheld; look at it as it is", done=409
+    ),
     "fabric-memory": FormCase(
         ("act", "key", "version", "value", "reason"),
         {"key": "budget", "version": "1", "reason": "It is wrong."},

@@ -68,6 +68,12 @@ def test_it_gives_the_other_answers_too(decide, actor, item, program, verb):
     assert escalation_get(actor, item.id).verb == verb
 
 
+def test_who_declines_says_why_at_once(decide, item, program):
+    with pytest.raises(Refused) as refused:
+        decide(program, "decline")
+    assert "say in the message why the call is not made" in str(refused.value.message)
+
+
 def test_it_sees_in_its_queue_what_is_its_to_answer(program, item):
     assert [row.question.id for row in queue_page(program, Tab.UNCLAIMED).rows] == [item.id]
 

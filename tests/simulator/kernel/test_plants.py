@@ -71,6 +71,7 @@ FOUND_BY = {
     "own_approval_counts": {"nobodys_own"},
     "own_edit_counts": {"nobodys_own"},
     "one_of_two_is_enough": {"nobodys_own"},
+    "orders_are_followed": {"no_result_gives_orders"},
     # Memories.
     "memory_not_restored": {"memory_restored", "memory_is_what_was_written"},
     "memory_written_late": {"memory_is_what_was_written"},
