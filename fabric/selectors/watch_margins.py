@@ -40,7 +40,7 @@ def silence(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
             observed=max(0, now - run.at) / US,
             limit=window,
             unit="seconds",
-            at_limit="what is out is let go of; the ladder decides",
+            at_limit="what is awaited is given up; the decision table decides",
             where=words(run.stage),
             trips_at_limit=True,
         )
@@ -63,7 +63,7 @@ def without_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         observed=worst[0],
         limit=worst[1],
         unit="count",
-        at_limit="no further request; the ladder decides",
+        at_limit="no further request is sent; the decision table decides",
         where=worst[2],
         trips_at_limit=True,
     )

@@ -27,7 +27,7 @@ from fabric.selectors.review_asked import why_not
 from fabric.selectors.review_claims import claim_of
 from fabric.selectors.review_lateness import is_over, too_late
 from fabric.selectors.review_people import edit_problem
-from fabric.selectors.shown_before import DIGEST_CHARS_MIN, changed_since
+from fabric.selectors.shown_before import DIGEST_CHARS_MIN, not_its_digest
 from fabric.services.claims import in_other_hands
 from fabric.services.errors import Refused
 
@@ -163,7 +163,7 @@ def _shown(item: EscalationView, decision: DecisionMade) -> None:
             f"{DIGEST_CHARS_MIN} characters"
         )
         raise Refused(message, code="invalid", field="digest")
-    message = f"item {item.id} asks about something else by now ({changed_since(item, decision.digest)}); look at it again before you decide"
+    message = f"{not_its_digest(item, decision.digest)}; look at it again before you decide"
     raise Refused(message, code="conflict", field="digest")
 
 

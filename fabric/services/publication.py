@@ -362,7 +362,7 @@ def publication_warnings(spec: FabricSpec, installation: Installation | None = N
         doubts = publication_people.doubtful(spec, installation.people)
         found += [Problem(path, sentence) for path, sentence in doubts]
     for cell in _falling_back(spec):
-        sentence = f"is not given, so {cell.failure} in tier {cell.tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
+        sentence = f"is not given, so {cell.failure} in tier {cell.tier} ends the run as failed: its caller reads why, and gets no answer; give a text where callers need one"
         found.append(Problem("safe_fallback", sentence))
     named = [(f"policy.deadlines.{tier}", tier) for tier in spec.policy.deadlines]
     named += [(cell.path, cell.tier) for cell in spec.cells]
