@@ -348,9 +348,12 @@ def _answer(fill: _Fill, message: Message) -> ChatMessage:
     return ChatMessage("assistant", text, calls, model=content.get("from", ""), own=content.get("own"))
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def _compact(value: JSON) -> str:
     """JSON without blanks: no longer than the content was counted at."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def _result(fill: _Fill, message: Message) -> ChatMessage:
