@@ -105,7 +105,8 @@ def told_breakers(
     fabric_id: str, compiled: Compiled, before: Run, after: Run, emitted: Sequence[Emitted]
 ) -> Iterator[OpenBreakers]:
     """What these events tell breakers beside the ends of calls."""
-    if compiled.spec.policy.breakers:
+    telling = any(isinstance(one.event.fact, ReactionDecided | StageLeft) for one in emitted)
+    if telling and compiled.spec.policy.breakers:
         gates = opened_by(fabric_id, compiled, before, emitted)
         judged = judged_by(fabric_id, compiled, before, after, emitted)
         if gates or judged:
