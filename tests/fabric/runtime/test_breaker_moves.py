@@ -1,6 +1,7 @@
 """The line of the audit stream that a move of a circuit breaker leaves, from the row as it was seen and as it becomes."""
 
 import json
+from typing import Any
 
 from fabric.core.breaker.passing import Key, Step
 from fabric.core.breaker.policy import KIND, PRESETS
@@ -10,7 +11,7 @@ from fabric.runtime.grant_ports import GuardRow
 
 BREAKER = PRESETS["endpoint"]()
 SCOPE = "provider:scripted"
-COUNTED = {"signal": "server_error", "failures": 5, "threshold": 5.0}
+COUNTED: dict[str, Any] = {"signal": "server_error", "failures": 5, "threshold": 5.0}
 OPEN = after(BREAKER, Standing(), Happened.TRIPPED, **COUNTED)
 
 
