@@ -64,7 +64,11 @@ def test_every_option_of_every_adapter_has_its_values():
         for one in (OPENAI, AZURE, RESPONSES, ANTHROPIC, GOOGLE, VERTEX, BEDROCK)
         for option in one.adapter.OPTIONS
     }
-    assert known == {*VALUES, "extra_body"}
+    assert known == {*VALUES, "extra_body", *OF_THEIR_CLOUD}
+
+
+OF_THEIR_CLOUD = ("api_version", "project", "location")
+"""Judged by the adapters of Azure and Vertex AI, and by their tests."""
 
 
 def nested(name: str, value: Any) -> dict[str, Any]:
