@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fabric.core.eligibility import Asked, Person, is_asked, problem, why_people
@@ -9,6 +11,7 @@ from fabric.core.taxonomy import Tier
 from fabric.management.following import Following
 from fabric.models import AuditLine, Escalation
 from fabric.selectors.escalations import escalation_get, escalations_open
+from fabric.selectors.review_asked import may_answer
 from fabric.selectors.review_queue import Tab, queue_page
 from fabric.selectors.runs import run_events
 from fabric.services.errors import Refused
@@ -70,6 +73,21 @@ def test_it_gives_the_other_answers_too(decide, actor, item, program, verb):
 
 def test_it_sees_in_its_queue_what_is_its_to_answer(program, item):
     assert [row.question.id for row in queue_page(program, Tab.UNCLAIMED).rows] == [item.id]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"required_role": "legal", "asked": "\nlegal\n"},
+        {"asked": "\nanna\n", "onward": True, "onward_to": "\nreviewer\n"},
+    ],
+)
+def test_its_queue_has_what_it_may_answer_and_nothing_else(decide, actor, program, item, columns):
+    member_roles_set(actor=actor, name=NAME, roles=(*program.roles, "legal"))
+    held = replace(program, roles=program.roles | {"legal"})
+    Escalation.objects.filter(id=item.id).update(**columns)
+    listed = [row.question.id for row in queue_page(held, Tab.UNCLAIMED).rows]
+    assert listed == ([item.id] if may_answer(escalation_get(actor, item.id), held) else [])
 
 
 @pytest.mark.parametrize(
