@@ -13,7 +13,7 @@ JSON = Any
 SENTENCES = frozenset(
     {
         *("message", "reason", "problem", "problems", "errors", "usage_problem", "why"),
-        *("ends", "close_reason", "failure", "signature"),
+        *("ends", "close_reason", "signature"),
     }
 )
 """Fields of facts that hold sentences, one or several. A signature repeats a sentence."""
