@@ -172,3 +172,12 @@ def test_a_token_that_decides_needs_something_to_decide(actor, item):
     with pytest.raises(Refused) as refused:
         token_create(actor=actor, name="bot", user="reader", scopes=("decide",))
     assert "decides nothing" in str(refused.value.message)
+
+
+def test_a_program_makes_no_token_that_decides_since_nobody_would_know_its_maker(actor, item, program):
+    made = token_create(actor=actor, name="managing", user=NAME, scopes=("decide", "manage"))
+    itself = token_use(made.secret).actor
+    with pytest.raises(Refused, match="a program makes no token that decides: have a person make it") as refused:
+        token_create(actor=itself, name="second", user=NAME, scopes=("decide",))
+    assert refused.value.code == "forbidden"
+    assert token_create(actor=itself, name="looking", user=NAME, scopes=("read",)).secret
