@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
+from ninja import Path
 from pydantic import ConfigDict, Field
 
 from console.api.problems import RETRY_AFTER, FieldError, Problem
@@ -17,6 +18,7 @@ from fabric.selectors.review_claims import ClaimView, claim_of
 from fabric.selectors.review_queue import QueueFilter, QueueRow
 from fabric.selectors.tickets import ClosureView
 
+Item = Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")]
 TabName = Literal["mine", "unclaimed", "second", "open", "tickets", "decided"]
 
 

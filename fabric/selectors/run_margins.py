@@ -235,18 +235,7 @@ def _retries(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         unit="retry_tokens",
         at_limit="each stage may retry once more, on credit",
     )
-    made, limits = state_of(run.guards, retry_budget).retries, {stage: policy.of_stage(stage).retry for stage in Stage}
-    near = [(made.get(stage, 0), one.stage_retries, stage) for stage, one in limits.items() if one.stage_retries]
-    if near:
-        observed, limit, stage = max(near, key=lambda one: (one[0] / one[1], one[2]))
-        yield Margin(
-            name="retries of a stage",
-            observed=observed,
-            limit=limit,
-            unit="count",
-            at_limit="no further retry in this stage",
-            where=words(stage),
-        )
+    yield from watch_margins.stage_retries(run, policy)
 
 
 def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:

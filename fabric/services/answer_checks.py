@@ -15,7 +15,7 @@ from fabric.core.eligibility import PROGRAM, STOPS
 from fabric.core.fingerprint import encode
 from fabric.core.inputs import DecisionMade
 from fabric.core.questions import SYSTEM
-from fabric.core.raised_cap import caps_problem, money_problem, unnamed
+from fabric.core.raised_cap import caps_problem, money_problem, sessions_tokens, unnamed
 from fabric.core.roles import Right, holders
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean, clean_text
@@ -235,7 +235,7 @@ def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
     budget, before = revision_spec(item.revision_id).policy.budget, int(item.given.get("cap_usd_micros") or 0)
     if wrong := money_problem(budget, decision.cap_usd_micros, before):
         raise Refused(wrong, code="invalid", field="cap_usd_micros")
-    if wrong := caps_problem(decision, before, standing):
+    if wrong := caps_problem(decision, before, standing, sessions_tokens(budget)):
         raise Refused(wrong, code="invalid", field="caps")
     return _cap_named(item, decision)
 

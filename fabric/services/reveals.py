@@ -1,4 +1,4 @@
-"""Revealing what pages and programs withhold of a content: for whoever has to judge it, one content at a time, each told to the audit stream."""
+"""Reveals what pages and programs withhold of one content, to whoever has to judge it. The audit stream is told of each look."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REVEALING = "see what is withheld"
 
 @transaction.atomic
 def question_reveal(*, actor: Actor, escalation_id: str) -> EscalationView:
-    """The question with what is withheld of it. Raises Refused: not_found, forbidden, conflict (nothing is withheld)."""
+    """Returns the question with what is withheld of it. Raises Refused: not_found, forbidden, conflict (nothing is withheld)."""
     item = escalation_get(actor, escalation_id)
     _may(actor, f"item {item.id}", withheld=item.withheld)
     audit_record(actor=actor, act=Act.CONTENT_REVEALED, subject=item.id, run=item.run_id)
@@ -31,7 +31,7 @@ def question_reveal(*, actor: Actor, escalation_id: str) -> EscalationView:
 
 @transaction.atomic
 def event_reveal(*, actor: Actor, run_id: str, seq: int) -> EventRecord:
-    """The event with what is withheld of its content. Raises Refused: not_found, forbidden, conflict (nothing is withheld)."""
+    """Returns the event with what is withheld of its content. Raises Refused: not_found, forbidden, conflict (nothing is withheld)."""
     _may(actor, f"event {seq}", withheld=event_get(actor, run_id, seq).withheld)
     audit_record(actor=actor, act=Act.CONTENT_REVEALED, subject=run_id, seq=seq)
     return event_get(actor, run_id, seq, revealed=True)
