@@ -31,6 +31,7 @@ _host = re.compile(_HOST)
 _host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
 _seed = re.compile(r"[0-9A-Fa-f]{64}")
 _provider = re.compile(r"([A-Za-z0-9_.-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
+_tool = re.compile(r"([A-Za-z0-9_-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
 _variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _path = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
 _mail = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -182,12 +183,20 @@ def _web(name: str, text: str) -> SplitResult:
 
 
 def _providers(name: str, text: str) -> dict[str, str]:
-    found = {}
+    return _named(name, text, _provider, "NAME=dotted.path.Class")
+
+
+def _tools(name: str, text: str) -> dict[str, str]:
+    return _named(name, text, _tool, "NAME=dotted.path.function")
+
+
+def _named(name: str, text: str, pattern: re.Pattern[str], form: str) -> dict[str, str]:
+    found: dict[str, str] = {}
     for pair in filter(None, map(str.strip, text.split(","))):
-        matched = _provider.fullmatch(pair)
+        matched = pattern.fullmatch(pair)
         if not matched or matched[1] in found:
-            reason = "which names a provider again" if matched else "which is not NAME=dotted.path.Class"
-            raise Refused(f"{name} has {_shown(pair)}, {reason}: write NAME=dotted.path.Class,... with each name once.")
+            reason = "whose name is there already" if matched else f"which is not {form}"
+            raise Refused(f"{name} has {_shown(pair)}, {reason}: write {form},... with each name once.")
         found[matched[1]] = matched[2]
     return found
 
@@ -235,7 +244,9 @@ def _handed_out(name: str, text: str) -> tuple[str, ...]:
         variable, at, host = one.partition("@")
         if not _variable.fullmatch(variable) or variable in VARIABLES:
             reason = "a variable of Fabric Flow's own" if variable in VARIABLES else "which names no variable"
-            raise Refused(f"{name} has {_shown(one)}, {reason}: write NAME for commands, NAME@HOST:PORT for a header.")
+            raise Refused(
+                f"{name} has {_shown(one)}, {reason}: write NAME for commands and functions, NAME@HOST:PORT for a header."
+            )
         if at:
             _hosts(name, host)
     return tuple(f"{variable}{at}{host.lower()}" for variable, at, host in (one.partition("@") for one in found))
@@ -326,6 +337,7 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_VERTEX_URL": Variable(Kind.SETTING, _base_url),
     "FABRIC_VERTEX_KEY": Variable(Kind.SETTING, _header),
     "FABRIC_PROVIDERS": Variable(Kind.SETTING, _providers),
+    "FABRIC_TOOLS": Variable(Kind.SETTING, _tools),
     "FABRIC_GRAPH_RULES": Variable(Kind.SETTING, _paths),
     "FABRIC_ALLOWED_HOSTS": Variable(Kind.SETTING, _hosts),
     "FABRIC_MCP_COMMANDS": Variable(Kind.SETTING, _commands),
