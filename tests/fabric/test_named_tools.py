@@ -12,13 +12,15 @@ from console.launch.errors import Refused as NotStarted
 from console.launch.paths import ROOT
 from fabric.adapters.tools import named
 from fabric.adapters.tools.registry import ToolRunner
+from fabric.selectors.runs import run_events
 from fabric.services import here
 from fabric.services.fabric_lint import fabric_lint
 from fabric.services.fabric_yaml import fabric_read
+from fabric.services.fabrics import fabric_publish
 from tests.fabric.adapters.tools.asking import run
-from tests.fabric.services.world import SMALL, actor
+from tests.fabric.services.world import SMALL, actor, ran, store
 
-__all__ = ["actor"]
+__all__ = ["actor", "store"]
 
 SECTION = (ROOT / "docs/operations.md").read_text().partition("## Functions of your own")[2].partition("\n## ")[0]
 
@@ -73,6 +75,32 @@ def test_each_refusal_has_its_field_and_line(acme, actor, before, after, path, l
     found = [one for one in fabric_lint(actor=actor, source=text).problems if one.path == path]
     assert len(found) >= 1
     assert line in text.splitlines()[found[0].line - 1]
+
+
+CALLING = (
+    SMALL.replace(
+        "    provider: scripted\n",
+        "    provider: scripted\n    options: {agents: {reader: {calls: [[{tool: add, args: {a: 2}}]]}}}\n",
+    )
+    .replace(
+        "tools:\n  - name: read_document\n",
+        "tools:\n  - {name: add, kind: callable, target: sum, description: Adds., parameters: {type: object}}\n",
+    )
+    .replace("[read_document]", "[add]")
+)
+
+
+def test_a_name_that_went_after_publication_is_refused_at_the_call(settings, actor, store):
+    settings.FABRIC_TOOLS = {"sum": "tests.fabric.adapters.tools.sample_tools.add"}
+    name = fabric_publish(actor=actor, source=CALLING).name
+    first = run_events(actor, ran(actor, name).id)
+    assert [one.fact["error"] for one in first if one.kind == "tool_answered"] == [False]
+    settings.FABRIC_TOOLS = {}
+    second = run_events(actor, ran(actor, name).id)
+    assert [one for one in second if one.kind == "tool_answered"] == []
+    (failed,) = [one.fact for one in second if one.kind == "attempt_failed"]
+    assert failed["cause"] == "bad_configuration"
+    assert failed["message"].startswith("tool 'add': 'sum' is no tool that the operator names here; there are: drill-")
 
 
 def test_a_name_without_a_tool_keeps_a_worker_from_starting(settings):
