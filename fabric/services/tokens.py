@@ -112,6 +112,7 @@ def token_create(
         message = f"a token makes none that may do more than itself: it lacks the scope {', '.join(more)}"
         raise Refused(message, code="forbidden", field="scopes")
     if Scope.DECIDE in picked:
+        _made_by_a_person(actor)
         _decides_something(holder)
     if expires_days is not None and not 1 <= expires_days <= DAYS_MAX:
         message = f"a token cannot expire in {expires_days:,} days; give 1 to {DAYS_MAX:,}"
@@ -212,6 +213,13 @@ def _holder(actor: Actor, name: str) -> User:
         message = f"there is no active member {name[:80]!r}; leave it out for the local owner"
         raise Refused(message, code="not_found", field="user")
     return found.user
+
+
+def _made_by_a_person(actor: Actor) -> None:
+    """Refuses a program that makes a token for itself. What the token lets pass is held to what its maker may let pass."""
+    if actor.kind == "service":
+        message = "a program makes no token that decides: have a person make it"
+        raise Refused(message, code="forbidden", field="scopes")
 
 
 def _decides_something(holder: User) -> None:

@@ -1,4 +1,4 @@
-"""Every address that changes something, as each of the eight roles: who may not is told so and changes nothing, and who may is not stopped.
+"""Each of the eight roles asks for every address that changes something. Whoever may not is told so and changes nothing; nobody who may is stopped.
 
 Total over the addresses: a new one that takes a POST needs a row in ``ASKED``, which says the right that it wants.
 """
@@ -41,25 +41,25 @@ LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS, KEYS, AUDIT, REVEAL = (
     Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS, Right.KEYS, Right.AUDIT, Right.REVEAL,
 )  # fmt: skip
 BYTES = (AUDIT, REVEAL)
-"""Either lets somebody take a journal away byte for byte."""
+"""Whoever has one of them may take a journal away byte for byte."""
 
 
 class Asked(NamedTuple):
-    """What is posted to an address, and the right that it wants, or one of several; a sentence: rights are not what decides there."""
+    """What the test posts to an address, and the right that the address wants. Several: one is enough. A sentence: no right decides there."""
 
     wants: Right | tuple[Right, ...] | str
     body: Mapping[str, Any] = {}
 
     @property
     def rights(self) -> tuple[Right, ...]:
-        """The rights of which one is enough."""
+        """Returns the rights of which a caller needs one."""
         if isinstance(self.wants, tuple):
             return self.wants
         return (self.wants,) if isinstance(self.wants, Right) else ()
 
     @property
     def roles(self) -> frozenset[Role]:
-        """Who has one of them."""
+        """Returns the roles that have at least one of these rights."""
         return frozenset().union(*(RIGHTS[right] for right in self.rights))
 
 
@@ -88,6 +88,7 @@ PAGES: Mapping[str, Asked] = {
     "run-export": Asked(BYTES),
     "run-context": Asked(CONTROL, {"name": "k", "value": "1"}),
     "run-event-reveal": Asked(REVEAL),
+    "fabric-memory-reveal": Asked(REVEAL, {"key": "k", "version": 1}),
     "review-reveal": Asked(REVEAL),
     "run-scenario": Asked(EDIT, {"name": "kept"}),
     "decide": Asked(QUESTION),
@@ -142,7 +143,7 @@ PAGES: Mapping[str, Asked] = {
     "token-revoke": Asked("one's own are for oneself, those of others for owners"),
     "account": Asked(OWN),
 }
-"""Pages that take a POST."""
+"""By route, the pages that take a POST."""
 
 API: Mapping[str, Asked] = {
     "api-runs": Asked(RUN, {"fabric": "small", "text": "What do the notes say?"}),
@@ -155,6 +156,7 @@ API: Mapping[str, Asked] = {
     "api-run-fork": Asked(RUN, {"seq": 1}),
     "api-run-export": Asked(BYTES),
     "api-run-event-reveal": Asked(REVEAL, {"seq": 1}),
+    "api-fabric-memory-reveal": Asked(REVEAL, {"memory": "notes", "key": "k", "version": 1}),
     "api-escalation-reveal": Asked(REVEAL),
     "api-run-scenario": Asked(EDIT),
     "api-escalation-decision": Asked(QUESTION),
@@ -207,21 +209,21 @@ API: Mapping[str, Asked] = {
     "api-member-roles": Asked(MEMBERS, {"roles": ["auditor"]}),
     "api-member-remove": Asked(MEMBERS),
 }
-"""Operations that take a POST."""
+"""By route, the operations of the API that take a POST."""
 
 
 class World(NamedTuple):
-    """What there is, and who looks at it."""
+    """What the owner has made, and a client for each role, in the browser and of the API."""
 
     of: Mapping[str, Any]
-    """What stands in addresses."""
+    """Ids and names of what was made, by their place in addresses."""
     browsers: Mapping[Role, Client]
     programs: Mapping[Role, Client]
 
 
 @pytest.fixture
 def world(actor, owner, small, doubtful, monkeypatch) -> World:
-    """A run that waits, drills that wait, a schedule, a scenario, an invitation, a member: all the owner's; and a member of each role alone."""
+    """Makes what addresses name (a run, drills, a schedule and so on) as the owner, and one member for each role."""
     fabric_publish(actor=actor, source=REMEMBERING.replace("name: remembering", "name: small"))
     run = ran(actor, doubtful)
     batch = drill_ask(actor=actor, fabric="small", cells=[(FailureType.PROVIDER, Tier.BATCH)]).batch
@@ -255,7 +257,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
 
 
 def standing() -> Mapping[str, int]:
-    """How much there is of what can be made."""
+    """Counts the rows of everything that an address can make."""
     counted = (
         AuditLine,
         Revision,
@@ -333,7 +335,7 @@ def test_every_address_that_takes_a_post_says_which_right_it_wants(world):
 
 
 READABLE = {"run-events-download": "?form=readable"}
-"""What everybody sees of an address that gives more to some."""
+"""By route, the query with which everybody may look at an address that gives some people more."""
 
 
 def test_everybody_sees_every_page(world):

@@ -213,11 +213,11 @@ class ToolRunner:
         self.pool.close()
 
     def _call(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
-        spec, args = request.tool, dict(request.args)
+        spec, args = request.tool, {name: _whole(value) for name, value in request.args.items()}
         if spec.kind == "http":
             return http_endpoint.call_endpoint(self._gate, self._permits, request, timeout_s)
         if spec.kind == "callable":
-            return self._of_operator(request, timeout_s)
+            return self._of_operator(request, args, timeout_s)
         if spec.kind == "mcp":
             return self._of_server(request, timeout_s)
         match builtin_of(spec):
@@ -231,7 +231,7 @@ class ToolRunner:
                 return self._in_thread(lambda: docs.read_document(request.documents(), **args), timeout_s)
         return self._in_thread(lambda: docs.search_documents(request.documents(), **args), timeout_s)
 
-    def _of_operator(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
+    def _of_operator(self, request: ToolRequest, args: Mapping[str, JSON], timeout_s: float) -> Awaitable[JSON]:
         spec = request.tool
         for _, problem in self._permits.callable_problems(spec):
             raise callables.NotATool(problem)
@@ -240,7 +240,7 @@ class ToolRunner:
             environment = self._permits.environment_of(found.variables)
         except LookupError as missing:
             raise callables.NotATool(str(missing)) from None
-        return self._processes.call(found.path, dict(request.args), request.idempotency_key, timeout_s, environment)
+        return self._processes.call(found.path, args, request.idempotency_key, timeout_s, environment)
 
     def _of_server(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
         if request.server is None:
@@ -262,6 +262,16 @@ class ToolRunner:
 
     async def _in_thread(self, function: Callable[[], JSON], timeout_s: float) -> JSON:
         return await self.pool.call(function, timeout_s)
+
+
+def _whole(value: JSON) -> JSON:
+    """A JSON value as a Python function takes it: 3.0 is an integer to JSON Schema, and none to Python."""
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    exact = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if exact else value
 
 
 def _kept(request: ToolRequest, result: JSON) -> ToolFinished:

@@ -16,13 +16,20 @@ STARTED = threading.Semaphore(0)
 HERE = "tests.fabric.adapters.tools.sample_tools"
 NAMED = {
     name: f"{HERE}.{name}"
-    for name in ("add", "keyed", "fail", "give", "sleeps", "pid", "dies", "resolves", "routes", "seen")
+    for name in ("add", "typed", "keyed", "fail", "give", "sleeps", "pid", "dies", "resolves", "routes", "seen")
 }
 
 
 @tool(effect="read_only")
 def add(a, b=1):
     return {"sum": a + b}
+
+
+@tool(effect="read_only")
+def typed(a):
+    """The type of what it is given, and of the first thing inside of it."""
+    inside = next(iter(a.values() if isinstance(a, dict) else a), None) if isinstance(a, dict | list) else None
+    return type(a).__name__ + (f"[{type(inside).__name__}]" if inside is not None else "")
 
 
 @tool(effect="read_only")
