@@ -32,12 +32,13 @@ def refuse_forking_pools(sender: WorkController, **_: object) -> None:
 
 
 def refuse_unusable_providers(**_: object) -> None:
-    """Raise Refused for a provider that cannot be had, or what graphs are led by: a worker without it would leave runs lying."""
+    """Raise Refused for a provider, a rule of graphs or a tool that cannot be had: a worker without it would leave runs lying."""
     from fabric import wiring  # It needs Django's apps, which are loaded by now.
 
     try:
         wiring.refuse_unusable_providers()
         wiring.refuse_unusable_rules()
+        wiring.refuse_unusable_tools()
     except ImproperlyConfigured as error:
         raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
 

@@ -3,12 +3,16 @@
 Without any variable: SQLite, Celery's filesystem broker and an in-memory channel layer, all of it in one directory.
 """
 
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from console import addresses
 from console.launch import datadir, paths
 from console.variables import read
+
+# In a checkout the tests lie beside the product. A process that runs with these settings, and is no test's, can import nothing of them.
+sys.modules.setdefault("tests", None)  # type: ignore[arg-type]
 
 # --- Where things are ---------------------------------------------------------------------------------------------
 
@@ -39,6 +43,7 @@ FABRIC_BEDROCK_KEY: str = read("FABRIC_BEDROCK_KEY") or ""
 FABRIC_VERTEX_URL: str = read("FABRIC_VERTEX_URL") or "https://aiplatform.googleapis.com"
 FABRIC_VERTEX_KEY: str = read("FABRIC_VERTEX_KEY") or ""
 FABRIC_PROVIDERS: dict[str, str] = read("FABRIC_PROVIDERS") or {}
+FABRIC_TOOLS: dict[str, str] = read("FABRIC_TOOLS") or {}
 FABRIC_GRAPH_RULES: tuple[str, ...] = read("FABRIC_GRAPH_RULES") or ()
 FABRIC_FAULTS: str = read("FABRIC_FAULTS") or ""
 FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()

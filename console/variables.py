@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from console import addresses
+from console import addresses, variable_paths
 from console.launch.datadir import KEY_CHARS_MIN
 from console.launch.errors import Refused
+from console.variable_paths import shown
 
 PORT_MAX = 65_535
 _COUNT_DIGITS = 9
@@ -30,10 +31,8 @@ _HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
 _host = re.compile(_HOST)
 _host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
 _seed = re.compile(r"[0-9A-Fa-f]{64}")
-_provider = re.compile(r"([A-Za-z0-9_.-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
 _field = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
-_path = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
 _mail = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -91,32 +90,32 @@ def _module(name: str, text: str) -> str:
     except (ImportError, ValueError):
         found = None
     if found is None:
-        raise Refused(f"{name} is {_shown(text)}, which is no module here: leave it out.")
+        raise Refused(f"{name} is {shown(text)}, which is no module here: leave it out.")
     return text
 
 
 def _port(name: str, text: str) -> int:
     number = port_number(text)
     if number is None:
-        raise Refused(f"{name} is {_shown(text)}: give a number from 1 to {PORT_MAX}.")
+        raise Refused(f"{name} is {shown(text)}: give a number from 1 to {PORT_MAX}.")
     return number
 
 
 def _count(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= _COUNT_DIGITS):
-        raise Refused(f"{name} is {_shown(text)}: give a whole number, 0 for no bound.")
+        raise Refused(f"{name} is {shown(text)}: give a whole number, 0 for no bound.")
     return int(text)
 
 
 def _flag(name: str, text: str) -> bool:
     if text.lower() not in _ON + _OFF:
-        raise Refused(f"{name} is {_shown(text)}: write 1 to switch it on, or leave it out.")
+        raise Refused(f"{name} is {shown(text)}: write 1 to switch it on, or leave it out.")
     return text.lower() in _ON
 
 
 def _level(name: str, text: str) -> str:
     if text.upper() not in _LEVELS:
-        raise Refused(f"{name} is {_shown(text)}: use one of {', '.join(_LEVELS)}.")
+        raise Refused(f"{name} is {shown(text)}: use one of {', '.join(_LEVELS)}.")
     return text.upper()
 
 
@@ -137,9 +136,9 @@ def _audit_key(name: str, text: str) -> str:
 def _folder(name: str, text: str) -> Path:
     path = Path(text)
     if not path.is_absolute() or not path.is_dir():
-        raise Refused(f"{name} is {_shown(text)}: give the absolute path of a directory that is there.")
+        raise Refused(f"{name} is {shown(text)}: give the absolute path of a directory that is there.")
     if not os.access(path, os.W_OK | os.X_OK):
-        raise Refused(f"{name} is {_shown(text)}, where this user cannot write: grant it, or name another directory.")
+        raise Refused(f"{name} is {shown(text)}, where this user cannot write: grant it, or name another directory.")
     return path
 
 
@@ -182,38 +181,12 @@ def _web(name: str, text: str) -> SplitResult:
     return parts
 
 
-def _providers(name: str, text: str) -> dict[str, str]:
-    found = {}
-    for pair in filter(None, map(str.strip, text.split(","))):
-        matched = _provider.fullmatch(pair)
-        if not matched or matched[1] in found:
-            reason = "which names a provider again" if matched else "which is not NAME=dotted.path.Class"
-            raise Refused(f"{name} has {_shown(pair)}, {reason}: write NAME=dotted.path.Class,... with each name once.")
-        found[matched[1]] = matched[2]
-    return found
-
-
-def _dotted(name: str, text: str) -> str:
-    if not _path.fullmatch(text):
-        raise Refused(f"{name} is {_shown(text)}, which is no dotted.path.function: leave it out.")
-    return text
-
-
-def _paths(name: str, text: str) -> tuple[str, ...]:
-    found = tuple(filter(None, map(str.strip, text.split(","))))
-    for n, path in enumerate(found):
-        if not _path.fullmatch(path) or path in found[:n]:
-            reason = "which is there twice" if _path.fullmatch(path) else "which is no dotted.path.NAME"
-            raise Refused(f"{name} has {_shown(path)}, {reason}: write dotted.path.NAME,... with each once.")
-    return found
-
-
 def _hosts(name: str, text: str) -> tuple[str, ...]:
     found = tuple(filter(None, map(str.strip, text.split(","))))
     for host in found:
         matched = _host_port.fullmatch(host.lower())
         if not matched or port_number(matched[1]) is None:
-            raise Refused(f"{name} has {_shown(host)}, which is not HOST:PORT: write it like models.internal:8000.")
+            raise Refused(f"{name} has {shown(host)}, which is not HOST:PORT: write it like models.internal:8000.")
     return found
 
 
@@ -225,7 +198,7 @@ def _commands(name: str, text: str) -> tuple[tuple[str, ...], ...]:
         except ValueError:
             words = ()
         if not words or words[0] == "...":
-            raise Refused(f"{name} has {_shown(line)}, which is no command line: write it as a shell would read it.")
+            raise Refused(f"{name} has {shown(line)}, which is no command line: write it as a shell would read it.")
         found.append(words)
     return tuple(found)
 
@@ -238,7 +211,7 @@ def _fields(name: str, text: str) -> tuple[str, ...]:
     found = _words(name, text)
     for one in found:
         if not _field.fullmatch(one):
-            raise Refused(f"{name} has {_shown(one)}, which names no field: write FIELD or FIELD.FIELD,...")
+            raise Refused(f"{name} has {shown(one)}, which names no field: write FIELD or FIELD.FIELD,...")
     return found
 
 
@@ -246,7 +219,7 @@ def _models(name: str, text: str) -> tuple[str, ...]:
     found = _words(name, text)
     for one in found:
         if re.search(r"\s", one):
-            raise Refused(f"{name} has {_shown(one)}, which is no model's id: write MODEL,...")
+            raise Refused(f"{name} has {shown(one)}, which is no model's id: write MODEL,...")
     return found
 
 
@@ -256,7 +229,9 @@ def _handed_out(name: str, text: str) -> tuple[str, ...]:
         variable, at, host = one.partition("@")
         if not _variable.fullmatch(variable) or variable in VARIABLES:
             reason = "a variable of Fabric Flow's own" if variable in VARIABLES else "which names no variable"
-            raise Refused(f"{name} has {_shown(one)}, {reason}: write NAME for commands, NAME@HOST:PORT for a header.")
+            raise Refused(
+                f"{name} has {shown(one)}, {reason}: write NAME for commands and functions, NAME@HOST:PORT for a header."
+            )
         if at:
             _hosts(name, host)
     return tuple(f"{variable}{at}{host.lower()}" for variable, at, host in (one.partition("@") for one in found))
@@ -264,7 +239,7 @@ def _handed_out(name: str, text: str) -> tuple[str, ...]:
 
 def _mailbox(name: str, text: str) -> str:
     if not _mail.fullmatch(text):
-        raise Refused(f"{name} has {_shown(text)}, which is no e-mail address: write it like ops@example.org.")
+        raise Refused(f"{name} has {shown(text)}, which is no e-mail address: write it like ops@example.org.")
     return text
 
 
@@ -294,13 +269,13 @@ def _webhook_secret(name: str, text: str) -> str:
 
 def _smtp_host(name: str, text: str) -> str:
     if not _host.fullmatch(text.lower()):
-        raise Refused(f"{name} is {_shown(text)}, which is no host name: write it like mail.example.org.")
+        raise Refused(f"{name} is {shown(text)}, which is no host name: write it like mail.example.org.")
     return text
 
 
 def _smtp_tls(name: str, text: str) -> str:
     if text.lower() not in _TLS:
-        raise Refused(f"{name} is {_shown(text)}: use one of {', '.join(_TLS)}.")
+        raise Refused(f"{name} is {shown(text)}: use one of {', '.join(_TLS)}.")
     return text.lower()
 
 
@@ -317,10 +292,6 @@ def _broker(_name: str, text: str) -> str:
 def _channel_layer(_name: str, text: str) -> str:
     addresses.channel_layer(text)
     return text
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:80]}...")
 
 
 _EXAMPLE = "https://fabric.example.org"
@@ -346,8 +317,9 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_BEDROCK_KEY": Variable(Kind.SETTING, _header),
     "FABRIC_VERTEX_URL": Variable(Kind.SETTING, _base_url),
     "FABRIC_VERTEX_KEY": Variable(Kind.SETTING, _header),
-    "FABRIC_PROVIDERS": Variable(Kind.SETTING, _providers),
-    "FABRIC_GRAPH_RULES": Variable(Kind.SETTING, _paths),
+    "FABRIC_PROVIDERS": Variable(Kind.SETTING, variable_paths.providers),
+    "FABRIC_TOOLS": Variable(Kind.SETTING, variable_paths.tools),
+    "FABRIC_GRAPH_RULES": Variable(Kind.SETTING, variable_paths.paths),
     "FABRIC_ALLOWED_HOSTS": Variable(Kind.SETTING, _hosts),
     "FABRIC_MCP_COMMANDS": Variable(Kind.SETTING, _commands),
     "FABRIC_EXTRA_BODY": Variable(Kind.SETTING, _fields),
@@ -381,7 +353,7 @@ VARIABLES: Mapping[str, Variable] = {
     "DISPLAY": Variable(Kind.SYSTEM, _text),
     "WAYLAND_DISPLAY": Variable(Kind.SYSTEM, _text),
     "CELERY_SKIP_CHECKS": Variable(Kind.SYSTEM, _text),
-    "FABRIC_FAULTS": Variable(Kind.HARNESS, _dotted),
+    "FABRIC_FAULTS": Variable(Kind.HARNESS, variable_paths.dotted),
     "FABRIC_CHAOS": Variable(Kind.HARNESS, _text),
     "FABRIC_BENCH_INSIDE": Variable(Kind.HARNESS, _text),
     "FABRIC_SCOREBOARD": Variable(Kind.HARNESS, _text),

@@ -138,7 +138,7 @@ def _provider(name: str, path: str) -> ModelPort:
         made: ModelPort = import_string(path)()
     except ImportError as error:
         raise ImproperlyConfigured(f"{problem} cannot be imported ({error}): correct FABRIC_PROVIDERS") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise ImproperlyConfigured(f"{problem} cannot be made ({said}): correct it, or FABRIC_PROVIDERS") from error
     if not iscoroutinefunction(getattr(made, "ask", None)):

@@ -43,6 +43,7 @@ from fabric.adapters.nudge_socket import SocketListener, SocketNudge
 from fabric.adapters.owned import Revision
 from fabric.adapters.presence_postgresql import Presence
 from fabric.adapters.signing import Signer, signer_of
+from fabric.adapters.tools.named import ToolsUnusable
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.registry import ToolRunner, offers, validator_of
 from fabric.adapters.tuning import tune_process
@@ -76,6 +77,7 @@ __all__ = [
     "nudge",
     "refuse_unusable_providers",
     "refuse_unusable_rules",
+    "refuse_unusable_tools",
     "store",
 ]
 
@@ -331,6 +333,14 @@ def refuse_unusable_rules() -> None:
     try:
         here.graph_rules()
     except RulesUnusable as error:
+        raise ImproperlyConfigured(str(error)) from error
+
+
+def refuse_unusable_tools() -> None:
+    """Raises ImproperlyConfigured, with one sentence, for the first of FABRIC_TOOLS that no run could call."""
+    try:
+        here.permits()
+    except ToolsUnusable as error:
         raise ImproperlyConfigured(str(error)) from error
 
 

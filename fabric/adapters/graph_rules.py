@@ -33,7 +33,7 @@ def _named(path: str) -> Registry:
         found = getattr(import_module(module), name)
     except AttributeError:
         raise RulesUnusable(f"{VARIABLE} has {path!r}, but {module} has no {name}: correct it") from None
-    except Exception as error:  # Whatever an installation's module does when it is loaded.
+    except (Exception, SystemExit) as error:  # Whatever an installation's module does when it is loaded.
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise RulesUnusable(f"{VARIABLE} has {path!r}, which cannot be imported ({said}): correct it") from error
     if not isinstance(found, Registry):

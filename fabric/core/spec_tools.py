@@ -25,7 +25,9 @@ class ToolSpec(Named):
         default=None, description="JSON schema of the arguments. None: the built-in's own."
     )
     target: str = Field(
-        default="", max_length=500, description="Dotted path of a callable, URL of an HTTP endpoint, or SERVER/TOOL."
+        default="",
+        max_length=500,
+        description="The operator's name for a callable, URL of an HTTP endpoint, or SERVER/TOOL.",
     )
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
     places: Places = Field(default_factory=dict)

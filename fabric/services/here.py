@@ -11,6 +11,7 @@ from django.conf import settings
 from fabric.adapters.graph_rules import registry_of
 from fabric.adapters.secret_box import SecretBox
 from fabric.adapters.stored_keys import PURPOSE
+from fabric.adapters.tools import named
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import Permits
 from fabric.core.graph.registry import Registry
@@ -64,8 +65,9 @@ def _registry(paths: tuple[str, ...]) -> Registry:
 
 
 def permits() -> Permits:
-    """What the operator lets fabrics run and hand out."""
-    return Permits(settings.FABRIC_MCP_COMMANDS, frozenset(settings.FABRIC_TOOL_VARIABLES))
+    """What the operator lets fabrics run and hand out. ToolsUnusable."""
+    commands, variables = settings.FABRIC_MCP_COMMANDS, frozenset(settings.FABRIC_TOOL_VARIABLES)
+    return Permits(commands, variables, tools=named.tools_of(settings.FABRIC_TOOLS))
 
 
 def secret_box() -> SecretBox:

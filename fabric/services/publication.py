@@ -24,6 +24,7 @@ from fabric.core.spec_stages import OwnCell, cells_in_force
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import (
     publication_breakers,
+    publication_callables,
     publication_effects,
     publication_fallbacks,
     publication_graphs,
@@ -264,6 +265,7 @@ RULES: tuple[Rule, ...] = (
     publication_effects.ways_back,
     publication_effects.priced_errands,
     _tools,
+    publication_callables.named_functions,
     publication_mcp.mcp_servers,
     publication_memories.memory_values,
     _tool_users,

@@ -19,7 +19,7 @@ from simulator.kernel.published import QUERY
 LOOKUP = ToolSpec(
     name="drill-lookup",
     kind="callable",
-    target="simulator.drills.lookup.lookup",
+    target="drill-lookup",
     description="Looks something up.",
     parameters=QUERY,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fabric.adapters.tools.callables import tool
 
 
-@tool
+@tool(effect="read_only")
 def lookup(*, query: str) -> dict[str, str]:
     """Looks something up and finds nothing, whatever is asked."""
     return {"text": "There is nothing on that."}

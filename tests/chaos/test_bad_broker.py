@@ -68,6 +68,7 @@ def sites(broker, tmp_path):
     chaos = tmp_path / "chaos"
     chaos.mkdir()
     named = {FOLDER: str(chaos), "FABRIC_PROVIDERS": "scripted=tests.chaos.mishaps.HangingProvider"}
+    named["DJANGO_SETTINGS_MODULE"] = "tests.settings_running"
     at = broker.url.rpartition("/")[0]
     behind = Site(process(tmp_path, **named, CELERY_BROKER_URL=f"{at}/{BACK}", FABRIC_LOG_LEVEL="INFO")["env"])
     before = {"CELERY_BROKER_URL": f"{at}/{FRONT}", "FABRIC_FAULTS": "tests.chaos.bad_broker.wrap"}

@@ -36,7 +36,9 @@ def site(tmp_path, request):
     copy_sqlite(inherited(), tmp_path / "data")
     provider = f"scripted=tests.chaos.mishaps.{request.param}"
     named = {"FABRIC_DATA": str(tmp_path / "data"), FOLDER: str(chaos), "FABRIC_PROVIDERS": provider}
-    return Site(inherited() | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_PORT": str(free_port())} | named)
+    return Site(
+        inherited() | {"DJANGO_SETTINGS_MODULE": "tests.settings_running", "FABRIC_PORT": str(free_port())} | named
+    )
 
 
 @contextmanager

@@ -97,6 +97,7 @@ def test_a_worker_whose_broker_is_away_ends_when_it_is_told_to(tmp_path):
 def test_a_worker_that_is_told_to_end_while_its_engine_is_being_made_does_so_in_order(tmp_path):
     away = {"CELERY_BROKER_URL": f"redis://127.0.0.1:{free_port()}/0"}
     Site(process(tmp_path, **away)["env"]).manage("prepare", "--json")
+    away["DJANGO_SETTINGS_MODULE"] = "tests.settings_running"
     settings = process(tmp_path, FABRIC_PROVIDERS="slow=tests.console.slowly_made.SlowlyMade", **away)
     with started(worker("--pool", "threads"), **settings, stderr=subprocess.PIPE) as process_:
         said = Lines(process_.stderr.fileno())

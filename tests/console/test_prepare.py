@@ -85,6 +85,7 @@ def test_a_broker_that_is_away_is_said_and_a_scheme_that_is_none_is_refused(tmp_
     [
         ("no.such.Provider", "which cannot be imported (No module named 'no'): correct FABRIC_PROVIDERS."),
         ("simulator.chaos.providers.WatchingProvider", "which cannot be made (KeyError: 'FABRIC_CHAOS'): correct it, "),
+        ("tests.chaos.mishaps.HangingProvider", "which cannot be imported (No module named 'tests."),
         ("collections.Counter", "which has no coroutine `ask`: correct FABRIC_PROVIDERS."),
     ],
 )
@@ -92,6 +93,13 @@ def test_a_provider_that_cannot_be_had_is_a_sentence(path, said, tmp_path):
     sentence = refusal(tmp_path, FABRIC_PROVIDERS=f"mine={path}")
     assert sentence.startswith(f"Provider 'mine' is '{path}', ")
     assert said in sentence
+
+
+@pytest.mark.parametrize("path", ["no.such.function", "tests.fabric.adapters.tools.sample_tools.add", "os.system"])
+def test_a_tool_that_cannot_be_had_is_a_sentence_and_so_is_one_of_the_tests(path, tmp_path):
+    sentence = refusal(tmp_path, FABRIC_TOOLS=f"mine={path}")
+    assert sentence.startswith(f"FABRIC_TOOLS has mine={path}, which is no tool (")
+    assert sentence.endswith("): correct it.")
 
 
 @pytest.mark.postgresql

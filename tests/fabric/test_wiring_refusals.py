@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from fabric import wiring
 from fabric import worker as worker_process
@@ -40,3 +41,13 @@ def test_what_the_configuration_lacks_is_said_once(settings, monkeypatch, caplog
     assert len(TRIES) == 4
     assert caplog.text.count("the engine cannot be started, runs wait: provider 'late' is ") == 1
     assert "which cannot be made (RuntimeError: its file is not there): correct it, or FABRIC_PROVIDERS" in caplog.text
+
+
+def test_a_module_that_ends_the_process_while_it_loads_is_one_sentence(settings, tmp_path, monkeypatch):
+    (tmp_path / "ends_all.py").write_text("raise SystemExit(2)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings.FABRIC_PROVIDERS = {"mine": "ends_all.Provider"}
+    with pytest.raises(
+        ImproperlyConfigured, match=r"which cannot be made \(SystemExit: 2\): correct it, or FABRIC_PROVIDERS"
+    ):
+        wiring.refuse_unusable_providers()

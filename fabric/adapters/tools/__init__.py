@@ -1,1 +1,1 @@
-"""The tools a fabric may use: what ships with the product, HTTP endpoints, and registered Python callables."""
+"""The tools a fabric may use: what ships with the product, HTTP endpoints, and Python functions that the operator named."""

@@ -1,4 +1,4 @@
-"""The child process that runs registered callables: ``python -m fabric.adapters.tools.child``.
+"""The child process that runs the functions that the operator named: ``python -m fabric.adapters.tools.child``.
 
 Frames both ways: four bytes of length, then JSON. In: ``{"path", "args", "key"}``. Out: ``{"result"}``, ``{"returned"}`` (a handoff or an end of the conversation that it is called in, or a change of its variables), or ``{"error", "kind", "code"}`` (``kind``: a class name),
 or ``{"bytes"}`` for a result that is larger than ``LARGEST``. What a tool prints goes to standard error. The process ends with its parent, even while a

@@ -1,7 +1,7 @@
-"""What an operator lets fabrics do beyond asking public addresses: commands to run as MCP servers, and environment variables to hand out.
+"""What an operator lets fabrics do beyond asking public addresses: functions to call, commands to run as MCP servers, and environment variables to hand out.
 
-A fabric is written by people who may not run code on this machine and may not read its secrets, so both are lists of the operator's
-(FABRIC_MCP_COMMANDS, FABRIC_TOOL_VARIABLES), empty unless set. Publication asks them, and so does the worker before each start and each call.
+A fabric is written by people who may not run code on this machine and may not read its secrets, so all three are lists of the operator's
+(FABRIC_TOOLS, FABRIC_MCP_COMMANDS, FABRIC_TOOL_VARIABLES), empty unless set. Publication asks them, and so does the worker before each start and each call.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
+from fabric.adapters.tools import named
 from fabric.adapters.tools.outbound import authority
 
 if TYPE_CHECKING:
     from fabric.core.spec_mcp import McpServer
+    from fabric.core.spec_tools import ToolSpec
 
 OPEN_END = "..."
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM")
-"""Variables that every command is given: what a program needs to find its files, and no secret of the installation's."""
+"""Variables that every command and every function is given: what a program needs to find its files, and no secret of the installation's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,16 @@ class Permits:
 
     commands: tuple[tuple[str, ...], ...] = ()
     variables: frozenset[str] = frozenset()
-    """``NAME``: for commands. ``NAME@host:port``: as a header to that host, and to no other."""
+    """``NAME``: for commands and functions. ``NAME@host:port``: as a header to that host, and to no other."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    tools: named.Named = field(default_factory=lambda: named.tools_of({}))
+    """Functions by the names that fabrics use."""
+
+    def callable_problems(self, spec: ToolSpec) -> Iterator[tuple[str, str]]:
+        """Why a fabric's callable tool may not be called: the field and a sentence each."""
+        yield from named.problems(spec, self.tools)
+        if (found := self.tools.get(spec.target)) is not None and (problem := self._ungranted(found.variables)):
+            yield "target", problem
 
     def command_problem(self, server: McpServer) -> str:
         """Why a stdio server may not be started; empty when it may. One sentence."""
@@ -39,10 +49,7 @@ class Permits:
         if not any(_covers(allowed, words) for allowed in self.commands):
             line = shlex.join(words)
             return f"the command {line[:300]!r} is not allowed; have the operator add it to FABRIC_MCP_COMMANDS"
-        for name in server.variables:
-            if name not in self.variables:
-                return f"it is given the variable {name}, which is not allowed; have the operator add {name} to FABRIC_TOOL_VARIABLES"
-        return ""
+        return self._ungranted(server.variables)
 
     def headers_problem(self, url: str, headers_from: Mapping[str, str]) -> str:
         """Why headers may not go to an address; empty when they may. One sentence."""
@@ -54,15 +61,21 @@ class Permits:
                 return f"{where} is sent the variable {name}, which is not allowed; have the operator add {name}@{where} to FABRIC_TOOL_VARIABLES"
         return ""
 
-    def environment_of(self, server: McpServer) -> dict[str, str]:
-        """What a command is given. LookupError with one sentence when a variable is not set here."""
+    def environment_of(self, variables: Iterable[str]) -> dict[str, str]:
+        """What a process is given that is to have those variables. LookupError with one sentence when one is not set here."""
         found = {name: self.environment[name] for name in INHERITED if name in self.environment}
-        return found | dict(self._values(server.variables))
+        return found | dict(self._values(variables))
 
     def headers(self, headers_from: Mapping[str, str]) -> dict[str, str]:
         """The headers with their values. LookupError with one sentence when a variable is not set here."""
         values = dict(self._values(headers_from.values()))
         return {header: values[name] for header, name in headers_from.items()}
+
+    def _ungranted(self, names: Iterable[str]) -> str:
+        for name in names:
+            if name not in self.variables:
+                return f"it is given the variable {name}, which is not allowed; have the operator add {name} to FABRIC_TOOL_VARIABLES"
+        return ""
 
     def _values(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         for name in names:

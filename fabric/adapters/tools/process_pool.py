@@ -1,7 +1,7 @@
-"""Registered callables in child processes of their own, so that one that never returns can be ended.
+"""Functions that the operator named in child processes of their own, so that one that never returns can be ended.
 
 A call takes a thread of the tool pool to wait in and a child to run in; at its deadline the child is killed, so the thread comes back. A child is
-used again, for at most ``CALLS_MAX`` calls. (design.md 5 "Tools")
+used again, for at most ``CALLS_MAX`` calls, by what is given the same environment. (design.md 5 "Tools")
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ CHILDREN = 4
 """Processes at most."""
 CALLS_MAX = 500
 """Calls after which a child is replaced: what a tool leaks goes with it."""
+MODULE = "fabric.adapters.tools.child"
 
 
 class ToolRaised(Exception):
@@ -40,20 +41,18 @@ class ChildDied(Exception):
 class Child:
     """A process that runs a module and its pipes, which take and give frames (``child.py``). ``calls``: how many it has run.
 
-    ``environment``: what it is given of the environment beside the way to the modules.
+    ``environment``: what it is given of the environment beside the way to the modules, on which the working directory is only if it is on ours.
     """
 
-    def __init__(
-        self, module: str = "fabric.adapters.tools.child", environment: Mapping[str, str] = os.environ
-    ) -> None:
+    def __init__(self, module: str, environment: Mapping[str, str]) -> None:
         found = os.pathsep.join(path for path in sys.path if path)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**environment, "PYTHONPATH": found},
         )
-        self.calls = 0
+        self.environment, self.calls = environment, 0
 
     def ask(self, frame: JSON) -> JSON:
         """Its answer to a frame. ChildDied when it ends before it has given one."""
@@ -109,7 +108,7 @@ class _Call:
 
 
 class ProcessPool:
-    """Runs callables in at most ``size`` children, each call waiting in a thread of ``threads``."""
+    """Runs functions in at most ``size`` children, each call waiting in a thread of ``threads``."""
 
     def __init__(self, threads: ToolPool, size: int = CHILDREN, calls_max: int = CALLS_MAX) -> None:
         self._threads, self._calls_max, self._room = threads, calls_max, threading.BoundedSemaphore(size)
@@ -117,8 +116,10 @@ class ProcessPool:
         self._idle: list[Child] = []
         self._closed = False
 
-    async def call(self, path: str, args: Mapping[str, JSON], key: str, timeout_s: float) -> JSON:
-        """The callable's result.
+    async def call(
+        self, path: str, args: Mapping[str, JSON], key: str, timeout_s: float, environment: Mapping[str, str]
+    ) -> JSON:
+        """The callable's result. ``environment``: all that its process is given of the environment.
 
         Raises NotATool, ToolError (its own, or a result that is none), Retry, ToolRaised, ChildDied, PoolFull (it was never begun), or Expired when it
         had not returned in time: its process is killed then.
@@ -126,7 +127,7 @@ class ProcessPool:
         call = _Call()
         frame = {"path": path, "args": dict(args), "key": key}
         try:
-            return await self._threads.call(partial(self._run, call, frame, timeout_s), timeout_s)
+            return await self._threads.call(partial(self._run, call, frame, timeout_s, environment), timeout_s)
         except Expired:
             call.kill()
             if not call.sent:
@@ -144,11 +145,11 @@ class ProcessPool:
         for child in idle:
             child.end()
 
-    def _run(self, call: _Call, frame: JSON, timeout_s: float) -> JSON:
+    def _run(self, call: _Call, frame: JSON, timeout_s: float, environment: Mapping[str, str]) -> JSON:
         if not self._room.acquire(timeout=timeout_s):
             raise PoolFull(f"no tool process became free within {timeout_s:.1f} seconds")
         try:
-            child = self._taken()
+            child = self._taken(environment)
             if not call.begins(child):
                 self._back(child)
                 return None  # Nobody waits any more.
@@ -166,11 +167,18 @@ class ProcessPool:
         finally:
             self._room.release()
 
-    def _taken(self) -> Child:
+    def _taken(self, environment: Mapping[str, str]) -> Child:
+        """An idle one that was given the same, or a new one, for which an idle one of another environment makes room."""
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return Child()
+            same = next((child for child in self._idle if child.environment == environment), None)
+            taken = same or (self._idle[0] if self._idle else None)
+            if taken is not None:
+                self._idle.remove(taken)
+        if same is not None:
+            return same
+        if taken is not None:
+            taken.end()
+        return Child(MODULE, environment)
 
     def _back(self, child: Child) -> None:
         with self._lock:

@@ -80,7 +80,7 @@ def validator_of(spec: ToolSpec) -> Evaluator:
 
 
 def problems(spec: ToolSpec, gate: Gate | None = None, permits: Permits = NOTHING) -> list[str]:
-    """What keeps a tool from being published, each one sentence; empty when nothing does."""
+    """What keeps a tool from being published, each one sentence; empty when nothing does. What a callable names is not asked here, but its permit is."""
     gate = gate or Gate()
     if spec.kind == "builtin":
         return [*_builtin_problems(spec, gate), *_placed_problems(spec)]
@@ -97,17 +97,15 @@ def problems(spec: ToolSpec, gate: Gate | None = None, permits: Permits = NOTHIN
     if spec.kind == "mcp":
         return found  # Its server is judged by itself, and what that offers when it is called.
     if not spec.target:
-        wanted = "a dotted path" if spec.kind == "callable" else "a URL"
+        wanted = "the operator's name for a function" if spec.kind == "callable" else "a URL"
         found.append(f"tool {spec.name!r} has no target; give {wanted}")
-    elif spec.kind == "http":
-        if problem := gate.problem(spec.target) or permits.headers_problem(spec.target, spec.headers_from):
-            found.append(f"tool {spec.name!r}: {problem}")
-    else:
-        try:
-            callables.load(spec.target)
-        except callables.NotATool as error:
-            found.append(f"tool {spec.name!r}: {error}")
+    elif spec.kind == "http" and (problem := _address_problem(spec, gate, permits)):
+        found.append(f"tool {spec.name!r}: {problem}")
     return found
+
+
+def _address_problem(spec: ToolSpec, gate: Gate, permits: Permits) -> str:
+    return gate.problem(spec.target) or permits.headers_problem(spec.target, spec.headers_from)
 
 
 def _placed_problems(spec: ToolSpec) -> list[str]:
@@ -219,7 +217,7 @@ class ToolRunner:
         if spec.kind == "http":
             return http_endpoint.call_endpoint(self._gate, self._permits, request, timeout_s)
         if spec.kind == "callable":
-            return self._processes.call(spec.target, args, request.idempotency_key, timeout_s)
+            return self._of_operator(request, args, timeout_s)
         if spec.kind == "mcp":
             return self._of_server(request, timeout_s)
         match builtin_of(spec):
@@ -232,6 +230,17 @@ class ToolRunner:
             case "read_document":
                 return self._in_thread(lambda: docs.read_document(request.documents(), **args), timeout_s)
         return self._in_thread(lambda: docs.search_documents(request.documents(), **args), timeout_s)
+
+    def _of_operator(self, request: ToolRequest, args: Mapping[str, JSON], timeout_s: float) -> Awaitable[JSON]:
+        spec = request.tool
+        for _, problem in self._permits.callable_problems(spec):
+            raise callables.NotATool(problem)
+        found = self._permits.tools[spec.target]
+        try:
+            environment = self._permits.environment_of(found.variables)
+        except LookupError as missing:
+            raise callables.NotATool(str(missing)) from None
+        return self._processes.call(found.path, args, request.idempotency_key, timeout_s, environment)
 
     def _of_server(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
         if request.server is None:

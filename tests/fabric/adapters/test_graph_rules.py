@@ -9,6 +9,15 @@ from fabric.adapters.graph_rules import RulesUnusable, registry_of
 HERE = "tests.fabric.adapters.rules_of_a_test"
 
 
+def test_a_module_that_ends_the_process_while_it_loads_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "ends_all.py").write_text("raise SystemExit(2)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(
+        RulesUnusable, match=r"'ends_all.RULES', which cannot be imported \(SystemExit: 2\): correct it"
+    ):
+        registry_of(("ends_all.RULES",))
+
+
 def test_all_that_are_named_stand_in_one():
     found = registry_of((f"{HERE}.ROUTING", f"{HERE}.ODD"))
     assert found.conditions.names == ("late", "none", "raises")

@@ -173,6 +173,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "tool 'unsend' undoes 'send', and that is done whatever the budget says; leave its price out",
     ),
     "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
+    "named_functions": (
+        {"tools": [tool(), {"name": "x", "kind": "callable", "target": "os.system", "description": "Acts.", "parameters": {"type": "object"}}]},
+        "tools.1.target",
+        "'os.system' is no tool that the operator names here",
+    ),
     "mcp_servers": ({"mcp_servers": [{"name": "files", "transport": "stdio", "command": "rm"}]}, "mcp_servers.0", "the command 'rm' is not allowed"),
     "memory_values": (
         {"memories": [{"name": "notes", "scope": "run", "value_schema": {"type": "nothing"}}]},

@@ -11,7 +11,7 @@ from tests.simulator.kernel.worlds import PRICED, ROLES, supervisor
 LOOKUP = {
     "name": "lookup",
     "kind": "callable",
-    "target": "simulator.drills.lookup.lookup",
+    "target": "drill-lookup",
     "description": "Looks something up.",
     "parameters": QUERY,
 }

@@ -306,7 +306,7 @@ async def started(server: McpServer, permits: Permits) -> AsyncIterator[tuple[St
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=permits.environment_of(server),
+            env=permits.environment_of(server.variables),
             start_new_session=True,
         )
     except LookupError as error:

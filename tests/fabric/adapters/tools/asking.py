@@ -4,15 +4,23 @@ import asyncio
 import time
 from typing import Any
 
+from fabric.adapters.tools.named import tools_of
+from fabric.adapters.tools.permits import Permits
 from fabric.adapters.tools.registry import ToolRunner
 from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.call_ports import ToolRequest
 from fabric.runtime.ports import Document
+from tests.fabric.adapters.tools.sample_tools import NAMED
 
 DOCUMENTS = (
     Document("report.md", "# Report\n\nRevenue rose to 4.2 million in 2025.\n\nCosts fell by three percent."),
     Document("plan.md", "The plan names two markets.\n\nRevenue is expected to double."),
 )
+
+
+def samples(**changed: Any) -> Permits:
+    """What an operator lets fabrics do who named the sample tools."""
+    return Permits(tools=tools_of(NAMED), **{"variables": frozenset({"SAMPLE_KEY"}), **changed})
 
 
 def request(tool: ToolSpec, args: dict[str, Any], within_s: float = 30.0, **changed: Any) -> ToolRequest:
@@ -32,8 +40,8 @@ def request(tool: ToolSpec, args: dict[str, Any], within_s: float = 30.0, **chan
 
 
 def run(tool: ToolSpec, args: dict[str, Any], runner: ToolRunner | None = None, **changed: Any) -> Any:
-    """Runs one call; a test that hangs fails instead."""
-    used = runner or ToolRunner()
+    """Runs one call, by the sample tools' names unless the runner is given; a test that hangs fails instead."""
+    used = runner or ToolRunner(permits=samples())
     try:
         return asyncio.run(asyncio.wait_for(used.run(request(tool, args, **changed)), 60))
     finally:

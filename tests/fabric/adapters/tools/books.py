@@ -54,7 +54,7 @@ def _booked(key: str, kind: str) -> Any:
     return made
 
 
-@tool
+@tool(effect="idempotent", variables=(VARIABLE,))
 def book(kind, *, idempotency_key):
     try:
         return _booked(idempotency_key, kind)

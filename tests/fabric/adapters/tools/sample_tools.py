@@ -1,4 +1,4 @@
-"""Functions that tests name as tools."""
+"""Functions that tests name as tools: ``NAMED`` is what the operator of the tests named."""
 
 import os
 import threading
@@ -13,33 +13,38 @@ from fabric.core.graph.state import Finish, Handoff, Writes, Wrote
 RELEASE = threading.Event()
 STARTED = threading.Semaphore(0)
 """Released once by each call of ``wait`` as it begins."""
+HERE = "tests.fabric.adapters.tools.sample_tools"
+NAMED = {
+    name: f"{HERE}.{name}"
+    for name in ("add", "typed", "keyed", "fail", "give", "sleeps", "pid", "dies", "resolves", "routes", "seen")
+}
 
 
-@tool
+@tool(effect="read_only")
 def add(a, b=1):
     return {"sum": a + b}
 
 
-@tool
+@tool(effect="read_only")
 def typed(a):
     """The type of what it is given, and of the first thing inside of it."""
     inside = next(iter(a.values() if isinstance(a, dict) else a), None) if isinstance(a, dict | list) else None
     return type(a).__name__ + (f"[{type(inside).__name__}]" if inside is not None else "")
 
 
-@tool
+@tool(effect="read_only")
 def keyed(a, *, idempotency_key):
     return [a, idempotency_key]
 
 
-@tool
+@tool(effect="read_only")
 def wait():
     STARTED.release()
     RELEASE.wait(30)
     return "over"
 
 
-@tool
+@tool(effect="read_only")
 def fail(how="value"):
     if how == "exit":
         raise SystemExit(3)
@@ -60,7 +65,7 @@ def fail(how="value"):
     raise ValueError("no such\0 thing")
 
 
-@tool
+@tool(effect="read_only")
 def give(what):
     return {
         "nan": float("nan"),
@@ -71,7 +76,7 @@ def give(what):
     }[what]
 
 
-@tool
+@tool(effect="read_only")
 async def later():
     return 1
 
@@ -87,30 +92,35 @@ def _deep():
     return value
 
 
-@tool
+@tool(effect="read_only")
 def sleeps(note):
     """Says who it is, and never returns."""
     Path(note).write_text(str(os.getpid()))
     threading.Event().wait()
 
 
-@tool
+@tool(effect="read_only")
 def pid():
     print("this goes to standard error")
     return os.getpid()
 
 
-@tool
+@tool(effect="read_only")
 def dies():
     os._exit(7)
 
 
-@tool
+@tool(effect="read_only")
 def resolves(solution, to=""):
     then = Handoff(to) if to else None
     return Wrote(Writes(set={"solution": solution}, delete=("open",)), {"resolved": True}, then)
 
 
-@tool
+@tool(effect="read_only")
 def routes(to="", why=""):
     return Handoff(to, why) if to else Finish(why)
+
+
+@tool(effect="read_only", variables=("SAMPLE_KEY",))
+def seen():
+    return dict(os.environ)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from fabric.adapters.tools import named as operators
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import Permits
 from fabric.adapters.tools.registry import ToolRunner
@@ -60,19 +61,15 @@ class InMemory:
 
 @contextmanager
 def in_memory(books):
-    yield InMemory(books), {"tool": spec(name=BOOK, kind="callable", target="simulator.kernel:services")}
+    yield InMemory(books), {"tool": spec(name=BOOK, kind="callable", target="the-world")}
 
 
 @contextmanager
 def callables(books):
-    target = "tests.fabric.adapters.tools.books:book"
-    before, os.environ[VARIABLE] = os.environ.get(VARIABLE), str(books.path)
-    try:
-        yield ToolRunner(), {"tool": spec(kind="callable", target=target)}
-    finally:
-        os.environ.pop(VARIABLE)
-        if before is not None:
-            os.environ[VARIABLE] = before
+    named = operators.tools_of({"book": "tests.fabric.adapters.tools.books.book"})
+    environment = {**os.environ, VARIABLE: str(books.path)}
+    permits = Permits(variables=frozenset({VARIABLE}), environment=environment, tools=named)
+    yield ToolRunner(permits=permits), {"tool": spec(kind="callable", target="book", effect="idempotent")}
 
 
 def _endpoint(books):

@@ -18,8 +18,8 @@ from fabric.core.saga import Outcome
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools.asking import request, run
+from tests.fabric.adapters.tools.sample_tools import HERE
 
-HERE = "tests.fabric.adapters.tools.sample_tools"
 LONG = 30.0
 
 
@@ -38,7 +38,7 @@ def pool(threads):
 
 
 def asked(pool: ProcessPool, name: str, timeout_s: float = LONG, **args: object):
-    return asyncio.run(pool.call(f"{HERE}.{name}", args, "key-1", timeout_s))
+    return asyncio.run(pool.call(f"{HERE}.{name}", args, "key-1", timeout_s, {}))
 
 
 def alive(pid: int) -> bool:
@@ -70,7 +70,7 @@ def test_one_that_never_returns_is_killed_at_its_deadline_and_its_thread_comes_b
     note = tmp_path / "pid"
 
     async def go() -> str:
-        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", 2.0))
+        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", 2.0, {}))
         with pytest.raises(Expired):
             await stuck
         # The only thread is free again: this would wait for ever behind a leaked one.
@@ -91,7 +91,7 @@ def test_a_call_that_is_let_go_of_ends_its_process(tmp_path):
     os.mkfifo(note)
 
     async def go() -> int:
-        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", LONG))
+        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", LONG, {}))
         pid = int(await asyncio.to_thread(note.read_text))
         stuck.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -117,7 +117,7 @@ def test_a_call_that_is_let_go_of_ends_its_process(tmp_path):
 )
 def test_what_goes_wrong_there_is_told_here(pool, name, args, error, said):
     if said.startswith("1,000"):
-        result = run(ToolSpec(name="mine", kind="callable", parameters={}, target=f"{HERE}.give"), args)
+        result = run(ToolSpec(name="mine", kind="callable", parameters={}, target="give"), args)
         assert said in result.error
         return
     with pytest.raises(error, match=said.replace("(", "\\(").replace(")", "\\)")):
@@ -126,7 +126,7 @@ def test_what_goes_wrong_there_is_told_here(pool, name, args, error, said):
 
 @pytest.mark.parametrize(("how", "code"), [("coded", "42"), ("code of another kind", ""), ("exit", ""), ("value", "")])
 def test_a_tool_s_own_code_comes_with_its_error_and_no_other_s(how, code):
-    result = run(ToolSpec(name="mine", kind="callable", parameters={}, target=f"{HERE}.fail"), {"how": how})
+    result = run(ToolSpec(name="mine", kind="callable", parameters={}, target="fail"), {"how": how})
     assert result.error
     assert result.code == code
 
@@ -137,10 +137,10 @@ def test_one_that_found_no_process_was_never_begun(threads, tmp_path):
     os.mkfifo(note)
 
     async def go() -> None:
-        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", LONG))
+        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", LONG, {}))
         assert await asyncio.to_thread(note.read_text)
         with pytest.raises(PoolFull, match="no tool process became free"):
-            await pool.call(f"{HERE}.pid", {}, "key", 0.3)
+            await pool.call(f"{HERE}.pid", {}, "key", 0.3, {})
         stuck.cancel()
         await asyncio.wait([stuck])
 
@@ -160,7 +160,7 @@ def test_one_that_found_no_process_was_never_begun(threads, tmp_path):
     ],
 )
 def test_the_runner_says_whether_it_was_done(function, args, outcome):
-    spec = ToolSpec(name="mine", kind="callable", parameters={}, target=f"{HERE}.{function}", effect="mutating")
+    spec = ToolSpec(name="mine", kind="callable", parameters={}, target=function, effect="mutating")
     assert run(spec, args).outcome is outcome
 
 
@@ -169,7 +169,7 @@ def test_the_runner_says_whether_it_was_done(function, args, outcome):
     [
         ({"name": "calculator"}, {"within_s": -1}, Cause.TIMEOUT, Outcome.REJECTED),
         ({"name": "teleport"}, {}, Cause.BAD_CONFIGURATION, Outcome.REJECTED),
-        ({"name": "x", "kind": "callable", "target": f"{HERE}.nothing"}, {}, Cause.BAD_CONFIGURATION, Outcome.REJECTED),
+        ({"name": "x", "kind": "callable", "target": "nothing"}, {}, Cause.BAD_CONFIGURATION, Outcome.REJECTED),
     ],
 )
 def test_what_never_began_was_not_done(spec, fields, cause, outcome):
@@ -182,7 +182,7 @@ def test_what_never_began_was_not_done(spec, fields, cause, outcome):
 
 @pytest.mark.parametrize(("how", "after_s"), [("again", 5.0), ("again at once", None)])
 def test_a_function_that_asks_to_be_called_once_more_is_a_call_that_failed_and_did_nothing(how, after_s):
-    spec = ToolSpec(name="fail", kind="callable", target=f"{HERE}.fail", parameters={"type": "object"})
+    spec = ToolSpec(name="fail", kind="callable", target="fail", parameters={"type": "object"})
     found = run(spec, {"how": how})
     assert isinstance(found, CallFailed)
     assert (found.cause, found.retry_after_s, found.outcome) == (Cause.RETRY_ASKED, after_s, Outcome.REJECTED)

@@ -7,7 +7,6 @@ from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools.asking import DOCUMENTS, run
 
-HERE = "tests.fabric.adapters.tools.sample_tools"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
@@ -106,14 +105,9 @@ def test_the_arguments_validator_is_the_one_of_the_offer():
             {"name": "x", "kind": "http", "description": "D", "parameters": SCHEMA, "target": "http://10.0.0.1/"},
             "plain http",
         ),
-        ({"name": "x", "kind": "callable", "description": "D", "parameters": SCHEMA}, "give a dotted path"),
         (
-            {"name": "x", "kind": "callable", "description": "D", "parameters": SCHEMA, "target": "no_such.thing"},
-            "no_such does not import",
-        ),
-        (
-            {"name": "x", "kind": "callable", "description": "D", "parameters": SCHEMA, "target": "os.system"},
-            "not marked as a tool",
+            {"name": "x", "kind": "callable", "description": "D", "parameters": SCHEMA},
+            "give the operator's name for a function",
         ),
         (
             {
@@ -121,12 +115,12 @@ def test_the_arguments_validator_is_the_one_of_the_offer():
                 "kind": "callable",
                 "description": "D",
                 "parameters": {"type": "nope"},
-                "target": f"{HERE}.add",
+                "target": "add",
             },
             "the schema does not compile",
         ),
-        ({"name": "x", "kind": "callable", "description": "D", "target": f"{HERE}.add"}, "give `parameters`"),
-        ({"name": "x", "kind": "callable", "parameters": SCHEMA, "target": f"{HERE}.add"}, "has no description"),
+        ({"name": "x", "kind": "callable", "description": "D", "target": "add"}, "give `parameters`"),
+        ({"name": "x", "kind": "callable", "parameters": SCHEMA, "target": "add"}, "has no description"),
     ],
 )
 def test_what_keeps_a_tool_from_publication_is_said(spec, said):
@@ -143,7 +137,7 @@ def test_what_keeps_a_tool_from_publication_is_said(spec, said):
         {"name": "look", "target": "search_documents"},
         {"name": "http_get", "allowed_hosts": ["example.org", "10.0.0.1:80", "example.org:8443"]},
         {"name": "x", "kind": "http", "description": "D", "parameters": SCHEMA, "target": "http://10.0.0.1/"},
-        {"name": "x", "kind": "callable", "description": "D", "parameters": SCHEMA, "target": f"{HERE}.add"},
+        {"name": "x", "kind": "callable", "description": "D", "parameters": SCHEMA, "target": "add"},
     ],
 )
 def test_a_tool_without_problems(spec):

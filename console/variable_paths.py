@@ -1,0 +1,52 @@
+"""Variables that hold names and dotted paths of Python: how each is read, for the table of console/variables.py. Standard library only."""
+
+import re
+
+from console.launch.errors import Refused
+
+_provider = re.compile(r"([A-Za-z0-9_.-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
+_tool = re.compile(r"([A-Za-z0-9_-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
+_path = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
+
+
+def providers(name: str, text: str) -> dict[str, str]:
+    """Classes by the names that fabrics use. Raises Refused."""
+    return _named(name, text, _provider, "NAME=dotted.path.Class")
+
+
+def tools(name: str, text: str) -> dict[str, str]:
+    """Functions by the names that fabrics use. Raises Refused."""
+    return _named(name, text, _tool, "NAME=dotted.path.function")
+
+
+def _named(name: str, text: str, pattern: re.Pattern[str], form: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in filter(None, map(str.strip, text.split(","))):
+        matched = pattern.fullmatch(pair)
+        if not matched or matched[1] in found:
+            reason = "whose name is there already" if matched else f"which is not {form}"
+            raise Refused(f"{name} has {shown(pair)}, {reason}: write {form},... with each name once.")
+        found[matched[1]] = matched[2]
+    return found
+
+
+def dotted(name: str, text: str) -> str:
+    """One path. Raises Refused."""
+    if not _path.fullmatch(text):
+        raise Refused(f"{name} is {shown(text)}, which is no dotted.path.function: leave it out.")
+    return text
+
+
+def paths(name: str, text: str) -> tuple[str, ...]:
+    """Several paths, each once. Raises Refused."""
+    found = tuple(filter(None, map(str.strip, text.split(","))))
+    for n, path in enumerate(found):
+        if not _path.fullmatch(path) or path in found[:n]:
+            reason = "which is there twice" if _path.fullmatch(path) else "which is no dotted.path.NAME"
+            raise Refused(f"{name} has {shown(path)}, {reason}: write dotted.path.NAME,... with each once.")
+    return found
+
+
+def shown(text: str) -> str:
+    """A value for a sentence, in part where it is long."""
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")
