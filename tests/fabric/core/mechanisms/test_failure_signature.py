@@ -201,7 +201,10 @@ def test_an_error_that_repeats_what_was_asked_is_the_same_failure_each_time():
     assert decided_.cause.evidence.details == {
         "signature": "fan_out.0/look|deterministic|nothing is known of <argument>."
     }
-    assert world.end.reason == "look failed in the same way 3 times in this run (limit 3): nothing is known of market. Try again."
+    assert (
+        world.end.reason
+        == "look failed in the same way 3 times in this run (limit 3): nothing is known of market. Try again."
+    )
 
 
 def test_two_of_them_and_errors_that_say_something_else_leave_the_run_alone():
