@@ -69,11 +69,12 @@ EMAIL_HOST_PASSWORD: str = read("FABRIC_SMTP_PASSWORD") or ""
 EMAIL_USE_TLS, EMAIL_USE_SSL = _smtp_tls == "starttls", _smtp_tls == "tls"
 EMAIL_TIMEOUT = 10  # Seconds, for each answer of the mail server.
 
-# How often somebody may ask; without a word of the operator's, as often as console/throttle.py says.
+FABRIC_TRUSTED_PROXIES: tuple[str, ...] = read("FABRIC_TRUSTED_PROXIES") or ()
+# How often somebody may ask; without a word of the operator's, as often as console/throttle.py and sign_in_tries say.
 globals().update(
     {
         name: most
-        for name in ("FABRIC_API_PER_MINUTE", "FABRIC_LOGIN_PER_MINUTE", "FABRIC_MODEL_TESTS_PER_MINUTE")
+        for name in ("FABRIC_API_PER_MINUTE", "FABRIC_SIGN_IN_TRIES", "FABRIC_MODEL_TESTS_PER_MINUTE")
         if (most := read(name)) is not None
     }
 )

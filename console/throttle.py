@@ -1,8 +1,7 @@
 """How often somebody may ask within a minute. What is over is told how long to wait.
 
 Counted in Django's cache, by whole minutes: what a program that runs away costs is bounded, not shaped. The default cache is this process's
-memory, so several web processes count each by itself. Who asks is not taken from a header that anybody can write: a token or user for the API,
-and the address that the server reports for who is not signed in.
+memory, so several web processes count each by itself. Who asks is a token or a user. Tries to sign in are counted in the database (``sign_in_tries``).
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ class Rate:
 
 API = Rate("api", "FABRIC_API_PER_MINUTE", 6_000)
 """Requests of one token or one signed-in user."""
-LOGIN = Rate("login", "FABRIC_LOGIN_PER_MINUTE", 30)
-"""Login links tried from one address that were no good."""
 MODEL_TESTS = Rate("model-tests", "FABRIC_MODEL_TESTS_PER_MINUTE", 12)
 """Test calls of models by one user or token."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from importlib.util import find_spec
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -23,6 +24,7 @@ from console.launch.errors import Refused
 from console.variable_paths import shown
 
 PORT_MAX = 65_535
+_TRIES_MAX = 1_000
 _COUNT_DIGITS = 9
 _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _TLS = ("starttls", "tls", "off")
@@ -105,6 +107,25 @@ def _count(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= _COUNT_DIGITS):
         raise Refused(f"{name} is {shown(text)}: give a whole number, 0 for no bound.")
     return int(text)
+
+
+def _tries(name: str, text: str) -> int:
+    if not 1 <= (found := _count(name, text)) <= _TRIES_MAX:
+        raise Refused(f"{name} is {_shown(text)}: give a whole number from 1 to {_TRIES_MAX}.")
+    return found
+
+
+def _networks(name: str, text: str) -> tuple[str, ...]:
+    found = _words(name, text)
+    for one in found:
+        try:
+            ip_network(one)
+        except ValueError:
+            message = (
+                f"{name} has {_shown(one)}: write addresses and networks of proxies, such as 10.0.0.7,10.1.0.0/16."
+            )
+            raise Refused(message) from None
+    return found
 
 
 def _flag(name: str, text: str) -> bool:
@@ -337,7 +358,8 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_SMTP_PASSWORD": Variable(Kind.SETTING, _text),
     "FABRIC_SMTP_TLS": Variable(Kind.SETTING, _smtp_tls),
     "FABRIC_API_PER_MINUTE": Variable(Kind.SETTING, _count),
-    "FABRIC_LOGIN_PER_MINUTE": Variable(Kind.SETTING, _count),
+    "FABRIC_SIGN_IN_TRIES": Variable(Kind.SETTING, _tries),
+    "FABRIC_TRUSTED_PROXIES": Variable(Kind.SETTING, _networks),
     "FABRIC_MODEL_TESTS_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOG_LEVEL": Variable(Kind.SETTING, _level),
     "FABRIC_DEBUG": Variable(Kind.SETTING, _flag),

@@ -104,7 +104,7 @@ def listen(port: int) -> socket.socket:
 
 
 def _children(listener: socket.socket) -> list[ChildSpec]:
-    web = f"uvicorn console.asgi:application --fd {listener.fileno()} --log-level warning --no-access-log"
+    web = f"uvicorn console.asgi:application --fd {listener.fileno()} --log-level warning --no-access-log --no-proxy-headers"
     web += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
     worker = f"celery --quiet -A console worker --pool threads --concurrency {WORKER_THREADS}"
     worker += " --without-gossip --without-mingle --without-heartbeat"

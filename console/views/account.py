@@ -17,7 +17,6 @@ from django.views.decorators.http import require_http_methods
 
 from console.access import actor_of
 from console.forms import sentence
-from console.throttle import LOGIN, count, give_back
 from console.views import errors
 from console.views.notification_rows import TOLD
 from fabric.core.actor import Actor
@@ -26,6 +25,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.members import member_get
 from fabric.selectors.notifications import mail_of
 from fabric.services.sign_in import password_change
+from fabric.services.sign_in_tries import of_name, try_begin, try_forgive
 
 PASSWORD_MAX = 1_024
 
@@ -57,8 +57,8 @@ def account(request: HttpRequest) -> HttpResponse:
     form = PasswordForm(request.POST)
     if not form.is_valid():
         return _page(request, actor, form, 422)
-    counted = f"name:{actor.name.casefold()}"  # As for signing in: it is the same password that is guessed at.
-    if wait := count(LOGIN, counted):
+    counted = of_name(actor.name)  # As for signing in: it is the same password that is guessed at.
+    if wait := try_begin(counted):
         form.add_error(None, f"Too many passwords were tried: go on in {wait} s.")
         answer = _page(request, actor, form, 429)
         answer.headers["Retry-After"] = str(wait)
@@ -68,11 +68,11 @@ def account(request: HttpRequest) -> HttpResponse:
         password_change(actor=actor, user=user, old=form.cleaned_data["old"], new=form.cleaned_data["password"])
     except Refused as refusal:
         if refusal.field != "old":
-            give_back(LOGIN, counted)
+            try_forgive(counted)
         for problem in refusal.problems:
             form.add_error(refusal.field if refusal.field in form.fields else None, sentence(problem))
         return _page(request, actor, form, errors.STATUS[refusal.code])
-    give_back(LOGIN, counted)
+    try_forgive(counted)
     update_session_auth_hash(request, user)  # This browser stays; every other one has to sign in anew.
     messages.success(
         request, "Your password is changed. Every other browser in which you were signed in is signed out."

@@ -11,14 +11,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods
 
+from console.client_address import address_of
 from console.forms import sentence
 from console.signed_in import sign_in
-from console.throttle import LOGIN, count, give_back
 from console.views import errors
 from fabric.core.roles import MEANS, Role, held_in
 from fabric.models import Invitation
 from fabric.selectors.errors import Refused
 from fabric.services.invitations import invitation_accept, invitation_find, invitation_join
+from fabric.services.sign_in_tries import of_address, try_begin, try_forgive
 
 PASSWORD_MAX = 1_024
 
@@ -43,8 +44,8 @@ class AcceptForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
     """What one is invited to, and a form; a POST makes a member. 410: the link works no more; 409: the name is taken; 422: a field cannot be taken."""
-    address = str(request.META.get("REMOTE_ADDR", ""))
-    if wait := count(LOGIN, address):
+    counted = of_address(address_of(request))
+    if wait := try_begin(counted):
         answer = errors.page(request, 429, f"Too many links were tried from your address: go on in {wait} s.")
         answer.headers["Retry-After"] = str(wait)
         return answer
@@ -52,7 +53,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         found = invitation_find(token)
     except Refused as refusal:
         return errors.page(request, 410, refusal.message)
-    give_back(LOGIN, address)
+    try_forgive(counted)
     if request.method != "POST":
         return _page(request, found, AcceptForm())
     if request.POST.get("as") == "me" and request.user.is_authenticated:

@@ -16,11 +16,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
+from console.client_address import address_of
 from console.live.process import signed_out
 from console.signed_in import sign_in
-from console.throttle import LOGIN, count, give_back
 from console.views import errors
 from fabric.services.sign_in import password_sign_in
+from fabric.services.sign_in_tries import of_address, of_name, try_begin, try_forgive
 from fabric.services.workspaces import login_link_consume, sign_out_record
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,10 @@ def login(request: HttpRequest) -> HttpResponse:
     form = LoginForm(request.POST)
     if not form.is_valid():
         return _login(request, form, 422)
-    name, address = form.cleaned_data["name"], str(request.META.get("REMOTE_ADDR", ""))
+    name = form.cleaned_data["name"]
     # By address, and by name: a name is guessed at from many addresses.
-    counted = (address, f"name:{name.casefold()}")
-    if wait := max(count(LOGIN, who) for who in counted):
+    counted = (of_address(address_of(request)), of_name(name))
+    if wait := try_begin(*counted):
         form.add_error(None, f"Too many sign-ins were tried from your address or with this name: go on in {wait} s.")
         answer = _login(request, form, 429)
         answer.headers["Retry-After"] = str(wait)
@@ -61,8 +62,7 @@ def login(request: HttpRequest) -> HttpResponse:
         log.warning("a sign-in was refused: the name and the password do not fit")
         form.add_error(None, "This name and password do not fit together: try again, or ask an owner for a new link.")
         return _login(request, form, 422)
-    for who in counted:
-        give_back(LOGIN, who)
+    try_forgive(*counted)
     return _signed_in(request, user)
 
 
@@ -92,9 +92,8 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
     """GET shows a button, so that a link preview or a scanner does not use the link up; POST uses it."""
     if request.method != "POST":
         return render(request, "login/link.html", {"next": _next(request)})
-    address = str(request.META.get("REMOTE_ADDR", ""))
-    wait = count(LOGIN, address)
-    if wait:
+    counted = of_address(address_of(request))
+    if wait := try_begin(counted):
         message = f"Too many links were tried from your address, so this one was not looked at: go on in {wait} s."
         answer = errors.page(request, 429, message)
         answer.headers["Retry-After"] = str(wait)
@@ -103,7 +102,7 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
     if user is None:
         message = "The link was used before or has expired: python3 manage.py bootstrap prints a new one where it was started."
         return errors.page(request, 410, message)
-    give_back(LOGIN, address)
+    try_forgive(counted)
     return _signed_in(request, user)
 
 

@@ -8,7 +8,7 @@ from fabric.models.fabrics import Fabric, Revision
 from fabric.models.incarnations import Incarnation
 from fabric.models.journal import Event, Inbox, Snapshot
 from fabric.models.keys import KeyField, new_id
-from fabric.models.logins import LoginLink
+from fabric.models.logins import LoginLink, SignInTries
 from fabric.models.members import Invitation, Member
 from fabric.models.memories import MemoryEntry
 from fabric.models.notifications import Notification, NotificationPreference, NotificationRead, NotificationTarget
@@ -67,6 +67,7 @@ __all__ = [
     "Run",
     "SharedBudget",
     "SharedGrant",
+    "SignInTries",
     "Snapshot",
     "TicketClosure",
     "Workspace",

@@ -25,3 +25,21 @@ class LoginLink(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class SignInTries(models.Model):
+    """Tries to sign in that failed, by whom they were: a name, or an address. All web processes count here.
+
+    Instants are microseconds since the epoch, UTC.
+    """
+
+    who = KeyField(primary_key=True)
+    """SHA-256 of the kind and the name or address, in hex."""
+    failed = models.PositiveIntegerField(db_default=0)
+    until = models.BigIntegerField(db_default=0)
+    """When the next one is let through."""
+    at = models.BigIntegerField(db_index=True)
+    """When the last one was."""
+
+    def __str__(self) -> str:
+        return f"{self.failed} tries"

@@ -105,7 +105,7 @@ def test_the_rules_are_told_before_anything_is_typed(ana):
 
 
 def test_old_passwords_are_not_guessed_at_without_end(ana, settings):
-    settings.FABRIC_LOGIN_PER_MINUTE = 3
+    settings.FABRIC_SIGN_IN_TRIES = 3
     client = by_password()
     tried = [change(client, old=f"guess-{n}").status_code for n in range(4)]
     assert tried == [422, 422, 422, 429]

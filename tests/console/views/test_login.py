@@ -1,11 +1,10 @@
 import time
 
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.test import Client
 
 from console.access import actor_of
-from fabric.models import AuditLine, LoginLink
+from fabric.models import AuditLine, LoginLink, SignInTries
 from fabric.services.workspaces import login_link_create
 from tests.people import member
 
@@ -130,8 +129,7 @@ def test_what_does_not_fit_says_the_same_whoever_it_is(owner):
 
 
 def test_passwords_are_tried_for_a_name_only_so_often_from_wherever(owner, settings):
-    settings.FABRIC_LOGIN_PER_MINUTE = 3
-    cache.clear()
+    settings.FABRIC_SIGN_IN_TRIES = 3
     with_password()
     for n in range(3):
         tried = Client(HTTP_HOST="127.0.0.1", REMOTE_ADDR=f"10.0.0.{n}")
@@ -139,7 +137,7 @@ def test_passwords_are_tried_for_a_name_only_so_often_from_wherever(owner, setti
     late = enter(Client(HTTP_HOST="127.0.0.1", REMOTE_ADDR="10.0.0.9"))
     assert (late.status_code, int(late["Retry-After"]) > 0) == (429, True)
     assert b"Too many sign-ins were tried" in late.content
-    cache.clear()
+    SignInTries.objects.all().delete()
     for _ in range(5):
         assert enter(visitor()).status_code == 302, "what was right does not count"
 
@@ -187,3 +185,15 @@ def test_who_is_no_member_may_sign_out_and_nothing_else(owner):
     assert client.get("/runs", headers={"HX-Request": "true"}).content.startswith(b"ben is no member")
     assert client.get("/login").status_code == 200
     assert client.post("/logout").status_code == 302
+
+
+def test_after_links_that_were_no_good_none_is_looked_at_whatever_a_header_says(owner, settings):
+    settings.FABRIC_SIGN_IN_TRIES = 1
+    link, told = login_link_create(owner), []
+    for n in range(11):
+        client = Client(HTTP_HOST="127.0.0.1", headers={"X-Forwarded-For": f"10.0.0.{n}"})
+        told.append(client.post("/login/nosuch").status_code)
+    assert told == [410] * 10 + [429]
+    refused = Client(HTTP_HOST="127.0.0.1").post(f"/login/{link}")
+    assert (refused.status_code, int(refused["Retry-After"]) > 0) == (429, True)
+    assert LoginLink.objects.get().used_at is None
