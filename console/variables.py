@@ -111,7 +111,7 @@ def _count(name: str, text: str) -> int:
 
 def _tries(name: str, text: str) -> int:
     if not 1 <= (found := _count(name, text)) <= _TRIES_MAX:
-        raise Refused(f"{name} is {_shown(text)}: give a whole number from 1 to {_TRIES_MAX}.")
+        raise Refused(f"{name} is {shown(text)}: give a whole number from 1 to {_TRIES_MAX}.")
     return found
 
 
@@ -121,9 +121,7 @@ def _networks(name: str, text: str) -> tuple[str, ...]:
         try:
             ip_network(one)
         except ValueError:
-            message = (
-                f"{name} has {_shown(one)}: write addresses and networks of proxies, such as 10.0.0.7,10.1.0.0/16."
-            )
+            message = f"{name} has {shown(one)}: write addresses and networks of proxies, such as 10.0.0.7,10.1.0.0/16."
             raise Refused(message) from None
     return found
 

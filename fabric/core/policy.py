@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from fabric.core.agent_budgets import AgentBudgets, StageBudgets
 from fabric.core.breaker.policy import PRESETS, UNNAMED, Breaker
@@ -18,7 +18,7 @@ from fabric.core.loop_policy import LoopDetector
 from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
 from fabric.core.signatures import LIMIT
-from fabric.core.spec_parts import Micros, Positive, Seconds
+from fabric.core.spec_parts import Micros, Positive, Seconds, SpecGroup
 from fabric.core.stage_policy import StagePolicy
 from fabric.core.taxonomy import Tier
 from fabric.core.velocity_policy import CostVelocity
@@ -34,8 +34,8 @@ def _empty(value: object) -> bool:
     return value == ""
 
 
-class _Policy(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _Policy(SpecGroup):
+    pass
 
 
 class Budget(_Policy):
@@ -344,12 +344,6 @@ class FlowPolicy(_Policy):
     @cached_property
     def _as_stages_see_it(self) -> Mapping[Stage, FlowPolicy]:
         return {stage: _seen_by(self, self.stages.get(stage)) for stage in Stage}
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy, in which nothing is merged yet."""
-        copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("_as_stages_see_it", None)
-        return copied
 
     def deadlines_of(self, tier: Tier) -> Deadlines:
         """The deadlines in force for a tier."""

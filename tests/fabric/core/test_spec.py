@@ -12,7 +12,7 @@ from fabric.core.spec_breakers import names_of
 from fabric.core.spec_paths import path_in
 from fabric.core.spec_price import ModelPrice
 from fabric.core.taxonomy import Tier
-from tests.fabric.core.fabrics import agent, plan, spec, tree
+from tests.fabric.core.fabrics import agent, lone, plan, spec, tree
 
 
 def problems(given) -> str:
@@ -324,3 +324,12 @@ def test_a_revision_from_before_shared_retries_keeps_its_digest_and_its_own_buck
 def test_a_cap_on_sub_agents_that_is_not_above_zero_is_refused(field, value):
     said = problems(tree(limits={field: value}))
     assert said == f"policy.limits.{field}: Input should be greater than or equal to 1"
+
+
+def test_a_copy_knows_nothing_of_what_its_original_worked_out():
+    before = lone()
+    assert before.tool("look").effect == "read_only"
+    looks = before.tool("look").model_copy(update={"effect": "idempotent"})
+    after = before.model_copy(update={"tools": (looks,)})
+    assert after.tool("look") is looks
+    assert before.tool("look").effect == "read_only"
