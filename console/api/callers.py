@@ -22,8 +22,9 @@ from console.signed_in import actor_in
 from console.throttle import API, count
 from console.views.errors import STATUS
 from fabric.core.actor import Actor
+from fabric.core.scopes import Scope
 from fabric.selectors.errors import Refused
-from fabric.services.tokens import NotAccepted, Scope, token_use
+from fabric.services.tokens import NotAccepted, token_use
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +138,7 @@ NOT_ACCEPTED: Mapping[NotAccepted, str] = {
     "unknown": "the token is not known here: check that it is whole, or make one with `manage.py token create`",
     "revoked": "the token was revoked: make another with `manage.py token create`",
     "expired": "the token has expired: make another with `manage.py token create`",
+    "not_theirs": "somebody else made this token, and nobody answers by a token but their own: make one, signed in",
     "inactive": "the token's user may not sign in any more: make a token for another one",
 }
 REALM = 'Bearer realm="fabric-flow"'

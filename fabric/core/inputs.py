@@ -38,8 +38,10 @@ class RunRequested:
     deadline_at: int
     """Microseconds since the epoch: the run's absolute deadline, fixed when it was requested."""
     requested_by: str = ""
+    caused_by: tuple[str, ...] = ()
+    """Who made what the starter acted with, such as a service account's token, where it was somebody else."""
     kind: Literal["run_requested"] = "run_requested"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
 
 
 @value(kw_only=True)
@@ -137,6 +139,7 @@ class ForkRequested:
     edited: str = ""
     topology: str = ""  # Of a fork of a team's run: the worker whose topology that runs.
     requested_by: str = ""
+    caused_by: tuple[str, ...] = ()  # As in ``RunRequested``.
     stopped: tuple[str, ...] = ()  # Sentences, as in ``RunForked``.
     work: tuple[KeptWork, ...] = ()  # As in ``RunForked``.
     kind: Literal["fork_requested"] = "fork_requested"

@@ -66,6 +66,8 @@ class NewRun:
     input_body: bytes
     """``inputs.INBOX.dump_json(RunRequested(...))``."""
     requested_by: str = ""
+    caused_by: tuple[str, ...] = ()
+    """As in ``RunRequested``."""
     documents: tuple[Document, ...] = ()
     """A child has none of its own: it is shown its root's."""
     format: int = 1
@@ -177,7 +179,9 @@ class Claimed:
     cut: bool = False
     """True: others that were due as well were left to the next claim, since one reads only ``CLAIM_ROWS``."""
     requested_by: str = ""
-    """Who started it, or its root."""
+    """Who started it, or its root..."""
+    caused_by: tuple[str, ...] = ()
+    """...and who caused that, as in ``RunRequested``."""
     documents: tuple[Document, ...] | None = None
     """Its attached documents, where its gates ask for their texts; None: not read."""
     at: int = 0

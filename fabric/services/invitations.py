@@ -19,9 +19,10 @@ from fabric.core.audit import Act
 from fabric.core.roles import Right, held_in, written
 from fabric.models import Invitation, Member
 from fabric.services.audit import audit_record
+from fabric.services.endings import still_may
 from fabric.services.errors import Refused
 from fabric.services.members import member_add, roles_checked, user_new
-from fabric.services.rights import right_wanted
+from fabric.services.rights import fresh_wanted, right_wanted
 from fabric.services.sign_in import password_fits
 
 DAYS, DAYS_MAX = 7, 30
@@ -53,6 +54,7 @@ def invitation_create(*, actor: Actor, roles: Collection[str], email: str = "", 
     Raises Refused: forbidden, invalid (roles, email, days), conflict (too many are open).
     """
     right_wanted(actor, Right.MEMBERS, "invite people")
+    fresh_wanted(actor, "invite people", by_token=True)
     wanted, mailbox = roles_checked(roles), email.strip()
     if mailbox:
         try:
@@ -67,6 +69,7 @@ def invitation_create(*, actor: Actor, roles: Collection[str], email: str = "", 
     token, now = secrets.token_urlsafe(32), _now()
     expires_at = now + days * 24 * 3_600 * US
     with transaction.atomic():
+        still_may(actor, Right.MEMBERS, "invite people")
         if _open(actor.workspace_id, now).count() >= OPEN_MAX:
             message = f"{OPEN_MAX} invitations are open, which is all there can be: revoke one first"
             raise Refused(message, code="conflict", field="invitation")

@@ -24,7 +24,6 @@ from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
 from fabric.services.invitations import invitation_create
 from fabric.services.model_list import models_list
-from fabric.services.tokens import Scope, token_create
 from simulator.drills.models import Drill, Schedule, StoredScenario
 from simulator.drills.schedules import schedule_create
 from simulator.drills.services import drill_ask
@@ -32,7 +31,7 @@ from simulator.library.services import scenario_save
 from tests.console import test_access
 from tests.fabric.services.test_memories import REMEMBERING
 from tests.fabric.services.world import SMALL, change_waits, ran
-from tests.people import member, signed_in
+from tests.people import member, signed_in, token_of
 from tests.simulator.library.sources import source
 
 QUESTION = "it is for whoever the question asks"
@@ -248,7 +247,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
     for role in Role:
         user = member(f"the-{role}", role)
         browsers[role] = signed_in(user)
-        secret = token_create(actor=actor, name=f"of-{role}", user=user.username, scopes=tuple(Scope)).secret
+        secret = token_of(user, f"of-{role}")
         programs[role] = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}")
     monkeypatch.setattr(test_access, "SAMPLE", {**test_access.SAMPLE, **there})
     return World(there, browsers, programs)

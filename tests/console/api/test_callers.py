@@ -15,8 +15,9 @@ from console.access import ROUTES, Policy
 from console.api.api import api
 from console.api.callers import ANY_CALLER, NOT_ACCEPTED, SCOPES
 from console.api.openapi import operations, schema
+from fabric.core.scopes import Scope
 from fabric.models import ApiToken
-from fabric.services.tokens import Scope, token_create, token_revoke
+from fabric.services.tokens import token_create, token_revoke
 from tests.console.api.client import Program, check
 
 FABRICS = "/api/v1/fabrics"

@@ -12,10 +12,9 @@ from fabric.models import Escalation, Inbox
 from fabric.selectors.runs import run_events
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
-from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
 from tests.fabric.services.world import COSTLY, CROWDED, REPLACEABLE, SPARED_STRICT, ran
-from tests.people import member
+from tests.people import member, token_of
 
 LIST = "/api/v1/escalations"
 
@@ -31,8 +30,7 @@ def question(program, doubtful, actor):
 @pytest.fixture
 def colleague(owner, actor):
     """Another person's program."""
-    member("rosa")
-    return Program(token_create(actor=actor, name="rosas", user="rosa", scopes=tuple(Scope)).secret)
+    return Program(token_of(member("rosa"), "rosas"))
 
 
 def answer_to(program, question, verb="approve", **more):

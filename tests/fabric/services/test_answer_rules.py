@@ -12,11 +12,11 @@ from fabric.models import Escalation, Inbox, ReviewClaim
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import escalation_get, escalations_open
 from fabric.selectors.review_claims import claim_of
-from fabric.services.answer_checks import SIGN_IN_S
 from fabric.services.claims import review_claim, review_release
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide, escalation_decide_now
 from fabric.services.fabrics import fabric_publish
+from fabric.services.rights import SIGN_IN_S
 from tests.fabric.services.world import DOUBTFUL, SPARED_STRICT, ran
 from tests.people import member
 
