@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -39,6 +40,15 @@ def token_of(user: User, name: str, scopes: Collection[str] = tuple(Scope)) -> s
     program = Member.objects.filter(user=user, service=True).exists()
     actor = owner_actor() if program else fresh(user)
     return token_create(actor=actor, name=name, user=user.username if program else "", scopes=scopes).secret
+
+
+def aged(browser: Client, hours: int = 1) -> Client:
+    """The same browser, in which somebody signed in some hours ago."""
+    session = browser.session
+    session["signed_in_at"] = time.time_ns() // 1_000 - hours * 3_600_000_000
+    session.save()
+    browser.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+    return browser
 
 
 def signed_in(user: User) -> Client:

@@ -1,7 +1,7 @@
 """Who is alone and who caused what: a question's row says that its answer was of the one person there, runs and change requests say who is behind them."""
 
 from django.db import migrations
-from django.db.models import BooleanField, CheckConstraint, F, Q, TextField, Value
+from django.db.models import BooleanField, CheckConstraint, F, PositiveSmallIntegerField, Q, TextField, Value
 from django.db.models.functions import Concat, StrIndex
 from django.db.models.lookups import Exact
 
@@ -23,4 +23,5 @@ class Migration(migrations.Migration):
         migrations.AddField("run", "caused_by", TextField(blank=True, db_default="")),
         migrations.AddField("changerequest", "caused_by", TextField(blank=True, db_default="")),
         migrations.AddField("loginlink", "created_by", TextField(blank=True, db_default="")),
+        migrations.AddField("invitation", "names_tried", PositiveSmallIntegerField(db_default=0)),
     ]

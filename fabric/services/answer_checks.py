@@ -29,6 +29,7 @@ from fabric.selectors.shown_before import DIGEST_CHARS_MIN, changed_since
 from fabric.services.claims import in_other_hands
 from fabric.services.errors import Refused
 from fabric.services.rights import SIGN_IN, SIGN_IN_S, TOKEN, is_fresh
+from fabric.services.workspaces import people_of
 
 JSON = Any
 MESSAGE_CHARS_MAX = 4_000
@@ -165,9 +166,11 @@ def _shown(item: EscalationView, decision: DecisionMade) -> None:
 
 def _not_theirs_behind(actor: Actor, item: EscalationView, decision: DecisionMade) -> None:
     """Refuses whoever acts with what somebody made who may not let this pass themselves: a program's token, a sign-in link."""
-    if decision.verb in STOPS:
+    if decision.verb in STOPS or not actor.behind:
         return
-    own = {*item.barred, *item.agreed, item.proposed_by}
+    own = {*item.agreed, item.proposed_by}
+    if item.approvals > 1 or tuple(people_of(actor.workspace_id) or ()) != actor.behind:  # Who is alone may themselves.
+        own.update(item.barred)
     if behind := [name for name in actor.behind if name in own]:
         made = "its token" if actor.kind == "service" else "this sign-in's link"
         message = f"item {item.id}: {actor.name} may not let this pass: {behind[0]}, who made {made}, may not let it pass themselves"

@@ -15,7 +15,8 @@ from django.db import IntegrityError, transaction
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.core.eligibility import KINDS_OF_PROGRAMS, PROGRAM
+from fabric.core.eligibility import ALONE, KINDS_OF_PROGRAMS, PROGRAM
+from fabric.core.names import alike, name_problem
 from fabric.core.roles import PEOPLE_ONLY, Right, Role, held_in, written
 from fabric.models import Invitation, Member
 from fabric.services.audit import audit_record
@@ -109,7 +110,7 @@ def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset
         message = f"a member has at least one role: name some of {', '.join(Role)}; who only looks on is {Role.VIEWER}"
         raise Refused(message, code="invalid", field="roles")
     words = frozenset(role for role in given if service and _decides.fullmatch(role))
-    wrong = sorted(role for role in given - words if not _role.fullmatch(role) or role == PROGRAM)
+    wrong = sorted(role for role in given - words if not _role.fullmatch(role) or role in (PROGRAM, ALONE))
     if wrong:
         message = f"{wrong[0][:40]!r} is no role: there are {', '.join(Role)}, and names of up to 63 lower-case letters, digits, - and _ that fabrics ask for"
         if service:
@@ -137,10 +138,12 @@ def user_new(workspace_id: str, name: str, password: str | None) -> User:
     if not picked or len(picked) > 150:
         message = "a name has 1 to 150 letters, digits and @ . + - _: choose another one"
         raise Refused(message, code="invalid", field="name")
+    if wrong := name_problem(picked):
+        raise Refused(wrong, code="invalid", field="name")
     # A question asks for roles and for names alike: who bore a role's name would be asked in its place.
-    if picked.lower() in {str(role) for role in Role} | _roles_here(workspace_id):
-        raise Refused(f"{picked} is the name of a role here: choose another one", code="invalid", field="name")
-    if User.objects.filter(username__iexact=picked).exists():
+    if picked.casefold() in _roles_here(workspace_id):
+        raise Refused(f"{picked} is the name of a role here: choose another one", code="conflict", field="name")
+    if _has_the_name(picked):
         raise Refused(f"somebody has the name {picked} already: choose another one", code="conflict", field="name")
     try:
         with transaction.atomic():
@@ -186,6 +189,11 @@ def _still_owned(actor: Actor, row: Member, so: str) -> None:
     if not any(Role.OWNER in held_in(roles) for roles in others.exclude(id=row.id).values_list("roles", flat=True)):
         message = f"{row.name} is the last owner and {so}: make somebody else an owner first"
         raise Refused(message, code="conflict", field="name")
+
+
+def _has_the_name(name: str) -> bool:
+    """Whether somebody has it, or one that is taken for it."""
+    return alike(name) in {alike(one) for one in User.objects.values_list("username", flat=True)}
 
 
 def _roles_here(workspace_id: str) -> set[str]:

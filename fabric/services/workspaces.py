@@ -16,6 +16,7 @@ from django.db.models import Exists, OuterRef, Subquery
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.names import COMMAND_LINE
 from fabric.core.roles import Right, Role, held_in, written
 from fabric.models import LoginLink, Member, Run, Workspace
 from fabric.services.audit import SYSTEM, audit_record
@@ -25,8 +26,6 @@ DEFAULT_WORKSPACE = "default"
 OWNER = "owner"
 LOOKS_ON: Mapping[Right, Role] = {Right.AUDIT: Role.AUDITOR, Right.REVEAL: Role.SAFETY}
 """By right to see more than everybody: the role with which whoever has it looks at runs of drills."""
-COMMAND_LINE = "command_line"
-"""By what an act at the machine itself came in."""
 OWNER_ROLES = frozenset(str(role) for role in Role)
 """On an installation of one's own, its owner may do everything and answers every question."""
 LOGIN_LINK_S = 3_600

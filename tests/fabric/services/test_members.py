@@ -114,10 +114,12 @@ def test_a_service_account_has_tokens_no_password_and_no_role_of_people(actor):
 @pytest.mark.parametrize(
     ("name", "code"),
     [("", "invalid"), ("a b", "invalid"), ("x" * 151, "invalid"), ("VERA", "conflict"), ("finance", "invalid"),
-     ("Legal", "invalid"), ("owner", "invalid"), ("a\0b", "invalid")],
+     ("Legal", "conflict"), ("owner", "invalid"), ("a\0b", "invalid"),
+     ("system", "invalid"), ("command_line", "invalid"), ("оwner", "invalid"), ("сос", "conflict")],
 )  # fmt: skip
 def test_a_name_that_is_taken_or_means_a_role_is_refused(actor, name, code):
     member("vera", "viewer", "legal")
+    member("coc", "viewer")
     found = refused(service_create, actor=actor, name=name, roles=["viewer"])
     assert (found.code, found.field) == (code, "name")
 

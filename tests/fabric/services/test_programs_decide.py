@@ -17,6 +17,7 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.members import member_roles_set, roles_checked, service_create
 from fabric.services.tokens import token_create, token_use
 from tests.fabric.services.world import PAYING, ran
+from tests.people import member
 
 NAME = "approver"
 
@@ -96,6 +97,7 @@ def test_a_right_that_is_taken_away_between_sending_and_taking_counts_for_nothin
 
 @pytest.mark.parametrize("column", ["barred", "agreed"])
 def test_it_lets_nothing_pass_that_the_maker_of_its_token_may_not(decide, actor, item, program, column):
+    member("ben", "reviewer")  # Who is alone there may let pass what is their own, and so may their program.
     Escalation.objects.filter(id=item.id).update(**{column: f"\n{actor.name}\n"})
     with pytest.raises(Refused) as refused:
         decide(program)
