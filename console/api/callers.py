@@ -18,6 +18,7 @@ from django.views.decorators.debug import sensitive_variables
 from console import drilled
 from console.api.problems import RETRY_AFTER, Problem
 from console.api.responses import id_of, problem_response
+from console.route_rights import refused_at_door
 from console.signed_in import actor_in
 from console.throttle import API, count
 from console.views.errors import STATUS
@@ -247,6 +248,8 @@ def _may(caller: Caller, route: str, method: str) -> None:
         message = f"the token {caller.token} may not do this: it lacks the scope {scope}; make one that has it"
         challenge = f'{REALM}, error="insufficient_scope", scope="{scope}"'
         raise Problem(403, message, headers={"WWW-Authenticate": challenge})
+    if why := refused_at_door(caller.actor, route, method):
+        raise Problem(403, why)
 
 
 def _not_too_often(caller: Caller) -> None:

@@ -23,19 +23,19 @@ class Scope(StrEnum):
 
 
 NEEDS: Mapping[Scope, tuple[Right, ...]] = {
-    Scope.READ: (Right.LOOK,),
+    Scope.READ: (),
     Scope.RUN: (Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE),
     Scope.DECIDE: (),
     Scope.MANAGE: (Right.MEMBERS, Right.KEYS),
 }
-"""The rights of which one at least carries a scope; none: any person's question may ask them, a program's have to be named. Total by test."""
+"""The rights of which one at least carries a scope; none: every member looks, and is asked what they are asked (a program what is named). Total by test."""
 
 
 def carried(scope: Scope, roles: Collection[str], *, service: bool) -> bool:
     """Whether a scope is worth anything to who holds these roles."""
     if scope is Scope.DECIDE:
         return not service or any(role.startswith(f"{PROGRAM}:") for role in roles)
-    return any(has(roles, right) for right in NEEDS[scope])
+    return not NEEDS[scope] or any(has(roles, right) for right in NEEDS[scope])
 
 
 def lost(before: Collection[str], after: Collection[str], *, service: bool) -> frozenset[Scope]:
