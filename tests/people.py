@@ -47,7 +47,7 @@ def aged(browser: Client, hours: int = 1) -> Client:
     session = browser.session
     session["signed_in_at"] = time.time_ns() // 1_000 - hours * 3_600_000_000
     session.save()
-    browser.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+    browser.cookies[settings.SESSION_COOKIE_NAME] = session.session_key or ""
     return browser
 
 

@@ -38,8 +38,7 @@ class RunRequested:
     deadline_at: int
     """Microseconds since the epoch: the run's absolute deadline, fixed when it was requested."""
     requested_by: str = ""
-    caused_by: tuple[str, ...] = ()
-    """Who made what the starter acted with, such as a service account's token, where it was somebody else."""
+    caused_by: tuple[str, ...] = ()  # Who made what the starter acted with (``run_started``).
     kind: Literal["run_requested"] = "run_requested"
     version: Literal[2] = 2
 
@@ -382,8 +381,7 @@ class _Inbox:
 
 def latest(cls: Any) -> int:
     """The version of an input's kind that this program writes."""
-    version: int = cls.__dataclass_fields__["version"].default
-    return version
+    return int(cls.__dataclass_fields__["version"].default)
 
 
 def _envelope(kind: Any, version: Any) -> tuple[str, int]:
@@ -393,9 +391,8 @@ def _envelope(kind: Any, version: Any) -> tuple[str, int]:
     if cls is None:
         raise NewerInput(f"an inbox row of kind {kind!r} is not known to this version: upgrade it")
     if version > latest(cls):
-        raise NewerInput(
-            f"an inbox row is {kind} version {version}; this program knows version {latest(cls)}: upgrade it"
-        )
+        message = f"an inbox row is {kind} version {version}; this program knows version {latest(cls)}: upgrade it"
+        raise NewerInput(message)
     return kind, version
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from tests.people import aged, member, signed_in, token_of
 
 PLACE = {"provider": "openai", "host": "https://api.example.org/v1"}
 SECRET = {**PLACE, "key": "sk-0123456789abcdef"}
+REFERER = "http://127.0.0.1/settings/members"
 MAIL = {"wants": ["question"], "email": "elsewhere@example.org"}
 
 PAGES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
@@ -71,12 +73,12 @@ def acts() -> int:
 def test_a_page_wants_a_fresh_sign_in_and_leads_to_it(browser: Client, vera: User, name: str):
     there, body = PAGES[name]
     where = at_page(name, there)
-    before, sent = acts(), {"data": dict(body), "HTTP_REFERER": "http://127.0.0.1/settings/members"}
-    refused = aged(browser).post(where, **sent)
+    before, sent = acts(), partial(Client.post, path=where, data=dict(body), HTTP_REFERER=REFERER)
+    refused = sent(aged(browser))
     assert (refused.status_code, acts()) == (403, before)
     assert "sign in again" in refused.content.decode()
     assert re.search(r'href="/login\?again=1&(amp;)?next=%2Fsettings%2Fmembers"', refused.content.decode())
-    assert signed_in(User.objects.get(username="owner")).post(where, **sent).status_code in (200, 302)
+    assert sent(signed_in(User.objects.get(username="owner"))).status_code in (200, 302)
 
 
 @pytest.mark.parametrize("name", API)
@@ -85,13 +87,13 @@ def test_the_api_wants_it_of_a_browser_and_takes_a_tokens_scope_where_it_says_so
 ):
     there, body, by_token = API[name]
     where, owner = reverse(name, args=there), User.objects.get(username="owner")
-    sent = {"data": json.dumps(body), "content_type": "application/json"}
+    sent = partial(Client.post, path=where, data=json.dumps(body), content_type="application/json")
     before = acts()
-    refused = aged(browser).post(where, **sent)
+    refused = sent(aged(browser))
     assert (refused.status_code, acts()) == (403, before)
     assert "sign in again" in refused.json()["detail"]
     secret = token_of(owner, "manages", (Scope.MANAGE,))
-    answer = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}").post(where, **sent)
+    answer = sent(Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}"))
     assert answer.status_code == by_token
 
 
