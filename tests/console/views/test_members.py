@@ -83,8 +83,8 @@ def test_somebody_is_invited_and_accepts(browser):
         ({"name": "", "password": PASSWORD, "again": PASSWORD}, 422, "Choose a name."),
         ({"name": "rosa"}, 422, "Choose a password."),
         ({"name": "rosa", "password": "short", "again": "short"}, 422, "This password is too short."),
-        ({"name": "owner", "password": PASSWORD, "again": PASSWORD}, 422, "Owner is the name of a role here"),
-        ({"name": "VERA", "password": PASSWORD, "again": PASSWORD}, 409, "Somebody has the name VERA already"),
+        ({"name": "owner", "password": PASSWORD, "again": PASSWORD}, 422, "Owner means something else in journals"),
+        ({"name": "VERA", "password": PASSWORD, "again": PASSWORD}, 422, "This name is not to be had"),
     ],
 )
 def test_what_cannot_be_accepted_is_said_beside_its_field(browser, sent, status, said):

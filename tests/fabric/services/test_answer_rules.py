@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -75,7 +76,8 @@ class TestWhoMay:
         assert f"item {item.id}: ben is not asked: this is for " in error.message
 
     @pytest.mark.parametrize("column", ["barred", "agreed", "proposed_by"])
-    def test_what_is_ones_own_is_rejected_and_not_let_pass(self, decide, item, column):
+    def test_what_is_ones_own_is_rejected_and_not_let_pass(self, decide, item, actor, column):
+        decide = partial(decide, actor=replace(actor, alone=False))
         Escalation.objects.update(**{column: "owner" if column == "proposed_by" else names_text(["owner"])})
         assert refused(decide, item).code == "forbidden"
         assert decide(item, "reject", message="No.").created
