@@ -283,9 +283,9 @@ def test_every_address_says_what_each_method_wants():
     assert (set(PAGES) | set(API)) <= set(CHANGES)
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OWNER])
 def test_what_is_not_declared_is_not_there(role, world):
-    """Whoever asks: each method of each address that no table has is a 405."""
+    """Whoever asks, who may least and who may most: each method of each address that no table has is a 405."""
     there, wrong, cells = declared(), [], 0
     for name, policy in ROUTES.items():
         client = (world.programs if policy is Policy.API else world.browsers)[role]
