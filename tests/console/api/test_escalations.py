@@ -101,7 +101,7 @@ def test_the_same_answer_again_changes_nothing(program, question):
 
 
 def decided(question, **more):
-    columns = {"decided_at": 1_772_357_400_123_456, "verb": "approve", "decided_by": "owner", **more}
+    columns = {"decided_at": 1_772_357_400_123_456, "verb": "approve", "decided_by": "owner", "alone": True, **more}
     Escalation.objects.filter(id=question["id"]).update(**columns)
 
 
@@ -112,6 +112,9 @@ def test_the_same_answer_again_after_the_run_took_it(program, question):
 
 
 def test_another_answer_is_refused_and_says_who_when_what(program, colleague, question):
+    Escalation.objects.update(
+        barred="\ncleo\n"
+    )  # Somebody else started it, so that its owner may answer beside a colleague.
     answer_to(program, question)
     told = answer_to(colleague, question, "reject", message="no")
     assert told.status_code == 409
@@ -212,6 +215,9 @@ def test_an_answer_counts_at_once(program, question, actor):
 
 
 def test_second_thoughts_about_what_is_not_there_or_not_yours(program, colleague, question):
+    Escalation.objects.update(
+        barred="\ncleo\n"
+    )  # Somebody else started it, so that its owner may answer beside a colleague.
     for way in ("undo", "continue"):
         assert program.post(f"{LIST}/{question['id']}/{way}", {}).status_code == 409
         assert program.post(f"{LIST}/0123456789abcdef/{way}", {}).status_code == 404
