@@ -83,7 +83,8 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
     (
         (Right.REVEAL,),
         """
-            run-event-reveal review-reveal api-run-event-reveal api-escalation-reveal
+            run-event-reveal review-reveal fabric-memory-reveal api-run-event-reveal api-escalation-reveal
+            api-fabric-memory-reveal
         """,
     ),
     (

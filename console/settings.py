@@ -14,7 +14,7 @@ from console.variables import read
 
 BASE_DIR = paths.ROOT
 FABRIC_DATA = datadir.prepare(paths.data_dir())
-FABRIC_PORT: int = read("FABRIC_PORT") or paths.PORT
+FABRIC_PORT: int = read("FABRIC_PORT") or datadir.port_of(FABRIC_DATA) or paths.PORT
 FABRIC_PUBLIC_URL: str = read("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}"
 
 
@@ -43,6 +43,8 @@ FABRIC_GRAPH_RULES: tuple[str, ...] = read("FABRIC_GRAPH_RULES") or ()
 FABRIC_FAULTS: str = read("FABRIC_FAULTS") or ""
 FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()
 FABRIC_MCP_COMMANDS: tuple[tuple[str, ...], ...] = read("FABRIC_MCP_COMMANDS") or ()
+FABRIC_EXTRA_BODY: tuple[str, ...] = read("FABRIC_EXTRA_BODY") or ()
+FABRIC_BELOW_LIST_PRICE: tuple[str, ...] = read("FABRIC_BELOW_LIST_PRICE") or ()
 FABRIC_TOOL_VARIABLES: tuple[str, ...] = read("FABRIC_TOOL_VARIABLES") or ()
 
 # What checkpoints are signed with, and where they are written beside the database.

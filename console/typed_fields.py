@@ -62,7 +62,7 @@ class Field:
     @property
     def said(self) -> str:
         """Its type in words, with the bounds that the schema gives."""
-        bounds = (f"{word} {self.schema[key]}" for key, word in BOUNDS.items() if key in self.schema)
+        bounds = (said.format(self.schema[key]) for key, said in BOUNDS.items() if key in self.schema)
         return ", ".join([_type_words(self), *([self.why] if self.why else []), *bounds])
 
     @property
@@ -133,15 +133,15 @@ class Field:
 
 
 BOUNDS: Mapping[str, str] = {
-    "minimum": "at least",
-    "maximum": "at most",
-    "exclusiveMinimum": "more than",
-    "exclusiveMaximum": "less than",
-    "minLength": "characters at least",
-    "maxLength": "characters at most",
-    "pattern": "matching",
-    "minItems": "entries at least",
-    "maxItems": "entries at most",
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "exclusiveMinimum": "more than {}",
+    "exclusiveMaximum": "less than {}",
+    "minLength": "characters: {} or more",
+    "maxLength": "characters: {} at most",
+    "pattern": "matching {}",
+    "minItems": "entries: {} or more",
+    "maxItems": "entries: {} at most",
 }
 """Keywords of a schema that are said, and how."""
 

@@ -150,6 +150,7 @@ urlpatterns = [
     path("fabrics/<str:name>/r<int:number>", fabrics.revision, name="fabric-revision"),
     path("fabrics/<str:name>/r<int:number>.yaml", fabrics.download, name="fabric-yaml"),
     path("fabrics/<str:name>/memory/<str:memory>", memories.memory, name="fabric-memory"),
+    path("fabrics/<str:name>/memory/<str:memory>/reveal", memories.reveal, name="fabric-memory-reveal"),
     path("fabrics/<str:name>/memory/<str:memory>/export", memories.export, name="fabric-memory-export"),
     path("breakers", breakers.breakers, name="breakers"),
     path("breakers/live", breakers.live, name="breakers-live"),

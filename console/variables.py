@@ -31,6 +31,7 @@ _host = re.compile(_HOST)
 _host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
 _seed = re.compile(r"[0-9A-Fa-f]{64}")
 _provider = re.compile(r"([A-Za-z0-9_.-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
+_field = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _path = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
 _mail = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -43,7 +44,7 @@ class Kind(Enum):
     SETTING = "set by the operator; no test may see it"
     CHECK = "for `manage.py test`"
     SYSTEM = "set by the system; what cannot be used is passed over"
-    HARNESS = "set by the drills for the processes that they start"
+    HARNESS = "set by drills, benchmarks and tests for the processes that they start"
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,26 @@ def _commands(name: str, text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
+def _words(name: str, text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
+def _fields(name: str, text: str) -> tuple[str, ...]:
+    found = _words(name, text)
+    for one in found:
+        if not _field.fullmatch(one):
+            raise Refused(f"{name} has {_shown(one)}, which names no field: write FIELD or FIELD.FIELD,...")
+    return found
+
+
+def _models(name: str, text: str) -> tuple[str, ...]:
+    found = _words(name, text)
+    for one in found:
+        if re.search(r"\s", one):
+            raise Refused(f"{name} has {_shown(one)}, which is no model's id: write MODEL,...")
+    return found
+
+
 def _handed_out(name: str, text: str) -> tuple[str, ...]:
     found = tuple(filter(None, map(str.strip, text.split(","))))
     for one in found:
@@ -329,6 +350,8 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_GRAPH_RULES": Variable(Kind.SETTING, _paths),
     "FABRIC_ALLOWED_HOSTS": Variable(Kind.SETTING, _hosts),
     "FABRIC_MCP_COMMANDS": Variable(Kind.SETTING, _commands),
+    "FABRIC_EXTRA_BODY": Variable(Kind.SETTING, _fields),
+    "FABRIC_BELOW_LIST_PRICE": Variable(Kind.SETTING, _models),
     "FABRIC_TOOL_VARIABLES": Variable(Kind.SETTING, _handed_out),
     "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, _audit_key),
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
@@ -361,6 +384,9 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_FAULTS": Variable(Kind.HARNESS, _dotted),
     "FABRIC_CHAOS": Variable(Kind.HARNESS, _text),
     "FABRIC_BENCH_INSIDE": Variable(Kind.HARNESS, _text),
+    "FABRIC_SCOREBOARD": Variable(Kind.HARNESS, _text),
+    "TEST_PEERS_PYTHON": Variable(Kind.HARNESS, _text),
+    "TEST_PEERS_NODE": Variable(Kind.HARNESS, _text),
 }
 
 SETTINGS = tuple(name for name, variable in VARIABLES.items() if variable.kind is Kind.SETTING)

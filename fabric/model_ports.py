@@ -29,7 +29,7 @@ from fabric.core.spec import ModelSpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelPort
 from fabric.services import here
-from fabric.services.publication import DRILL_PROVIDER
+from fabric.services.publication_models import DRILL_PROVIDER
 
 PROVIDERS: Mapping[str, str] = {
     "scripted": "simulator.provider.ScriptedProvider",
@@ -90,30 +90,34 @@ async def _tried(model: ModelSpec, workspace: str) -> Trial:
         await port.aclose()
 
 
+def _extra() -> frozenset[str]:
+    return frozenset(settings.FABRIC_EXTRA_BODY)
+
+
 def _openai(**more: Any) -> HttpModel:
-    endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
+    endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, _extra())
     return OpenAICompatible(endpoint, **more)
 
 
 def _anthropic(**more: Any) -> HttpModel:
-    return Anthropic(Endpoint(settings.FABRIC_ANTHROPIC_URL, "", settings.FABRIC_ANTHROPIC_KEY), **more)
+    return Anthropic(Endpoint(settings.FABRIC_ANTHROPIC_URL, "", settings.FABRIC_ANTHROPIC_KEY, _extra()), **more)
 
 
 def _google(**more: Any) -> HttpModel:
-    return Google(Endpoint(settings.FABRIC_GOOGLE_URL, "", settings.FABRIC_GOOGLE_KEY), **more)
+    return Google(Endpoint(settings.FABRIC_GOOGLE_URL, "", settings.FABRIC_GOOGLE_KEY, _extra()), **more)
 
 
 def _azure(**more: Any) -> HttpModel:
-    return Azure(Endpoint(settings.FABRIC_AZURE_URL, "", settings.FABRIC_AZURE_KEY), **more)
+    return Azure(Endpoint(settings.FABRIC_AZURE_URL, "", settings.FABRIC_AZURE_KEY, _extra()), **more)
 
 
 def _bedrock(**more: Any) -> HttpModel:
-    endpoint = Endpoint(settings.FABRIC_BEDROCK_URL, "", settings.FABRIC_BEDROCK_KEY)
+    endpoint = Endpoint(settings.FABRIC_BEDROCK_URL, "", settings.FABRIC_BEDROCK_KEY, _extra())
     return Bedrock(endpoint, sign_in=AwsSignIn(), **more)
 
 
 def _vertex(**more: Any) -> HttpModel:
-    endpoint = Endpoint(settings.FABRIC_VERTEX_URL, "", settings.FABRIC_VERTEX_KEY)
+    endpoint = Endpoint(settings.FABRIC_VERTEX_URL, "", settings.FABRIC_VERTEX_KEY, _extra())
     return Vertex(endpoint, sign_in=GoogleSignIn(), **more)
 
 

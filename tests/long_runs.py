@@ -47,6 +47,8 @@ LONG = {
     "tests/simulator/drills/test_conductor.py::test_a_real_worker_*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/drills/test_in_place.py::test_one_that_passes_a_cap_*(cost)": "with the cap of time it is in every run",
     "tests/simulator/drills/test_in_place.py::test_where_the_worker_is_killed_*(postgresql)": "on SQLite it is in every run",
+    "tests/simulator/scoreboard/test_scoreboard.py::*(batch)": "the tier that everybody starts in is in every run",
+    "tests/simulator/scoreboard/test_scoreboard.py::*(high_stakes)": "the tier that everybody starts in is in every run",
 }
 """Patterns of names, round brackets for square ones, and what is like them in every run."""
 

@@ -51,6 +51,7 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-fabric-memories", "GET"): Scope.READ,
     ("api-fabric-memory-history", "GET"): Scope.READ,
     ("api-fabric-memories-export", "POST"): Scope.READ,
+    ("api-fabric-memory-reveal", "POST"): Scope.DECIDE,
     ("api-fabric-memory-write", "POST"): Scope.RUN,
     ("api-fabric-memory-delete", "POST"): Scope.RUN,
     ("api-runs", "GET"): Scope.READ,

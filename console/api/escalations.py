@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Body, Path, Query, Router
+from ninja import Body, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
@@ -16,6 +16,7 @@ from console.api.review_shapes import (
     EscalationDetailOut,
     EscalationOut,
     EscalationsOut,
+    Item,
     Narrowed,
     TabName,
     answered,
@@ -188,9 +189,7 @@ def list_escalations(
     url_name="api-escalation",
     operation_id="getEscalation",
 )
-def get_escalation(
-    request: HttpRequest, escalation_id: str = Path(..., description="The question's id.", example="4f1c9a2be07d3358")
-) -> EscalationDetailOut:
+def get_escalation(request: HttpRequest, escalation_id: Item) -> EscalationDetailOut:
     """Get a question. Open or answered, with what the person is shown and the answer it has."""
     actor = actor_of(request)
     view = escalation_get(actor, escalation_id)
@@ -213,7 +212,7 @@ def get_escalation(
 )
 def reveal(
     request: HttpRequest,
-    escalation_id: Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")],
+    escalation_id: Item,
     body: Annotated[SecondThoughtIn, Body()] = NOTHING,
 ) -> RevealedOut:
     """Reveal what is withheld of a question. For the role safety; the audit stream is told. 409 where nothing is withheld."""
@@ -228,7 +227,7 @@ def reveal(
 )
 def decide(
     request: HttpRequest,
-    escalation_id: Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")],
+    escalation_id: Item,
     body: Annotated[DecisionIn, Body()],
 ) -> DecisionOut:
     """Answer a question. It is done in the caller's name. The same body of the same person again changes nothing and is no error."""
@@ -263,7 +262,7 @@ def decide(
 )
 def undo(
     request: HttpRequest,
-    escalation_id: Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")],
+    escalation_id: Item,
     body: Annotated[SecondThoughtIn, Body()] = NOTHING,
 ) -> UndoneOut:
     """Take an answer back. Whoever gave it can, until the run takes it: answers given in a browser wait a few seconds for that."""
@@ -285,7 +284,7 @@ def undo(
 )
 def go_on(
     request: HttpRequest,
-    escalation_id: Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")],
+    escalation_id: Item,
     body: Annotated[SecondThoughtIn, Body()] = NOTHING,
 ) -> DecisionOut:
     """Let an answer count at once. It gives up the rest of the time in which it could be taken back."""

@@ -15,6 +15,7 @@ from fabric.core.spec_memories import KEY_CHARS
 from fabric.selectors.memories import KEYS_SHOWN, MemoryView, Remembered, memories_of
 from fabric.selectors.memory_history import ENTRIES_SHOWN, Became, Written, memory_history
 from fabric.services.memories import memory_delete, memory_write
+from fabric.services.reveals import memory_reveal
 from fabric.services.runs import REASON_CHARS_MAX
 
 router = Router(tags=["memories"])
@@ -28,7 +29,8 @@ class EntryOut(Told):
 
     key: str = Field(description="Its key.", examples=["supplier/acme"])
     version: int = Field(description="Of this key; never given twice.", examples=[3])
-    value: Any = Field(description="Its value, any JSON; null as well where it was erased.")
+    value: Any = Field(description="Its value, any JSON, with credentials masked; null as well where it was erased.")
+    withheld: bool = Field(description="Whether something in it is masked. The role safety may have it revealed.")
     erased: bool = Field(description="Whether its value was erased.")
     run_id: str = Field(description="The run that wrote it; empty: a person did.")
     stage: str = Field(description="The stage in which it was written; empty: a person wrote it.", examples=["fan_out"])
@@ -95,6 +97,14 @@ class WriteIn(Given):
         description="Kept in the audit stream.",
         examples=["Told by the office."],
     )
+
+
+class RevealIn(Given):
+    """Which version under which key."""
+
+    memory: str = Field(min_length=1, max_length=MEMORY_CHARS, description="The memory's name.", examples=["suppliers"])
+    key: str = Field(min_length=1, max_length=KEY_CHARS, description="Its key.", examples=["supplier/acme"])
+    version: int = Field(ge=1, le=VERSION_MAX, description="As its history lists it.", examples=[3])
 
 
 class DeleteIn(Given):
@@ -171,6 +181,18 @@ def export_memories(
 
 
 @router.post(
+    "/fabrics/{name}/memories/reveal",
+    response=HistoryOut,
+    url_name="api-fabric-memory-reveal",
+    operation_id="revealMemory",
+)
+def reveal_memory(request: HttpRequest, body: Annotated[RevealIn, Body()], name: str = FABRIC) -> HistoryOut:
+    """Reveal what is withheld of a version under a key. For the role safety; the audit stream is told. 409 where nothing is withheld."""
+    found = memory_reveal(actor=actor_of(request), fabric=name, **body.model_dump())
+    return HistoryOut(count=found.count, entries=[_written(one) for one in found.entries])
+
+
+@router.post(
     "/fabrics/{name}/memories/delete",
     response=MemoriesOut,
     url_name="api-fabric-memory-delete",
@@ -208,6 +230,7 @@ def _entry(one: Remembered) -> EntryOut:
         key=one.key,
         version=one.version,
         value=one.value,
+        withheld=one.withheld,
         erased=one.erased,
         run_id=one.run_id,
         stage=one.stage,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
+from ninja import Path
 from pydantic import ConfigDict, Field
 
 from console.api.problems import RETRY_AFTER, FieldError, Problem
@@ -17,6 +18,7 @@ from fabric.selectors.review_claims import ClaimView, claim_of
 from fabric.selectors.review_queue import QueueFilter, QueueRow
 from fabric.selectors.tickets import ClosureView
 
+Item = Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")]
 TabName = Literal["mine", "unclaimed", "second", "open", "tickets", "decided"]
 
 
@@ -121,7 +123,7 @@ class EscalationOut(Told):
     onward: bool = Field(
         description="Whether it was passed on, since nobody had answered for three quarters of the time."
     )
-    may_answer: bool = Field(description="Whether the caller is among those who may.")
+    may_answer: bool = Field(description="Whether the caller is among those who may answer, if only by a rejection.")
     why_not: str = Field(
         description="Why the caller may not approve it, who answered it already, or that an answer comes too late; "
         "empty: they may.",

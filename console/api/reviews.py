@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Body, Path, Query, Router
+from ninja import Body, Query, Router
 from pydantic import ConfigDict, Field
 
 from console.api.callers import actor_of, caller_of
@@ -15,6 +15,7 @@ from console.api.review_shapes import (
     ClaimOut,
     ClosureOut,
     EscalationOut,
+    Item,
     Narrowed,
     claim_told,
     closure_told,
@@ -36,7 +37,6 @@ from fabric.services.escalations import MESSAGE_CHARS_MAX
 from fabric.services.tickets import NOTE_CHARS_MAX, ticket_close, ticket_fork
 
 router = Router(tags=["escalations"])
-Item = Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")]
 LEASE_MAX = 2**31 - 1
 
 

@@ -16,6 +16,7 @@ from fabric.selectors.advice import advice_of
 from fabric.selectors.families import CHILDREN_SHOWN
 from fabric.selectors.run_inputs import DocumentView, documents_of
 from fabric.selectors.runs import RunView, run_get, run_outcome
+from fabric.selectors.waits_for import WaitsFor
 
 PriorityName = Literal["critical", "high", "normal", "low"]
 
@@ -53,7 +54,7 @@ class RunOut(Told):
     priority: PriorityName = Field(description="How urgently it is taken up.")
     session_key: str = Field(description="What it was started with.")
     reason: str = Field(description="Why it ended or what it waits for, where there is something to say.")
-    waits_for: Literal["person", "provider"] | None = Field(
+    waits_for: WaitsFor | None = Field(
         description="Whom it waits for, doing nothing else: a person is asked, or a provider is away and the run goes on by itself. Null: neither."
     )
     recovered: bool = Field(description="Whether something failed on the way and was recovered from.")

@@ -25,6 +25,7 @@ from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import runs_list
+from fabric.selectors.waits_for import WaitsFor
 from fabric.services.control import (
     MESSAGE_CHARS_MAX,
     run_cancel,
@@ -222,6 +223,9 @@ def start_run(
 def list_runs(
     request: HttpRequest,
     state: Annotated[RunState | None, Query(description="Only runs in this state.")] = None,
+    waits_for: Annotated[
+        WaitsFor | None, Query(description="Only runs that wait for a person or for a provider, doing nothing else.")
+    ] = None,
     fabric: Annotated[
         str | None, Query(max_length=63, description="Only runs of the fabric of this name.", example="research-desk")
     ] = None,
@@ -245,7 +249,8 @@ def list_runs(
     actor, below = actor_of(request), None if parent is None else str(parent)
     if below is not None:
         actor = drilled.actor_on(actor, "api-runs", below)
-    found = runs_list(actor, limit=limit + 1, before=cursor, state=state, fabric=fabric, tier=tier, parent=below)
+    asked: dict[str, Any] = {"state": state, "waits_for": waits_for, "fabric": fabric, "tier": tier, "parent": below}
+    found = runs_list(actor, limit=limit + 1, before=cursor, **asked)
     more = found[limit - 1].cursor if len(found) > limit else None
     return RunsOut(runs=[RunOut(**columns_told(view)) for view in found[:limit]], next_cursor=more)
 

@@ -20,6 +20,7 @@ MORE = (
     "carry_over",
     "polling",
     "hands_over",
+    "ends_turn",
     "approval",
     "deviation",
     "approve_when",

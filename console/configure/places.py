@@ -118,6 +118,7 @@ LABELS: Mapping[str, str] = {
     "agents.*.output_schema": "Schema of its data",
     "tools.*.approve_when": "A person is asked when, CEL",
     "tools.*.hands_over": "Its result may hand over",
+    "tools.*.ends_turn": "A call of it ends the turn",
     "tools.*.capabilities": "Capabilities that calling it takes, one a line",
     "agents.*.persona.allowed_capabilities": "Allowed capabilities, one a line",
     "agents.*.persona.denied_capabilities": "Denied capabilities, one a line",

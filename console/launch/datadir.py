@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import urlsplit
 
 from console.launch.child import ORPHAN_GRACE_S
 from console.launch.errors import Refused
@@ -80,6 +81,15 @@ def hold(data: Path, url: str) -> TextIO:
     except OSError as error:
         raise Refused(f"{path} cannot be written ({error.strerror}): {_hint(error)}") from error
     return file
+
+
+def port_of(data: Path) -> int | None:
+    """Return the port of the `up` that runs on the data directory, or was the last to; None: none ever did."""
+    try:
+        with (data / LOCK_NAME).open(encoding="utf-8") as file:
+            return urlsplit(_holder(file)[1]).port
+    except (OSError, ValueError):
+        return None
 
 
 def _take(file: TextIO, data: Path) -> None:

@@ -140,10 +140,14 @@ def state_badge(run: Any) -> SafeString:
     """A run's state. What completed only after something had gone wrong never looks like what simply completed."""
     if run.state == RunState.COMPLETED and run.recovered:
         return badge(*RECOVERED, "recovered")
-    if getattr(run, "waits_for", None) == "provider":
-        return badge(*PROVIDER_AWAY)
-    word, tone, name = STATES.get(run.state, (run.state, "neutral", "unknown"))
-    return badge(word, tone, name)
+    return badge(*_stands(run))
+
+
+def _stands(run: Any) -> tuple[str, str, str]:
+    """Word, tone and icon of where a run stands."""
+    if run.waits_for == "provider":
+        return PROVIDER_AWAY
+    return STATES.get(run.state, (run.state, "neutral", "unknown"))
 
 
 @register.simple_tag
@@ -162,7 +166,7 @@ def breaker_badge(state: BreakerState, extra: str = "") -> SafeString:
 def state_icon(run: Any) -> SafeString:
     """A run's state where there is no room for its word: the icon, with the word for who cannot see it and on pointing."""
     recovered = run.state == RunState.COMPLETED and run.recovered
-    word, tone, name = STATES.get(run.state, (run.state, "neutral", "unknown"))
+    word, tone, name = _stands(run)
     if recovered:
         word, tone, name = RECOVERED[0], "warn", RECOVERED[2]
     return format_html(

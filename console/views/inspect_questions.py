@@ -17,7 +17,7 @@ EXPIRY = {
     "reject": "then rejected by the system",
     "nothing": "and nothing happens by itself",
     "error": "then it is an error of the call",
-    "next": "then the call may not go on, and the next rung is taken",
+    "next": "then the call may not be made again, and the next reaction of the decision table follows",
 }
 """By what is declared for a question that nobody answers."""
 

@@ -18,12 +18,14 @@ from console.exporting import memories_response
 from console.forms import ReasonForm, sentence
 from console.views import errors
 from fabric.core.actor import Actor
-from fabric.core.spec_memories import KEY_CHARS
+from fabric.core.roles import Right
+from fabric.core.spec_memories import KEY_CHARS, MemorySpec
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import RevisionPage, fabric_get
 from fabric.selectors.memories import KEYS_SHOWN, Remembered, memories_of, memory_rows
 from fabric.selectors.memory_history import Became, History, memory_history
 from fabric.services.memories import may_change, memory_delete, memory_write
+from fabric.services.reveals import memory_reveal
 
 VERSION_MAX = 2**63 - 1
 GLANCE_CHARS = 200
@@ -106,9 +108,24 @@ def memory(request: HttpRequest, name: str, memory: str) -> HttpResponse:
     if not key and request.method != "POST":
         return redirect(f"{reverse('fabric', args=[name])}?tab=memory")
     found = _history(actor, name, memory, key, missing=writing.is_bound)
+    return _page(request, name, declared, key, found, deleting, writing, status)
+
+
+def _page(
+    request: HttpRequest,
+    name: str,
+    declared: MemorySpec,
+    key: str,
+    found: History | None,
+    deleting: DeleteForm,
+    writing: WriteForm,
+    status: int = 200,
+) -> HttpResponse:
+    actor = actor_of(request.user)
     shown = {
         "fabric": fabric_get(actor, name),
         "memory": declared,
+        "may_reveal": actor.may(Right.REVEAL),
         "key": key,
         "found": found,
         "one": found and found.standing,
@@ -150,6 +167,16 @@ def _history(actor: Actor, name: str, memory: str, key: str, *, missing: bool) -
         if missing and refusal.field == "key":
             return None
         raise
+
+
+@require_http_methods(["POST"])
+def reveal(request: HttpRequest, name: str, memory: str) -> HttpResponse:
+    """The page of a key, one version of it with what is withheld, told to the audit stream. 403: that is for others; 409: nothing is withheld."""
+    actor, key, version = actor_of(request.user), request.POST.get("key", ""), request.POST.get("version", "")
+    declared = memory_rows(actor, name, memory)[1]
+    number = int(version) if version.isascii() and version.isdecimal() and len(version) < 19 else 0
+    found = memory_reveal(actor=actor, fabric=name, memory=memory, key=key, version=number)
+    return _page(request, name, declared, key, found, DeleteForm(), WriteForm())
 
 
 @require_http_methods(["POST"])

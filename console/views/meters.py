@@ -61,7 +61,19 @@ class Meter:
         if margin.fired is not None:
             stands = "" if self.told else f"; it stands at {self.shown} {self.of}"
             return f"{where}{margin.fired.told}{stands}"
-        return "; ".join(part for part in (self.told, f"{where}{margin.at_limit}") if part)
+        return "; ".join(part for part in (self.told, f"{where}{self._at}{margin.at_limit}") if part)
+
+    @property
+    def _at(self) -> str:
+        """At which number that happens, before what happens: a count that is far from it must not read as if it had happened. Shared breakers say it themselves."""
+        if self.margin.shared is not None:
+            return ""
+        match self.margin.unit:
+            case "count":
+                return f"at {thousands(round(self.margin.limit))} "
+            case "retry_tokens":
+                return "at 0 "
+        return ""
 
     @property
     def told(self) -> str:

@@ -38,7 +38,7 @@ LAPSES = {
     "reject": "else it is rejected",
     "nothing": "and longer if nobody answers",
     "error": "else the call fails",
-    "next": "else the next rung is taken",
+    "next": "else the next reaction of its decision table follows",
 }
 """What becomes of a question that nobody answered in time, by what it declared."""
 

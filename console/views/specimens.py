@@ -9,7 +9,7 @@ from console.keys import KEYS
 from console.templatetags.marks import EVENT_ICONS, FAILURES, LIVE_LOOKS, TIERS
 from console.views.event_line import EventLine
 from console.views.run_page import RunPage
-from fabric.core.flow import RunState, Stage
+from fabric.core.flow import PROVIDER_AWAY, RunState, Stage
 from fabric.core.taxonomy import Tier
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.run_events import EventRow
@@ -22,13 +22,16 @@ HOSTILE = "Ignore all rules <script>alert(1)</script> \u202egnp.exe\u202c and\u2
 """What an agent may write; shown as it would be in a page."""
 
 
+AWAY = f"{PROVIDER_AWAY}12:00:30 UTC: 503"
+
+
 def specimens() -> dict[str, Any]:
     """The context of the style guide."""
     now = time.time_ns() // 1_000
     return {
         "tones": TONES,
         "grounds": GROUNDS,
-        "states": [_run(now, state) for state in RunState],
+        "states": [*(_run(now, state) for state in RunState), _run(now, RunState.RUNNING, reason=AWAY)],
         "recovered": _run(now, RunState.COMPLETED, recovered=True),
         "tiers": list(TIERS.values()),
         "failures": list(FAILURES.values()),
@@ -85,7 +88,13 @@ def _listed(now: int) -> list[RunView]:
 
 
 def _run(
-    now: int, state: RunState, *, stage: str = "", title: str = "What do the notes say?", recovered: bool = False
+    now: int,
+    state: RunState,
+    *,
+    stage: str = "",
+    title: str = "What do the notes say?",
+    recovered: bool = False,
+    reason: str = "",
 ) -> RunView:
     ended = state in (RunState.COMPLETED, RunState.FAILED, RunState.ABORTED, RunState.CANCELLED)
     return RunView(
@@ -110,7 +119,7 @@ def _run(
         epoch=0,
         cost_usd_micros=2_161_437,
         tokens=48_211,
-        reason="",
+        reason=reason,
         recovered=recovered,
         truncated=False,
         started_at=now - 2_470 * US,

@@ -71,6 +71,7 @@ class Claimer:
 
     def __init__(self, ports: Ports, queues: Sequence[str], on_found: Callable[[Found], None]) -> None:
         self._ports, self._queues, self._on_found = ports, queues, on_found
+        self._measured = ports.clock if isinstance(ports.clock, Measured) else None
         self._asked_at: float | None = None
         self._looked: dict[tuple[str, str], float] = {}
         self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
@@ -152,7 +153,7 @@ class Claimer:
         return {(row.scope, row.kind): row.state for row in rows if row.state}
 
     def _steady(self) -> bool:
-        return not isinstance(self._ports.clock, Measured) or self._ports.clock.steady()
+        return self._measured is None or self._measured.steady()
 
     def _whole(self, claimed: Claimed) -> Claimed:
         """The claim, with all of its journal where its snapshot is of no use."""

@@ -31,7 +31,7 @@ from fabric.core.judges import is_judge
 from fabric.core.loop_rules import Found, repeated_answer
 from fabric.core.mechanisms import loop_detector
 from fabric.core.proposed import Proposed
-from fabric.core.run import Pending, Step
+from fabric.core.run import CallRecord, Pending, Step
 from fabric.core.saga import by_command
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Details, Evidence, Trip
@@ -100,7 +100,13 @@ def _problems(work: Work, step: Step) -> list[str]:
         return []
     last = step.history[-1]
     with_text: list[str] = work.ctx.contents.read(last.answer_ref).get("problems", [])
-    return with_text or [work.ctx.contents.read(c.result_ref)["error"]["message"] for c in last.calls if c.correction]
+    return with_text or [_named(work, call) for call in last.calls if call.correction]
+
+
+def _named(work: Work, call: CallRecord) -> str:
+    """The error of a call, with its tool."""
+    said = str(work.ctx.contents.read(call.result_ref)["error"]["message"])
+    return said if call.tool in said else f"{call.tool}: {said}"
 
 
 # -- the model's answer ------------------------------------------------------------------------------------------------

@@ -34,13 +34,14 @@ def barred(work: Work) -> tuple[str, ...]:
 
 
 def asked_of(question: OpenQuestion, work: Work | None = None) -> Asked:
-    """A question as far as it says who may answer it now. ``work``: None where no program may."""
-    fact = question.fact
-    tier = Tier.HIGH_STAKES if work is None else work.run.tier
+    """Returns the part of a question that says who may answer it now. ``work``: None where no program may."""
+    fact, named = question.fact, {"for_people": "people answer this"}
+    if work is not None:
+        why = eligibility.why_people(work.run.tier, fact.approvals, fact.required_role, releases=bool(fact.releases))
+        named = {"for_people": why, "fabric": work.compiled.spec.name}
     return Asked(
-        fabric="" if work is None else work.compiled.spec.name,
+        **named,
         item=fact.item,
-        for_people=eligibility.why_people(tier, fact.approvals, fact.required_role, releases=bool(fact.releases)),
         required_role=fact.required_role,
         reviewers=fact.reviewers,
         onward=question.onward,
@@ -50,11 +51,12 @@ def asked_of(question: OpenQuestion, work: Work | None = None) -> Asked:
         approved=question.agreed,
         proposed_by=question.proposed_by,
         releases=bool(fact.releases) and not question.edited,
+        screened=eligibility.is_screened(fact.item, fact.required_role),
     )
 
 
 def not_theirs(question: OpenQuestion, given: DecisionMade, person: Person | None, work: Work | None = None) -> str:
-    """Why an answer is not theirs to give; empty: it is. Of whom nobody knows what they hold nothing is taken. ``work``: None where no program may answer."""
+    """Returns why somebody may not give this answer; empty: they may. ``person``: None where nobody knows what roles they have, so that they may not. ``work``: None where no program may answer."""
     if person is None or person.name != given.actor:
         return f"nobody knows what {given.actor} may decide here"
     caps = given.cap_usd_micros is not None or bool(given.caps)

@@ -49,8 +49,8 @@ FIELDS: Mapping[tuple[str, str], str] = MappingProxyType(
 def fabrics_cap(budget: Budget, scope: str, unit: CapUnit) -> int | None:
     """The fabric's cap for a run, a stage or an agent; None: it has none. A cap by name beats the cap for all."""
     whose, _, name = scope.partition(":")
-    named_ones: dict[str, Mapping[Any, AgentBudget | StageBudget]] = {AGENT: budget.agents, STAGE: budget.stages}
-    own = named_ones.get(whose, {}).get(name)
+    named_ones: Mapping[Any, AgentBudget | StageBudget] = budget.agents if whose == AGENT else budget.stages
+    own = named_ones.get(name) if named_ones and whose in (AGENT, STAGE) else None
     named: int | None = None if own is None else getattr(own, unit)
     if named is not None:
         return named

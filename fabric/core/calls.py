@@ -309,7 +309,7 @@ def withdraw_asked(work: Work, reason: str, step_id: str | None = None) -> None:
 
 
 def let_go_all(work: Work, reason: str, step_id: str | None = None) -> None:
-    """Aborts every pending call, of one step or of the whole run, withdraws the questions about calls, and tells its children to stop."""
+    """Aborts the pending calls of one step or of the whole run, withdraws the questions about calls, and tells the children to stop."""
     withdraw_asked(work, reason, step_id)
     for pending in list(work.run.pending.values()):
         if step_id is None or pending.issued.step_id == step_id:

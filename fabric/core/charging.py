@@ -1,4 +1,4 @@
-"""Charges one attempt of a call: a model's as its endpoint billed it where that is known, else as it was reserved; a tool's its price."""
+"""Charges one attempt of a call. A model's costs what its endpoint billed where that is known, else what was reserved. A tool's costs its price."""
 
 from __future__ import annotations
 

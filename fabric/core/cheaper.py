@@ -18,6 +18,7 @@ from fabric.core.run import Step
 from fabric.core.spec import Capability
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Trip
+from fabric.core.words import words
 from fabric.core.work import Work
 
 Ruling = Literal["", "needs", "endpoint", "dearer", "guard"]
@@ -36,7 +37,7 @@ def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
     if work.compiled.spec.model(own).cheaper is None:
         return f"{own} names no cheaper model"
     if trip.cause not in HELPS:
-        return f"{trip.cause} would not go away with a cheaper model"
+        return f"{words(trip.cause)} would not go away with a cheaper model"
     return _unfit(work, step, failure, trip.cause)
 
 
@@ -56,7 +57,7 @@ def _unfit(work: Work, step: Step, failure: Failure, cause: Cause) -> str | Unfi
     if spec.tools_of(spec.agent(step.agent)) and not step.final and Capability.TOOL_USE not in models[name].capable:
         return unfit("needs", f"the call needs {Capability.TOOL_USE}, which {name} lacks")
     if cause is Cause.QUOTA and endpoint_of(models[own]) == endpoint_of(models[name]):
-        return unfit("endpoint", f"{name} is at the same endpoint, and {cause} is the endpoint's")
+        return unfit("endpoint", f"{name} is at the same endpoint, and {words(cause)} is the endpoint's")
     if worst is not None and before.computed_usd_micros is not None and worst >= before.computed_usd_micros:
         return unfit("dearer", f"{name} would not cost less than {own}")
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)

@@ -8,6 +8,7 @@ from typing import Any
 from fabric.core import conversations, guard
 from fabric.core import events as ev
 from fabric.core.failure import Failure
+from fabric.core.fingerprint import encode
 from fabric.core.graph import writes
 from fabric.core.graph.conversation import fold
 from fabric.core.graph.state import ContextWritten, Finish, Handoff
@@ -125,13 +126,26 @@ def ended(work: Work, step: Step) -> bool:
     call = next((one for one in last.calls if _ends(work, one)), None)
     if call is None:
         return False
-    args = conversations.args_of(work, call, last.answer_ref)
-    text = args["brief"] if call.tool == TRANSFER else args["answer"]
-    work.emit(ev.OutputAccepted(step_id=step.id), {"output": {"text": text, "citations": []}})
+    work.emit(ev.OutputAccepted(step_id=step.id), {"output": {"text": _left(work, step, call), "citations": []}})
     return True
 
 
 def _ends(work: Work, call: CallRecord) -> bool:
-    """Of calls that hand over or end the conversation only the engine's own end the turn: after any other its agent has the word still."""
-    ours = call.tool in (TRANSFER, FINISH) and work.compiled.spec.of_conversation(call.tool)
-    return ours and call.state == "done" and bool(call.hands_to or call.ends)
+    """Whether a call ends the turn: the engine's own that hands over or ends the conversation, and one of a tool that is declared so."""
+    if call.state != "done" or call.error:
+        return False
+    if work.compiled.spec.of_conversation(call.tool):
+        return call.tool in (TRANSFER, FINISH) and bool(call.hands_to or call.ends)
+    return any(tool.ends_turn for tool in work.compiled.spec.tools if tool.name == call.tool)
+
+
+def _left(work: Work, step: Step, call: CallRecord) -> str:
+    """What the turn says that a call has ended."""
+    if work.compiled.spec.of_conversation(call.tool):
+        args = conversations.args_of(work, call, step.history[-1].answer_ref)
+        return str(args["brief"] if call.tool == TRANSFER else args["answer"])
+    result = work.ctx.contents.read(call.result_ref).get("result")
+    if call.hands_to or call.ends:
+        said = result.get("reason", "") if isinstance(result, dict) else ""
+        return str(said or call.ends or f"handed over to {call.hands_to}")
+    return result if isinstance(result, str) else encode(result).decode()

@@ -39,6 +39,30 @@ class Price:
         """Returns True where no token costs anything."""
         return not any(getattr(self, one.name) for one in fields(self))
 
+    def raised_to(self, floor: Price) -> Price:
+        """Returns the dearer of the two for each kind of token."""
+        own, least = self._of_each(), floor._of_each()
+        return Price(**{name: max(own[name], least[name]) for name in own}) if self.fields_below(floor) else self
+
+    def fields_below(self, floor: Price) -> list[str]:
+        """Returns the fields whose price, or what stands for it, is below another's."""
+        own, least = self._of_each(), floor._of_each()
+        return [name for name in own if own[name] < least[name]]
+
+    def _of_each(self) -> dict[str, int]:
+        """The price of each field, or what stands for it."""
+        side_in, side_out = self.input_usd_micros_per_mtok, self.output_usd_micros_per_mtok
+        written = _or(self.cache_write_usd_micros_per_mtok, side_in * CACHE_WRITE_FACTOR)
+        return {
+            "input_usd_micros_per_mtok": side_in,
+            "output_usd_micros_per_mtok": side_out,
+            "cached_usd_micros_per_mtok": _or(self.cached_usd_micros_per_mtok, side_in),
+            "cache_write_usd_micros_per_mtok": written,
+            "audio_in_usd_micros_per_mtok": _or(self.audio_in_usd_micros_per_mtok, side_in),
+            "reasoning_usd_micros_per_mtok": _or(self.reasoning_usd_micros_per_mtok, side_out),
+            "audio_out_usd_micros_per_mtok": _or(self.audio_out_usd_micros_per_mtok, side_out),
+        }
+
     def costs_by_kind(self, kinds: Mapping[str, int]) -> dict[str, int]:
         """Micro-dollars of so many tokens of each kind (``token_parts.KINDS``), rounded up."""
         parts = zip(fields(TokenParts), self._parts(NO_PARTS), strict=True)
@@ -53,17 +77,14 @@ class Price:
 
     def _parts(self, parts: TokenParts) -> tuple[tuple[int, int, int], ...]:
         """``(tokens, their price, the price of their side)`` of each part, in the order of its fields."""
+        of = self._of_each()
         side_in, side_out = self.input_usd_micros_per_mtok, self.output_usd_micros_per_mtok
         return (
-            (parts.cached, _or(self.cached_usd_micros_per_mtok, side_in), side_in),
-            (
-                parts.cache_written,
-                _or(self.cache_write_usd_micros_per_mtok, side_in * CACHE_WRITE_FACTOR),
-                side_in,
-            ),
-            (parts.audio_in, _or(self.audio_in_usd_micros_per_mtok, side_in), side_in),
-            (parts.reasoning, _or(self.reasoning_usd_micros_per_mtok, side_out), side_out),
-            (parts.audio_out, _or(self.audio_out_usd_micros_per_mtok, side_out), side_out),
+            (parts.cached, of["cached_usd_micros_per_mtok"], side_in),
+            (parts.cache_written, of["cache_write_usd_micros_per_mtok"], side_in),
+            (parts.audio_in, of["audio_in_usd_micros_per_mtok"], side_in),
+            (parts.reasoning, of["reasoning_usd_micros_per_mtok"], side_out),
+            (parts.audio_out, of["audio_out_usd_micros_per_mtok"], side_out),
         )
 
     def worst_cost(self, input_tokens: int, output_tokens: int) -> int:

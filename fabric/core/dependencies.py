@@ -117,10 +117,14 @@ def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:
 
 
 def handled(work: Work, step: Step, call_id: str) -> bool:
-    """Whether a call of the last answer asks about another's error: by its condition, or by what it refers to. Such an error is data that the plan goes on with."""
-    if not step.history or not any(record.after for record in step.history[-1].calls):
+    """Returns whether a call of the last answer asks about another's error: by its condition, or by what it refers to. Such an error is data that the plan goes on with.
+
+    Nobody asks yet about a call of an answer that is still streaming in.
+    """
+    calls = step.history[-1].calls if step.history else ()
+    record = next((record for record in calls if record.call_id == call_id), None)
+    if record is None or not any(one.after for one in calls):
         return False
-    record = next(record for record in step.history[-1].calls if record.call_id == call_id)
     return any(asks_about(one, record) for one in of_last_answer(work, step))
 
 

@@ -50,6 +50,8 @@ class Asked:
     """Who wrote what is asked about, where that is for somebody else to let pass. They may write it anew."""
     releases: bool = False
     """Whether an approval lets pass what a gate held back."""
+    screened: bool = False
+    """Whether it is about a call that follows a result with instructions, which is made as it stands or edited."""
     fabric: str = ""
     """The fabric's name..."""
     item: str = ""
@@ -77,6 +79,11 @@ def wanted(asked: Asked) -> tuple[str, ...]:
 def program_word(fabric: str, item: str) -> str:
     """The word among a program's roles by which it answers a kind of question of a fabric."""
     return f"{PROGRAM}:{fabric}:{item}"
+
+
+def is_screened(item: str, required_role: str) -> bool:
+    """Whether a question is about a call that follows a result with instructions: no other question about a call is asked of that role."""
+    return item == "pre_action" and required_role == RELEASES
 
 
 def why_people(tier: str, approvals: int, required_role: str, *, releases: bool) -> str:
@@ -124,6 +131,8 @@ def problem(asked: Asked, person: Person, verb: str, *, caps: bool = False) -> s
         return f"{person.name} has agreed to this already: it takes a second person"
     if asked.releases and verb == "approve" and RELEASES not in person.roles:
         return f"{person.name} may reject this and not approve it: letting an unsafe output pass is for {RELEASES}"
+    if asked.screened and verb in ("approve", EDIT) and RELEASES not in person.roles:
+        return f"{person.name} may decline or reject this and not let it pass: a call after a result with instructions is for {RELEASES}"
     if caps and CAPS not in person.roles:
         return f"{person.name} may answer this and not name a new cap: that is for {CAPS}"
     return ""

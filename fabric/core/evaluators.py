@@ -27,7 +27,7 @@ class Hit:
 
     def said(self) -> str:
         """As a sentence with its path."""
-        return f"{self.path or 'text'}: {self.rule} ({self.excerpt})"
+        return f"{self.path or 'text'}: looks like {self.rule} ({self.excerpt})"
 
 
 Scan = Callable[[JSON], list[Hit]]

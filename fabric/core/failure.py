@@ -58,7 +58,7 @@ def record(trip: Trip) -> ev.TripRecord:
 
 
 def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed, said: str = "") -> Failure:
-    """The failure of one attempt of a call: what came back, or what did not let it be sent. ``said``: the words of the last one that came back, which opened the breaker."""
+    """The failure of one attempt of a call: what came back, or what did not let it be sent. ``said``: the words of the last attempt that went out; they stand before a breaker's."""
     stage, shut = Stage(issued.step_id.partition(".")[0]), frozenset(fact.shut)
     if fact.trip is not None:
         message = f"{said}; {fact.trip.message}" if said else fact.trip.message

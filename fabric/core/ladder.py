@@ -22,6 +22,7 @@ from fabric.core.saga import MUTATES, Effect
 from fabric.core.taxonomy import Cause, Direct, FailureType
 from fabric.core.topologies import slices
 from fabric.core.verdict import Trip
+from fabric.core.words import words
 from fabric.core.work import Work
 
 Why = str | Trip | Unfit
@@ -110,10 +111,10 @@ def _scope(failure: Failure, per: CountScope) -> str:
 def _why_not(work: Work, failure: Failure, trip: Trip, rung: Rung, spent: int) -> Why:
     row = classification(trip)
     if row.last_rung and not by_edge(rung):
-        return f"{trip.cause} does not go away by itself"
+        return f"{words(trip.cause)} does not go away by itself"
     step = work.run.steps.get(failure.step_id)
     if step is not None and step.approved:
-        return "a person approved one more try, at the last rung"
+        return "a person approved one more try, and it was the last"
     if reason := unrouted(rung, row.error_class) or (_no_poll(work, trip) if rung.poll else ""):
         return reason
     return APPLIES[rung.reaction](work, failure, trip, spent)
@@ -134,7 +135,7 @@ def _always(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
 
 NOT_RUN_AGAIN: Mapping[Cause, str] = {
     Cause.CORRECTIONS_SPENT: "the agent was corrected as often as it may be",
-    Cause.PARTIAL_FAN_IN: "each failed branch went to the end of its own ladder",
+    Cause.PARTIAL_FAN_IN: "each agent that failed was tried again already, as often as its own cell says",
 }
 """What a retry would repeat although it has been tried again already, in smaller pieces."""
 RETRIED_ONCE: Mapping[Cause, str] = {Cause.MALFORMED_ANSWER: "what came was no answer, and it was tried again already"}
@@ -147,13 +148,13 @@ def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     if trip.cause in NOT_RUN_AGAIN:
         return NOT_RUN_AGAIN[trip.cause]
     if trip.mechanism == circuit_breaker.NAME:
-        return "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
+        return "its circuit breaker is open: nobody is called, and waiting for it is an option of its own"
     if failure.issued is None:
         return _rerun(work, failure)
     if trip.cause in RETRIED_ONCE and spent:
         return RETRIED_ONCE[trip.cause]
     if not classification(trip).retried and classification(trip).flow_class != "semantic":
-        return f"{trip.cause} is not retried"
+        return f"{words(trip.cause)} is not retried"
     policy = work.compiled.spec.policy
     if policy.retry_layers.layered and failure.issued.call != "model":
         return "a tool's call is not retried within its node"
@@ -237,8 +238,8 @@ def _node_is_over(work: Work, step: Step | None, trip: Trip) -> str:
     if step.final:
         return "the agent was stopped, and has said its last word"
     if trip.mechanism == circuit_breaker.NAME:
-        return "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
-    return "" if classification(trip).retried else f"{trip.cause} is not retried"
+        return "its circuit breaker is open: nobody is called, and waiting for it is an option of its own"
+    return "" if classification(trip).retried else f"{words(trip.cause)} is not retried"
 
 
 def next_id(work: Work, step: Step) -> str:
@@ -259,13 +260,13 @@ def _accept_partial(work: Work, failure: Failure, trip: Trip, spent: int) -> str
         return "it is no branch that others could go on without"
     if reason := worker_retries.no_partial(work, step):
         return reason
-    return "" if classification(trip).retried else f"{trip.cause} is not retried, so no retries were exhausted"
+    return "" if classification(trip).retried else f"{words(trip.cause)} is not retried, so no retries were exhausted"
 
 
 def _inject(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
     if trip.cause in (Cause.HOP_LIMIT, Cause.RECURSION_LIMIT, Cause.VISIT_LIMIT, Cause.TURN_LIMIT):
-        return "a limit has no inject rung"
-    return "" if failure.blocked else "there is nothing to inject into"
+        return "a limit is reached, and telling the agent does not raise it"
+    return "" if failure.blocked else "no call was held back that its agent could be told about"
 
 
 def _terminate(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
@@ -287,7 +288,7 @@ def replans_spent(work: Work, stage: Stage) -> str:
     if slices.in_slice(work.run):
         return "the plan is its parent's"
     used, limit = work.run.replans.get(stage, 0), work.compiled.spec.policy.limits.replans_per_stage
-    return f"stage {stage} has been planned anew as often as it may be (limit {limit})" if used >= limit else ""
+    return f"stage {words(stage)} has been planned anew as often as it may be (limit {limit})" if used >= limit else ""
 
 
 def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
@@ -327,7 +328,7 @@ def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     if step.agent == above:
         return f"{above} does it already"
     if slices.is_slice(step.agent):
-        return "a slice does it, and hands over what is stuck in it by itself"
+        return "a child run does it, and hands over what is stuck in it by itself"
     trips = respawned(work, step.stage, [step.id])
     return trips[0] if trips else ""
 

@@ -21,6 +21,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
 )
 """The marks with which models open and close their thinking."""
+_OPENING = tuple(opens for opens, _ in MARKS)
 
 _code = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 """Code and quoted text, in which a mark is a word like any other."""
@@ -39,6 +40,8 @@ def split_thinking(text: str) -> tuple[str, str]:
 def _leading(text: str) -> tuple[str, str] | None:
     """Thinking that opens the text, and what follows it."""
     start = text.lstrip()
+    if not start.startswith(_OPENING):
+        return None
     for opens, closes in MARKS:
         if start.startswith(opens):
             thought, _, rest = start[len(opens) :].partition(closes)

@@ -43,7 +43,7 @@ def about(trips: Iterable[Any]) -> tuple[Call, ...]:
 
 
 def polled(trip: Any, only_reads: Callable[[str], bool]) -> str:
-    """Returns why a trip is about no call that a person could let go on as a poll; empty: it is about one. ``only_reads``: says of a tool whether it changes nothing."""
+    """Returns why no person could let the call of a trip go on as a poll; empty: somebody could. ``only_reads``: says whether a tool changes nothing."""
     details = trip.evidence.details
     if trip.cause is not Cause.LOOP_DETECTED or details.get("detector") not in ONE_CALL:
         return "there is no call that a person could let go on"

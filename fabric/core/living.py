@@ -37,7 +37,7 @@ def live(run: Run) -> bool:
 
 
 def asked_steps(run: Run) -> frozenset[str]:
-    """The steps of which a person is asked about a call."""
+    """Returns the steps that have a call about which a person is asked."""
     return frozenset(one.fact.step_id for one in run.questions.values() if one.fact.item == "pre_action")
 
 

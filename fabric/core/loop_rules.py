@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby, islice
 from typing import TypeVar
 
 from fabric.core.frozen import value
@@ -265,7 +266,8 @@ def _failing(config: LoopDetector, asked: Asked) -> Found | None:
 def _says_the_same(config: LoopDetector, asked: Asked) -> Found | None:
     """I: the agent announces the same again and again, and since then all calls failed, or asked alike and came to the same."""
     needed = config.said_threshold - 1
-    if not asked.calls or len({seen.turn for seen in asked.calls}) < needed:
+    turns = islice(groupby(asked.calls, lambda seen: seen.turn), needed)
+    if not asked.calls or len(list(turns)) < needed:
         return None
     said = asked.said()[-config.said_window :]
     if not said:

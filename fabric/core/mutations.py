@@ -70,7 +70,7 @@ def key(work: Work, step: Step, tool: ToolSpec, call_id: str, args_hash: str) ->
 
 
 def _key(work: Work, step: Step, tool: ToolSpec, call_id: str, args_hash: str, ordinal: int) -> str:
-    """``call_id``: an equal call that was asked about longer may have left later, so a number that another call of the step has taken is passed over."""
+    """Returns the first key that no other call of the step has taken. An equal call that people are asked about for less long takes its number earlier."""
     while True:
         key = mutation_key(work.run, step, tool.name, args_hash, ordinal, carry_over=tool.carry_over)
         made = by_key(work.run.saga, key)

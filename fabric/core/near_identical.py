@@ -42,11 +42,13 @@ def words_of(args: JSON) -> Words:
     """The words of a call's arguments, or of its raw text."""
     numbers: list[str] = []
     others: set[str] = set()
-    for path, word in _words("", canonical(args)):
-        if word in _NAMED or (not word.isalpha() and any(char.isdigit() for char in word)):
-            numbers.append(f"{path}={word}")
-        else:
-            others.add(f"{path}={word}")
+    for path, text in _texts("", canonical(args)):
+        for found in _WORD.findall(text):
+            word = found.lower()
+            if word in _NAMED or (not word.isalpha() and any(char.isdigit() for char in word)):
+                numbers.append(f"{path}={word}")
+            else:
+                others.add(f"{path}={word}")
     return Words(tuple(numbers), frozenset(others))
 
 
@@ -58,14 +60,12 @@ def near_identical(one: Words, other: Words, similarity: float = SIMILARITY) -> 
     return not either or len(one.others & other.others) / len(either) >= similarity
 
 
-def _words(path: str, given: JSON) -> Iterator[tuple[str, str]]:
+def _texts(path: str, given: JSON) -> Iterator[tuple[str, str]]:
     if isinstance(given, dict):
         for key in sorted(given):
-            yield from _words(f"{path}.{key}", given[key])
+            yield from _texts(f"{path}.{key}", given[key])
     elif isinstance(given, list):
         for item in given:
-            yield from _words(path, item)
+            yield from _texts(path, item)
     else:
-        text = given if isinstance(given, str) else str(given)
-        for found in _WORD.finditer(text):
-            yield path, found.group().lower()
+        yield path, given if isinstance(given, str) else str(given)

@@ -19,7 +19,7 @@ from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
 from fabric.core.signatures import LIMIT
 from fabric.core.spec_parts import Micros, Positive, Seconds
-from fabric.core.stage_policy import StagePolicy, merged
+from fabric.core.stage_policy import StagePolicy
 from fabric.core.taxonomy import Tier
 from fabric.core.velocity_policy import CostVelocity
 
@@ -363,8 +363,10 @@ class FlowPolicy(_Policy):
 def _seen_by(policy: FlowPolicy, own: StagePolicy | None) -> FlowPolicy:
     if own is None:
         return policy.model_copy(update={"stages": {}})
-    changed: dict[str, Any] = {name: merged(getattr(policy, name), one.given) for name, one in own.groups.items()}
+    changed: dict[str, Any] = {
+        name: getattr(policy, name).model_copy(update=one.given) for name, one in own.groups.items()
+    }
     if own.tau is not None:
         changed["tau"] = own.tau
-    by_tier = {tier: merged(policy.deadlines_of(tier), one.given) for tier, one in own.deadlines.items()}
+    by_tier = {tier: policy.deadlines_of(tier).model_copy(update=one.given) for tier, one in own.deadlines.items()}
     return policy.model_copy(update=changed | {"deadlines": policy.deadlines | by_tier, "stages": {}})

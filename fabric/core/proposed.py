@@ -72,8 +72,9 @@ def proposals(step: Step, given: Iterable[tuple[ToolCall, str]]) -> list[Propose
     each turn, or give every call the same. What is wrong with a call stands in its ``problem``.
     """
     records = [record for turn in step.history for record in turn.calls]
-    found = _numbered(list(given), frozenset(record.call_id for record in records), len(step.history))
-    before = {name for record in records for name in (record.call_id, record.given) if name}
+    taken = frozenset([record.call_id for record in records])
+    found = _numbered(list(given), taken, len(step.history))
+    before = taken.union([record.given for record in records if record.given])
     later = {one.name for one in found}
     same: dict[str, str] = {}
     waiting = []
@@ -119,7 +120,7 @@ def _made_up(name: str, taken: set[str]) -> str:
     return name
 
 
-def _waiting(one: Proposed, same: Mapping[str, str], later: set[str], before: set[str]) -> Proposed:
+def _waiting(one: Proposed, same: Mapping[str, str], later: set[str], before: frozenset[str]) -> Proposed:
     """The call with what it waits for; with a problem where it refers to itself, to a later call or to none.
 
     ``same``: call ids, by name, of the calls before it in the same answer. ``later``: names of this call and of those after it.

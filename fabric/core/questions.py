@@ -235,11 +235,11 @@ def _asked(work: Work, role: str, *, ticket: bool) -> dict[str, Any]:
 def _parked(work: Work, failure: Failure) -> str:
     """Stops what the question is about: its step, or every live step of its stage."""
     if failure.step_id:
-        calls.let_go_all(work, "parked for a person", failure.step_id)
+        calls.let_go_all(work, "a person is asked first", failure.step_id)
         return failure.step_id
     for step in list(work.run.steps.values()):
         if step.stage == failure.stage and step.status in ("active", "delegated"):
-            calls.let_go_all(work, "parked for a person", step.id)
+            calls.let_go_all(work, "a person is asked first", step.id)
             trip = failure.trips[0]
             work.emit(ev.StepFailed(step_id=step.id, cause=trip.cause, message=trip.message))
     return ""

@@ -42,7 +42,7 @@ def needed(work: Work, trip: Trip, stage: str, agent: str) -> dict[str, JSON] | 
     if (scope, unit) == (RUN, "usd_micros"):
         cap, session = budget.cap(config, ledger), config.session_usd_micros
         return None if session is not None and session <= cap else {"scope": scope, "unit": unit, "cap": cap}
-    if (scope, unit) == (RUN, "tokens") and _sessions_tokens(config) <= (
+    if (scope, unit) == (RUN, "tokens") and sessions_tokens(config) <= (
         budget.cap_in_force(config, ledger, RUN, "tokens") or 0
     ):
         return None
@@ -90,7 +90,7 @@ def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
     }
     before = budget.cap(config, ledger)
     said = money_problem(config, given.cap_usd_micros, before) or caps_problem(
-        given, before, standing, _sessions_tokens(config)
+        given, before, standing, sessions_tokens(config)
     )
     return said or _nothing_named(work, fact, given)
 
@@ -103,29 +103,24 @@ def _nothing_named(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -
     return unnamed(work.ctx.contents.read(question.shown_ref).get("needs_cap"), given)
 
 
-def _sessions_tokens(config: Budget) -> int:
+def sessions_tokens(config: Budget) -> int:
     """The tokens that a run may be raised to."""
     return MOST_TOKENS if config.session_tokens is None else config.session_tokens
 
 
-def caps_problem(
-    given: DecisionMade, run_usd_micros: int, standing: Mapping[str, int], most_tokens: int = MOST_TOKENS
-) -> str:
+def caps_problem(given: DecisionMade, run_usd_micros: int, standing: Mapping[str, int], most_tokens: int) -> str:
     """Why new caps do not fit those that stand. ``run_usd_micros``: the run's money; ``standing``: the others that may be raised, by ``cap_key``.
 
     ``most_tokens``: what the run's session may use.
     """
     if len({one.key for one in given.caps}) < len(given.caps):
         return "a cap is named twice: name each one once"
-    money = run_usd_micros if given.cap_usd_micros is None else given.cap_usd_micros
-    tokens = next(
-        (one.cap for one in given.caps if one.key == cap_key(RUN, "tokens")), standing.get(cap_key(RUN, "tokens"))
-    )
-    above: Mapping[CapUnit, int | None] = {"usd_micros": money, "tokens": tokens}
-    tokens_of_run = next((one.cap for one in given.caps if one.key == cap_key(RUN, "tokens")), 0)
-    if tokens_of_run > most_tokens:
-        said, most = amount_words(tokens_of_run, "tokens"), amount_words(most_tokens, "tokens")
+    named, of_run = {one.key: one.cap for one in given.caps}, cap_key(RUN, "tokens")
+    if named.get(of_run, 0) > most_tokens:
+        said, most = amount_words(named[of_run], "tokens"), amount_words(most_tokens, "tokens")
         return f"the new cap of the run, {said}, is above the {most} that its session may use"
+    money = run_usd_micros if given.cap_usd_micros is None else given.cap_usd_micros
+    above: Mapping[CapUnit, int | None] = {"usd_micros": money, "tokens": named.get(of_run, standing.get(of_run))}
     return next((said for one in given.caps if (said := _cap_problem(one, standing, above[one.unit]))), "")
 
 

@@ -16,7 +16,7 @@ from fabric.core.work import Work
 JSON = Any
 
 
-NOBODY_LETS_IT = "the call may not go on, and the next rung of the ladder is taken"
+NOBODY_LETS_IT = "the call may not be made again, and the next reaction of the fabric's decision table follows"
 
 
 def shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str) -> dict[str, JSON]:

@@ -198,7 +198,11 @@ class FabricSpec(SpecGroup):
 
     def agent(self, name: str) -> AgentSpec:
         """The agent of that name; KeyError when there is none."""
-        return _by_name(self.agents, name)
+        return self._agents[name]
+
+    @cached_property
+    def _agents(self) -> dict[str, AgentSpec]:
+        return _named(self.agents)
 
     def needs(self, agent: AgentSpec) -> frozenset[Capability]:
         """What a model must be capable of that answers for an agent."""
@@ -222,14 +226,22 @@ class FabricSpec(SpecGroup):
 
     def model(self, name: str) -> ModelSpec:
         """The model of that name; KeyError when there is none."""
-        return _by_name(self.models, name)
+        return self._models[name]
+
+    @cached_property
+    def _models(self) -> dict[str, ModelSpec]:
+        return _named(self.models)
 
     def tool(self, name: str) -> ToolSpec:
         """The tool of that name, declared, made of a memory, or the one that an address of the oracle stands for; KeyError when there is none."""
         if name.startswith(HTTP_TEST):
             return oracle_tool(self.gates, name)
         made = self._made.get(name)
-        return _by_name((*self.tools, *self.conversation_tools), name) if made is None else made[0]
+        return self._tools[name] if made is None else made[0]
+
+    @cached_property
+    def _tools(self) -> dict[str, ToolSpec]:
+        return _named((*self.tools, *self.conversation_tools))
 
     def memory_of(self, tool: str) -> tuple[MemorySpec, Verb] | None:
         """The memory that an engine-made tool is of, and what it does with it; None for every other tool."""
@@ -304,11 +316,9 @@ def oracle_tool(gates: Gates, name: str) -> ToolSpec:
     raise KeyError(name)
 
 
-def _by_name(items: tuple[N, ...], name: str) -> N:
-    for item in items:
-        if item.name == name:
-            return item
-    raise KeyError(name)
+def _named(items: tuple[N, ...]) -> dict[str, N]:
+    """The items by their names; the first of several of one name, which validation refuses."""
+    return {item.name: item for item in reversed(items)}
 
 
 def _duplicates(spec: FabricSpec) -> Any:

@@ -58,6 +58,11 @@ class ToolSpec(Named):
         description='HTTP: its result {"handoff": {"target": ..., "reason": ...}} or {"finish": {"reason": ...}} decides who speaks next in a conversation, and '
         '{"set_context": {...}, "delete_context": [...], "result": ...} writes its context variables.',
     )
+    ends_turn: bool = Field(
+        default=False,
+        exclude_if=lambda given: not given,
+        description="In a conversation: once a call of it came back without an error, its agent's turn is over, and the result is what the turn says.",
+    )
     deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
     approve_when: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)] | None = (
         Field(

@@ -38,8 +38,11 @@ def added(buckets: Buckets, at: int, usd_micros: int, tokens: int, *, window: in
 
 def total(buckets: Buckets, now: int, *, window: int, width: int) -> tuple[int, int]:
     """Micro-dollars and tokens of the last ``window``, and of what its oldest bucket holds from before."""
-    kept = _within(buckets, now, window, width)
-    return sum(one.usd_micros for one in kept), sum(one.tokens for one in kept)
+    usd_micros = tokens = 0
+    for one in _within(buckets, now, window, width):
+        usd_micros += one.usd_micros
+        tokens += one.tokens
+    return usd_micros, tokens
 
 
 def _within(buckets: Buckets, now: int, window: int, width: int) -> Buckets:

@@ -1,4 +1,4 @@
-"""What one stage has otherwise than its fabric: ``policy.stages`` (semantics.md 4 "Stages that differ"). Data, and how it is laid over the fabric's.
+"""What one stage has otherwise than its fabric: ``policy.stages`` (semantics.md 4 "Stages that differ"). Data alone.
 
 ``FlowPolicy.of_stage`` gives the policy as a stage sees it. What is counted over a whole run has no place here; ``ELSEWHERE`` says where it stands.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, Field, field_serializer, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from fabric.core.decision_table import Ladder
 from fabric.core.flow import Stage
@@ -261,8 +261,3 @@ def misplaced(stage: Stage, own: StagePolicy) -> Iterator[tuple[str, str]]:
         given = own.groups[group].given if group in own.groups else {}
         if stage not in where and given and (not name or name in given):
             yield path, f"{why}, and this is stage {stage}; leave it out"
-
-
-def merged(base: BaseModel, own: Mapping[str, Any]) -> Any:
-    """A group of the policy with a stage's values laid over it."""
-    return type(base).model_validate(base.model_dump(exclude_unset=True) | dict(own))

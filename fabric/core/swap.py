@@ -22,6 +22,7 @@ from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step
 from fabric.core.spec import Capability
 from fabric.core.verdict import Trip
+from fabric.core.words import words
 from fabric.core.work import Work
 
 BREAKER_ALLOWS = "model"
@@ -45,7 +46,7 @@ def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
     """Why no other model can take the call; empty: one can."""
     given = found(work, failure, trip)
     if given.choice.asks_first:
-        return f"in {work.run.tier} a person approves another model before it is asked"
+        return f"in {words(work.run.tier)} a person approves another model before it is asked"
     if given.choice.model:
         return ""
     reason = _why_none(given.choice)

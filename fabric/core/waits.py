@@ -1,4 +1,7 @@
-"""How long a call waits for its next attempt, and when that is too long: back-off, the wait that an endpoint names, the cooldown of a circuit breaker; and whether a run does nothing else."""
+"""How long a call waits for its next attempt, and when that is too long. A call waits for its back-off, as long as its endpoint says, or for a circuit breaker.
+
+Also says whether a run does nothing else.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ def named(work: Work, failure: Failure, trip: Trip) -> bool:
 
 
 def waits_for_provider(run: Run) -> Pending | None:
-    """Returns the call that goes on first, where all calls of a run that is at work wait for endpoints that are away; None: something else goes on."""
+    """Returns the call that goes on first, where every call of a running run waits for an endpoint that is away. None: something else goes on."""
     calls = run.pending
     if run.state is not RunState.RUNNING or run.ending is not None or clocks_stopped(run) is not None:
         return None

@@ -104,8 +104,9 @@ def opened_by(fabric_id: str, compiled: Compiled, before: Run, emitted: Iterable
 def told_breakers(
     fabric_id: str, compiled: Compiled, before: Run, after: Run, emitted: Sequence[Emitted]
 ) -> Iterator[OpenBreakers]:
-    """What these events tell breakers beside the ends of calls."""
-    if compiled.spec.policy.breakers:
+    """Yields what breakers count of these events beside the ends of calls."""
+    telling = any(isinstance(one.event.fact, ReactionDecided | StageLeft) for one in emitted)
+    if telling and compiled.spec.policy.breakers:
         gates = opened_by(fabric_id, compiled, before, emitted)
         judged = judged_by(fabric_id, compiled, before, after, emitted)
         if gates or judged:
@@ -115,7 +116,7 @@ def told_breakers(
 def judged_by(
     fabric_id: str, compiled: Compiled, before: Run, after: Run, emitted: Iterable[Emitted]
 ) -> tuple[Judged, ...]:
-    """What gates found about invariants, for each breaker that counts it: a failed check with the decision about it, a passed one as its stage is left."""
+    """Returns what gates found about invariants, for each breaker that counts it. The decision tells of a failed check, the end of a stage of a passed one."""
     counts = [one for one in compiled.spec.policy.breakers if any(SignalName.INVARIANT in s.names for s in one.signals)]
     found: dict[tuple[Key, bool], Judged] = {}
     for one in emitted if counts else ():

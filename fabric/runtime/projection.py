@@ -28,7 +28,7 @@ def columns(run: Run) -> RunColumns:
         cost_usd_micros=ledger.spent_usd_micros,
         tokens=ledger.spent_tokens,
         reason=run.reason[:500] if run.terminal else _waits_for(run),
-        recovered=run.recovered,
+        recovered=run.recovered and run.state is RunState.COMPLETED,
         truncated=run.truncated,
         started_at=run.started_at or None,
         ended_at=run.ended_at or None,

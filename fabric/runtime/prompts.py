@@ -348,9 +348,8 @@ def _answer(fill: _Fill, message: Message) -> ChatMessage:
     return ChatMessage("assistant", text, calls, model=content.get("from", ""), own=content.get("own"))
 
 
-def _compact(value: JSON) -> str:
-    """JSON without blanks: no longer than the content was counted at."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+_compact: Callable[[JSON], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""JSON without blanks: no longer than the content was counted at."""
 
 
 def _result(fill: _Fill, message: Message) -> ChatMessage:

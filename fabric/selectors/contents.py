@@ -10,8 +10,13 @@ from fabric.core.envelope import Event, fact_json
 from fabric.guardrails.compiled import SHOWN_CHARS, looking, without
 
 JSON = Any
-SENTENCES = frozenset({"message", "reason", "problem", "why"})
-"""Fields of facts that hold sentences."""
+SENTENCES = frozenset(
+    {
+        *("message", "reason", "problem", "problems", "errors", "usage_problem", "why"),
+        *("ends", "close_reason", "signature"),
+    }
+)
+"""Fields of facts that hold sentences, one or several. A signature repeats a sentence."""
 WITHHELD = "credentials"
 """The shipped rule whose finds no page and no program is shown."""
 
@@ -30,10 +35,7 @@ def fact_shown(event: Event) -> dict[str, JSON]:
 def with_sentences_shown(given: JSON) -> JSON:
     """The same value with the sentences in it as pages show them. A sentence may name a call with its arguments."""
     if isinstance(given, dict):
-        return {
-            key: shown(item) if key in SENTENCES and isinstance(item, str) else with_sentences_shown(item)
-            for key, item in given.items()
-        }
+        return {key: shown(item) if key in SENTENCES else with_sentences_shown(item) for key, item in given.items()}
     return [with_sentences_shown(one) for one in given] if isinstance(given, list) else given
 
 

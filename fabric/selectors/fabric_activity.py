@@ -12,15 +12,17 @@ from fabric.core.flow import RunState
 from fabric.models import Fabric, Run
 from fabric.models.runs import ASKED_FOR
 from fabric.selectors.overview import DAY, TILE_OF, Tile, newest
+from fabric.selectors.waits_for import Waiting
 
 
 @dataclass(frozen=True, slots=True)
-class LastRun:
+class LastRun(Waiting):
     """The newest run of a fabric."""
 
     id: str
     created_at: int
     state: RunState
+    reason: str
     recovered: bool
 
 
@@ -70,8 +72,8 @@ def _lasts(actor: Actor) -> dict[str, LastRun]:
     own = own.order_by("-created_at", "id")
     fabrics = Fabric.objects.filter(workspace_id=actor.workspace_id).annotate(last_id=Subquery(own.values("id")[:1]))
     ids = [last_id for last_id in fabrics.values_list("last_id", flat=True) if last_id]
-    rows = Run.objects.filter(id__in=ids).values_list("fabric_id", "id", "created_at", "state", "recovered")
+    rows = Run.objects.filter(id__in=ids).values_list("fabric_id", "id", "created_at", "state", "reason", "recovered")
     return {
-        fabric_id: LastRun(run_id, created_at, RunState(state), recovered)
-        for fabric_id, run_id, created_at, state, recovered in rows
+        fabric_id: LastRun(run_id, created_at, RunState(state), reason, recovered)
+        for fabric_id, run_id, created_at, state, reason, recovered in rows
     }

@@ -12,6 +12,7 @@ from fabric.core.flow import RunState
 from fabric.core.inputs import INBOX, ForkRequested
 from fabric.models import Event, Inbox, Run
 from fabric.selectors.runs import RunView
+from fabric.selectors.waits_for import Waiting
 
 CHILDREN_SHOWN = 64
 """As many as one fan-out can have; of more, the list of runs shows the rest."""
@@ -20,12 +21,13 @@ LEVELS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Relative:
+class Relative(Waiting):
     """A run of the family as lists of it show it. Money is micro-dollars."""
 
     id: str
     title: str
     state: RunState
+    reason: str
     recovered: bool
     stage: str
     cost_usd_micros: int
@@ -61,7 +63,7 @@ class Children:
     shown: tuple[Relative, ...]
 
 
-_COLUMNS = ("id", "title", "state", "recovered", "stage", "cost_usd_micros", "cap_usd_micros")
+_COLUMNS = ("id", "title", "state", "reason", "recovered", "stage", "cost_usd_micros", "cap_usd_micros")
 
 
 def children_of(actor: Actor, run_id: str, *, limit: int = CHILDREN_SHOWN) -> Children:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from fabric.core.memory import since_of
 from fabric.core.spec_memories import OFFERED, MemorySpec, tool_name
 from fabric.core.text import clean_text
 from fabric.models import MemoryEntry
+from fabric.selectors.contents import given_content, shown
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get, revision_spec
 
@@ -30,6 +30,9 @@ class Remembered:
     key: str
     version: int
     value: JSON
+    """Credentials in it are masked, unless somebody had them revealed."""
+    withheld: bool
+    """Whether something of the value is masked."""
     erased: bool
     """Its value was erased; that it was written stays."""
     run_id: str
@@ -64,8 +67,8 @@ def memories_of(actor: Actor, fabric: str) -> list[MemoryView]:
             (verb.value, tuple(agent.name for agent in spec.agents if tool_name(verb, memory.name) in agent.tools))
             for verb in OFFERED
         )
-        shown = tuple(remembered(row) for row in rows.order_by("key")[:KEYS_SHOWN])
-        found.append(MemoryView(memory=memory, users=users, count=rows.count(), entries=shown))
+        entries = tuple(remembered(row) for row in rows.order_by("key")[:KEYS_SHOWN])
+        found.append(MemoryView(memory=memory, users=users, count=rows.count(), entries=entries))
     return found
 
 
@@ -119,13 +122,16 @@ def database_now() -> int:
         return int(cursor.fetchone()[0])
 
 
-def remembered(row: MemoryEntry) -> Remembered:
-    """An entry as it is looked at."""
+def remembered(row: MemoryEntry, *, revealed: bool = False) -> Remembered:
+    """An entry as it is looked at. ``revealed``: with what is withheld of its value; ``services.reveals`` alone asks for it."""
+    given = given_content(row.value.encode()) if row.value else None
+    value = given if revealed else shown(given)
     return Remembered(
         memory=row.memory,
         key=row.key,
         version=row.version,
-        value=json.loads(row.value) if row.value else None,
+        value=value,
+        withheld=value != given,
         erased=not row.value and not row.deleted,
         run_id=row.run_id,
         stage=row.step_id.partition(".")[0],

@@ -14,6 +14,7 @@ from fabric.core.actor import Actor
 from fabric.core.memory import since_of
 from fabric.core.text import clean_text
 from fabric.models import MemoryEntry
+from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get, revision_spec
 from fabric.selectors.memories import Remembered, database_now, memory_rows, remembered
@@ -60,18 +61,25 @@ class History:
     """The newest ``ENTRIES_SHOWN``."""
 
 
-def memory_history(actor: Actor, fabric: str, memory: str, key: str) -> History:
-    """Everything that the ledger has of a key. Refused not_found where nothing was ever written there."""
+def memory_history(actor: Actor, fabric: str, memory: str, key: str, *, revealed: int = 0) -> History:
+    """Everything that the ledger has of a key. ``revealed``: the version that is shown with what is withheld of it; ``services.reveals`` alone names one.
+
+    Refused not_found where nothing was ever written there.
+    """
     fabric_id, declared, standing = memory_rows(actor, fabric, memory)
     key = clean_text(key)[0]
     rows = MemoryEntry.objects.filter(fabric_id=fabric_id, memory=declared.name, key=key, version__gt=0)
     since = since_of(declared, database_now())
-    entries = tuple(_written(row, since) for row in _with_newest(rows).order_by("-version")[:ENTRIES_SHOWN])
+    entries = tuple(
+        _written(row, since, revealed=row.version == revealed)
+        for row in _with_newest(rows).order_by("-version")[:ENTRIES_SHOWN]
+    )
     if not entries:
         message = f"nothing was ever written under {key[:100]!r} in the memory {declared.name!r}, as far as its ledger goes back"
         raise Refused(message, code="not_found", field="key")
     stands = standing.filter(key=key).first()
-    return History(standing=None if stands is None else remembered(stands), count=rows.count(), entries=entries)
+    seen = None if stands is None else remembered(stands, revealed=stands.version == revealed)
+    return History(standing=seen, count=rows.count(), entries=entries)
 
 
 def ledger_lines(actor: Actor, fabric: str, memory: str = "") -> tuple[int, Iterator[bytes]]:
@@ -112,9 +120,9 @@ def _with_newest(rows: QuerySet[MemoryEntry]) -> QuerySet[MemoryEntry]:
     return rows.annotate(newest=Subquery(of_key.order_by("-version").values("version")[:1]))
 
 
-def _written(row: MemoryEntry, since: int) -> Written:
-    seen = remembered(row)
-    return Written(**asdict(seen), became=_became(row, since), deleted=row.deleted, reason=row.reason)
+def _written(row: MemoryEntry, since: int, *, revealed: bool = False) -> Written:
+    seen = remembered(row, revealed=revealed)
+    return Written(**asdict(seen), became=_became(row, since), deleted=row.deleted, reason=shown(row.reason))
 
 
 def _became(row: Any, since: int) -> Became:

@@ -119,7 +119,7 @@ def measures() -> tuple[Measure, ...]:
         Measure(
             "replan_budget",
             "Replan budget",
-            "lets a stage be planned anew so often, then the next rung decides",
+            "lets a stage be planned anew so often; then the decision table decides",
             (specification, verification),
             f"on: {replans} replans a stage, at most {replans} without a deviation",
             "semantics.md 1 and 3",

@@ -10,7 +10,18 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from fabric.core.actor import Actor
-from fabric.core.eligibility import ALONE, PROGRAM, REVIEWER, Asked, Person, is_asked, problem, wanted, why_people
+from fabric.core.eligibility import (
+    ALONE,
+    PROGRAM,
+    REVIEWER,
+    Asked,
+    Person,
+    is_asked,
+    is_screened,
+    problem,
+    wanted,
+    why_people,
+)
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import EscalationView
@@ -28,6 +39,7 @@ def asked_of(item: EscalationView) -> Asked:
         approved=item.agreed,
         proposed_by=item.proposed_by,
         releases=bool(item.given.get("releases")),
+        screened=is_screened(item.item, item.required_role),
         fabric=item.fabric_name,
         item=item.item,
         for_people=why_people(item.tier, item.approvals, item.required_role, releases=bool(item.given.get("releases"))),
@@ -57,21 +69,19 @@ def who_is_asked(item: EscalationView) -> str:
 
 def asks(actor: Actor) -> Q:
     """The questions that somebody may answer, whatever the verb."""
-    if actor.kind == "service":
-        return _for_program(actor)
-    names = sorted(actor.roles | {actor.name})
+    program = actor.kind == "service"
+    names = sorted(actor.roles | {actor.name} | ({REVIEWER} if program else set()))
     first = reduce(or_, (_named("asked", name) for name in names))
-    return first | (Q(onward=True) & reduce(or_, (_named("onward_to", name) for name in names)))
+    found = first | (Q(onward=True) & reduce(or_, (_named("onward_to", name) for name in names)))
+    return found & _for_program(actor) if program else found
 
 
 def _for_program(actor: Actor) -> Q:
-    named = _named("asked", REVIEWER) | reduce(
-        or_, (_named("asked", name) for name in sorted({*actor.roles, actor.name}))
-    )
+    """The kinds of questions that an owner named for a program, without those for people (``why_people``)."""
     words = (role.split(":") for role in actor.roles if role.startswith(f"{PROGRAM}:"))
     kinds = [Q(run__fabric__name=fabric, item=item) for _, fabric, item in words]
-    people = Q(run__tier=Tier.HIGH_STAKES) | Q(approvals__gt=1)
-    return named & reduce(or_, kinds, Q(pk__in=[])) & ~people
+    people = Q(run__tier=Tier.HIGH_STAKES) | Q(approvals__gt=1) | ~Q(required_role__in=("", REVIEWER))
+    return reduce(or_, kinds, Q(pk__in=[])) & ~people
 
 
 def lets_pass(actor: Actor) -> Q:

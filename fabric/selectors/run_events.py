@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.envelope import from_row
@@ -357,10 +357,11 @@ def _waits(run_id: str, rows: tuple[EventRow, ...]) -> tuple[Wait, ...]:
 
 
 def _silence(run_id: str, above: EventRow, below: EventRow) -> tuple[int, int]:
-    """The longest time between two neighbouring events from one row to the next one shown."""
+    """The longest time between two neighbouring events from one row to the next one shown. A reminder ends no silence: who was asked is waited for as before."""
     if below.seq == above.seq + 1:
         return above.at, below.at
-    between = Event.objects.filter(run_id=run_id, seq__gte=above.seq, seq__lte=below.seq).order_by("seq")
+    told = Q(seq__in=(above.seq, below.seq)) | ~Q(kind="escalation_reminded")
+    between = Event.objects.filter(told, run_id=run_id, seq__gte=above.seq, seq__lte=below.seq).order_by("seq")
     instants = list(between.values_list("at", flat=True)[: 2 * CHUNK])
     pairs = list(pairwise(instants))
     return max(pairs, key=lambda pair: pair[1] - pair[0]) if pairs else (above.at, below.at)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db.models import BooleanField, F, Func, Q
@@ -14,6 +16,7 @@ from fabric.models import Priority, Run
 from fabric.models.runs import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE
 from fabric.selectors.run_query import FIELDS, Query, Term
 from fabric.selectors.run_query_values import Bounds, Value
+from fabric.selectors.waits_for import WAITS
 
 Ids = Mapping[str, str]
 """A workspace's fabrics: id by name."""
@@ -46,6 +49,8 @@ def _index_words(term: Term) -> Q:
         if chosen <= set(BAD_STATES):
             return BAD
         return LIVE if not chosen & TERMINAL else Q()
+    if term.field == "waits":
+        return LIVE
     return IN_SESSION if term.field == "session" else Q()
 
 
@@ -59,6 +64,11 @@ def _implied(term: Term) -> Q:
 
 def _state(value: Value, fabrics: Ids, workspace_id: str) -> Q:
     return _among("state", value)
+
+
+def _waits(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    chosen = value if isinstance(value, tuple) else ()
+    return reduce(or_, (WAITS[whom] for whom in WAITS if whom in chosen))
 
 
 def _tier(value: Value, fabrics: Ids, workspace_id: str) -> Q:
@@ -160,6 +170,7 @@ def _title(value: Value, fabrics: Ids, workspace_id: str) -> Q:
 
 BUILD: Mapping[str, Callable[[Value, Ids, str], Q]] = {
     "state": _state,
+    "waits": _waits,
     "fabric": _fabric,
     "tier": _tier,
     "priority": _priority,

@@ -70,7 +70,7 @@ def _cycle(name: str, fired: Fired) -> Margin:
         observed=seen.observed or 0,
         limit=seen.limit or 1,
         unit="count",
-        at_limit="not executed, where the results are the same",
+        at_limit="the call is not executed, where the results are the same",
         trips_at_limit=True,
         row="loop_detector",
         fired=fired,
@@ -95,7 +95,9 @@ def _shared(name: str, fired: Fired) -> Margin:
 
 
 def _passed_round(name: str, fired: Fired) -> Margin:
-    return replace(_cycle(name, fired), at_limit="not passed on; the ladder decides", row="deadlock_monitor")
+    return replace(
+        _cycle(name, fired), at_limit="the brief is not passed on; the decision table decides", row="deadlock_monitor"
+    )
 
 
 def _too_fast(name: str, fired: Fired) -> Margin:
@@ -106,7 +108,7 @@ def _too_fast(name: str, fired: Fired) -> Margin:
         observed=seen.observed or 0,
         limit=seen.limit or 0,
         unit="tokens" if seen.unit == "tokens" else "usd_micros_a_minute" if seen.window == "60 s" else "usd_micros",
-        at_limit="the next model call is refused; the ladder decides",
+        at_limit="the next model call is refused; the decision table decides",
         where=words(seen.scope.partition(":")[2] or seen.scope),
         row="cost_velocity",
         fired=fired,
@@ -231,20 +233,9 @@ def _retries(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         observed=policy.retry.bucket - left,
         limit=policy.retry.bucket,
         unit="retry_tokens",
-        at_limit="no retry but one on credit a stage",
+        at_limit="each stage may retry once more, on credit",
     )
-    made, limits = state_of(run.guards, retry_budget).retries, {stage: policy.of_stage(stage).retry for stage in Stage}
-    near = [(made.get(stage, 0), one.stage_retries, stage) for stage, one in limits.items() if one.stage_retries]
-    if near:
-        observed, limit, stage = max(near, key=lambda one: (one[0] / one[1], one[2]))
-        yield Margin(
-            name="retries of a stage",
-            observed=observed,
-            limit=limit,
-            unit="count",
-            at_limit="no further retry in this stage",
-            where=words(stage),
-        )
+    yield from watch_margins.stage_retries(run, policy)
 
 
 def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
@@ -272,7 +263,7 @@ def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         observed=same[0],
         limit=same[1].identical_threshold,
         unit="count",
-        at_limit=f"in {same[1].identical_window} calls: not executed, where the results are the same",
+        at_limit=f"within {same[1].identical_window} calls the call is not executed, where the results are the same",
         where=same[2],
         trips_at_limit=True,
     )
@@ -281,7 +272,7 @@ def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         observed=streak[0],
         limit=streak[1].consecutive_threshold,
         unit="count",
-        at_limit="not executed, whatever its results",
+        at_limit="the call is not executed, whatever its results",
         where=streak[2],
         trips_at_limit=True,
     )
@@ -294,7 +285,7 @@ def _replans(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         observed=most,
         limit=spec.policy.limits.replans_per_stage,
         unit="count",
-        at_limit="no further plan: the ladder's next rung",
+        at_limit="no further plan is made; the decision table decides",
         where=words(stage) if most else "",
     )
 
@@ -307,7 +298,7 @@ def _corrections(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         observed=worst.corrections if worst else 0,
         limit=limits[worst.stage if worst else run.stage],
         unit="count",
-        at_limit="the step fails on its schema; the ladder decides",
+        at_limit="the step fails on its schema; the decision table decides",
         where=worst.agent if worst and worst.corrections else "",
     )
 
@@ -320,7 +311,7 @@ def _rounds(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
             observed=most,
             limit=spec.policy.humans.failure_rounds,
             unit="count",
-            at_limit="the next failure aborts",
+            at_limit="the next failure aborts the run",
             where=words(where.partition(".")[0]),
         )
 

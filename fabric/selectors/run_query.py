@@ -16,6 +16,7 @@ from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.models import Priority
 from fabric.selectors.run_query_values import READ, Kind, Known, Misread, Value
+from fabric.selectors.waits_for import WAITS
 
 CHARS_MAX = 500
 TERMS_MAX = 20
@@ -42,6 +43,13 @@ FIELDS: Mapping[str, Field] = {
         means="where the run stands; several with commas",
         example="state:failed,aborted",
         choices=tuple(RunState),
+        indexed=True,
+    ),
+    "waits": Field(
+        kind=Kind.CHOICE,
+        means="whom it waits for, doing nothing else",
+        example="waits:provider",
+        choices=tuple(WAITS),
         indexed=True,
     ),
     "fabric": Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from django.db.models import Q, QuerySet
 from pydantic import ValidationError
@@ -12,16 +12,17 @@ from pydantic import ValidationError
 from fabric.core.actor import Actor
 from fabric.core.envelope import from_row
 from fabric.core.events import RunEnded
-from fabric.core.flow import PROVIDER_AWAY, TERMINAL, RunState
+from fabric.core.flow import TERMINAL, RunState
 from fabric.core.payloads import Outcome, typed_model
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.core.tracing import parties
 from fabric.models import Attachment, Event, Priority, Run
-from fabric.models.runs import ASKED_FOR, ERASED_TITLE
+from fabric.models.runs import ASKED_FOR, ERASED_TITLE, LIVE
 from fabric.selectors.contents import content_of, fact_shown, shown
 from fabric.selectors.display import summary_of
 from fabric.selectors.errors import Refused
+from fabric.selectors.waits_for import WAITS, Waiting, WaitsFor
 
 JSON = Any
 LIMIT_MAX = 500
@@ -67,11 +68,8 @@ _COLUMNS = (
 )
 
 
-WaitsFor = Literal["person", "provider"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
+class RunView(Waiting):
     """A run as its last batch left it. Instants are microseconds since the epoch, UTC; money is micro-dollars."""
 
     id: str
@@ -117,14 +115,6 @@ class RunView:
         return self.state in TERMINAL
 
     @property
-    def waits_for(self) -> WaitsFor | None:
-        """Whom it waits for, and does nothing else meanwhile. A run that waits for a provider goes on by itself."""
-        if self.state is RunState.WAITING:
-            return "person"
-        away = self.state is RunState.RUNNING and self.reason.startswith(PROVIDER_AWAY)
-        return "provider" if away else None
-
-    @property
     def erased(self) -> bool:
         """Whether retention took what it was given and what it said."""
         return self.terminal and self.title == ERASED_TITLE
@@ -162,6 +152,7 @@ def runs_list(
     fabric: str | None = None,
     tier: str | None = None,
     parent: str | None = None,
+    waits_for: WaitsFor | None = None,
 ) -> list[RunView]:
     """The workspace's runs, the newest first; child runs only of the one that is named as their ``parent``.
 
@@ -178,6 +169,8 @@ def runs_list(
             known = ", ".join(RunState)
             raise Refused(f"there is no state {state[:40]!r}; there are: {known}", code="invalid", field="state")
         rows = rows.filter(state=state)
+    if waits_for is not None:
+        rows = rows.filter(LIVE, WAITS[waits_for])
     if before is not None:
         rows = rows.filter(_after(before))
     page = rows.order_by("-created_at", "id").values(*_COLUMNS)[: max(1, min(limit, LIMIT_MAX))]

@@ -21,6 +21,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.run_filter import Ids, condition
 from fabric.selectors.run_query import Query
 from fabric.selectors.time_limit import time_limit
+from fabric.selectors.waits_for import Waiting
 
 PAGE_MAX = 200
 COUNT_MAX = 10_000
@@ -47,6 +48,7 @@ _COLUMNS = (
     "created_at",
     "ended_at",
     "last_seq",
+    "reason",
     "fabric__name",
     "revision__number",
 )
@@ -62,7 +64,7 @@ _BARS = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Waiting):
     """A run as a row of the list, in the order of ``_COLUMNS``. Instants are microseconds since the epoch, UTC; money is micro-dollars."""
 
     id: str
@@ -80,6 +82,7 @@ class RunRow:
     created_at: int
     ended_at: int | None
     last_seq: int
+    reason: str
     fabric_name: str
     revision_number: int
     children: int = 0

@@ -21,6 +21,7 @@ from fabric.models import Escalation, Fabric, Run
 from fabric.models.runs import ASKED_FOR
 from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
+from fabric.selectors.waits_for import Waiting
 
 M = TypeVar("M", bound=Model)
 
@@ -37,12 +38,13 @@ _DASHES = (8, 12, 16, 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunHit:
+class RunHit(Waiting):
     """A run as a result. Instants are microseconds since the epoch, UTC."""
 
     id: str
     title: str
     state: str
+    reason: str
     recovered: bool
     fabric_name: str
     created_at: int
@@ -147,7 +149,9 @@ def _runs(actor: Actor, words: list[str], since: int) -> list[RunHit]:
     found: dict[str, RunHit] = {}
     for look in looks:
         if len(found) <= GROUP_MAX:
-            rows = look.values("id", "title", "state", "recovered", "fabric__name", "created_at")[: GROUP_MAX + 1]
+            rows = look.values("id", "title", "state", "reason", "recovered", "fabric__name", "created_at")[
+                : GROUP_MAX + 1
+            ]
             for row in rows:
                 given: dict[str, Any] = {**row}
                 name = given.pop("fabric__name") or ""

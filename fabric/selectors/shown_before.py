@@ -27,18 +27,16 @@ def names(given: str, digest: str) -> bool:
     return given == digest or (len(given) >= DIGEST_CHARS_MIN and digest.startswith(given.lower()))
 
 
-def changed_since(item: EscalationView, given: str) -> str:
-    """Returns the differences from the content under another digest, one sentence without its end. ``given``: the digest that a person was shown, or its beginning."""
-    if not given:
-        return "no digest is named"
+def not_its_digest(item: EscalationView, given: str) -> str:
+    """Returns why a digest does not name what the item asks now, one sentence without its end. ``given``: the digest that a person named, or its beginning."""
     for digest, content in _shown(item):
         if names(given, digest):
             said = "; ".join(_differences(content, item.content)) or "nothing that can be shown differs"
-            return f"since that was shown: {said}"
+            return f"item {item.id} asks about something else by now (since that was shown: {said})"
     other = Escalation.objects.filter(workspace_id=item.workspace_id, digest__startswith=given.lower())
     if len(given) >= DIGEST_CHARS_MIN and (found := other.values_list("id", flat=True).first()):
-        return f"that is the digest of item {found}"
-    return "nothing was shown under that digest"
+        return f"that is the digest of item {found}, not of item {item.id}"
+    return f"nothing was shown under that digest for item {item.id}"
 
 
 def _shown(item: EscalationView) -> Iterator[tuple[str, Mapping[str, JSON]]]:

@@ -1,4 +1,4 @@
-"""Margins of what watches a run as a whole: failures that come back, silence, progress, visits. Measures as ``run_margins.Measure``; now is the instant of the last event."""
+"""Margins of what watches a run as a whole: failures that come back, silence, progress, visits, retries of stages. Measures as ``run_margins.Measure``; now is the instant of the last event."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from fabric.core.breaker.policy import Breaker, BreakerScope, SignalName
 from fabric.core.endpoints import endpoint_name
 from fabric.core.flow import Stage
-from fabric.core.mechanisms import circuit_breaker, failure_signature, hop_limit, progress, stall_watchdog, state_of
+from fabric.core.mechanisms import (
+    circuit_breaker,
+    failure_signature,
+    hop_limit,
+    progress,
+    retry_budget,
+    stall_watchdog,
+    state_of,
+)
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run, Step
 from fabric.core.signatures import effective_limit
@@ -40,7 +48,7 @@ def silence(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
             observed=max(0, now - run.at) / US,
             limit=window,
             unit="seconds",
-            at_limit="what is out is let go of; the ladder decides",
+            at_limit="what is awaited is given up; the decision table decides",
             where=words(run.stage),
             trips_at_limit=True,
         )
@@ -63,7 +71,7 @@ def without_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         observed=worst[0],
         limit=worst[1],
         unit="count",
-        at_limit="no further request; the ladder decides",
+        at_limit="no further request is sent; the decision table decides",
         where=worst[2],
         trips_at_limit=True,
     )
@@ -84,19 +92,22 @@ def _alike(around: str, turns: tuple[progress.Turn, ...]) -> int:
 
 def visits(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     """The stage that is nearest to as many visits as it may have, where any has a limit."""
-    made = state_of(run.guards, hop_limit).visits
     limits = {stage: hop_limit.visits_allowed(policy.limits, stage) for stage in Stage}
+    yield from _nearest("visits", state_of(run.guards, hop_limit).visits, limits, "the stage is not entered again")
+
+
+def stage_retries(run: Run, policy: FlowPolicy) -> Iterator[Margin]:
+    """The stage that is nearest to as many retries as it may make, where any has a limit."""
+    limits = {stage: policy.of_stage(stage).retry.stage_retries for stage in Stage}
+    made = state_of(run.guards, retry_budget).retries
+    yield from _nearest("retries of a stage", made, limits, "no further retry in this stage")
+
+
+def _nearest(name: str, made: Mapping[str, int], limits: Mapping[Stage, int | None], at_limit: str) -> Iterator[Margin]:
     near = [(made.get(stage, 0), limit, stage) for stage, limit in limits.items() if limit is not None]
     if near:
         most, limit, stage = max(near, key=lambda one: (one[0] / max(one[1], 1), one[2]))
-        yield Margin(
-            name="visits",
-            observed=most,
-            limit=limit,
-            unit="count",
-            at_limit="the stage is not entered again",
-            where=words(stage),
-        )
+        yield Margin(name=name, observed=most, limit=limit, unit="count", at_limit=at_limit, where=words(stage))
 
 
 STREAKS: Mapping[SignalName, str] = {

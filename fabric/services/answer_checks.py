@@ -14,7 +14,7 @@ from fabric.core.eligibility import PROGRAM, STOPS
 from fabric.core.fingerprint import encode
 from fabric.core.inputs import DecisionMade
 from fabric.core.questions import SYSTEM
-from fabric.core.raised_cap import caps_problem, money_problem, unnamed
+from fabric.core.raised_cap import caps_problem, money_problem, sessions_tokens, unnamed
 from fabric.core.roles import Right, holders
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean, clean_text
@@ -25,7 +25,7 @@ from fabric.selectors.review_asked import why_not
 from fabric.selectors.review_claims import claim_of
 from fabric.selectors.review_lateness import is_over, too_late
 from fabric.selectors.review_people import edit_problem
-from fabric.selectors.shown_before import DIGEST_CHARS_MIN, changed_since
+from fabric.selectors.shown_before import DIGEST_CHARS_MIN, not_its_digest
 from fabric.services.claims import in_other_hands
 from fabric.services.errors import Refused
 from fabric.services.rights import SIGN_IN, SIGN_IN_S, TOKEN, is_fresh
@@ -160,7 +160,7 @@ def _shown(item: EscalationView, decision: DecisionMade) -> None:
             f"{DIGEST_CHARS_MIN} characters"
         )
         raise Refused(message, code="invalid", field="digest")
-    message = f"item {item.id} asks about something else by now ({changed_since(item, decision.digest)}); look at it again before you decide"
+    message = f"{not_its_digest(item, decision.digest)}; look at it again before you decide"
     raise Refused(message, code="conflict", field="digest")
 
 
@@ -231,7 +231,7 @@ def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
     budget, before = revision_spec(item.revision_id).policy.budget, int(item.given.get("cap_usd_micros") or 0)
     if wrong := money_problem(budget, decision.cap_usd_micros, before):
         raise Refused(wrong, code="invalid", field="cap_usd_micros")
-    if wrong := caps_problem(decision, before, standing):
+    if wrong := caps_problem(decision, before, standing, sessions_tokens(budget)):
         raise Refused(wrong, code="invalid", field="caps")
     return _cap_named(item, decision)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fabric.adapters.providers.prices import price_of
 from fabric.adapters.tools.outbound import is_loopback
 from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.services.checking import checked
@@ -92,7 +91,7 @@ def _with_model(text: str, spec: FabricSpec, where: Installation) -> tuple[str, 
     own = ModelSpec(name="own", provider="openai")
     local, priced = (
         is_loopback(where.default_url),
-        price_of(own, default_model=where.default_model, default_url=where.default_url),
+        where.price(own),
     )
     edits: list[Edit] = []
     for n, model in enumerate(spec.models):

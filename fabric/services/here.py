@@ -48,6 +48,8 @@ def installation(
         held=None if people is None else frozenset(word for name, roles in people.items() for word in (name, *roles)),
         people=people,
         registry=graph_rules(),
+        extra_body=frozenset(settings.FABRIC_EXTRA_BODY),
+        below_list=frozenset(settings.FABRIC_BELOW_LIST_PRICE),
     )
 
 

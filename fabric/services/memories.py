@@ -15,10 +15,11 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.memory import Change, Found, judged, said
 from fabric.core.memory import Refused as Why
-from fabric.core.roles import Right
+from fabric.core.roles import Right, holders
 from fabric.core.spec_memories import MemorySpec, Verb, parameters
 from fabric.core.text import clean, clean_text
 from fabric.models import MemoryEntry, new_id
+from fabric.selectors.contents import holds_mark
 from fabric.selectors.errors import Code
 from fabric.selectors.fabrics import fabric_get
 from fabric.selectors.memories import database_now, memory_find, memory_rows
@@ -57,6 +58,9 @@ def memory_write(*, actor: Actor, fabric: str, memory: str, key: str, value: JSO
         kept = clean(value)[0]
     except ValueError as error:
         raise Refused(f"the value cannot be kept: {error}", code="invalid", field="value") from None
+    if holds_mark(kept):
+        message = f"the value holds a mark in place of a credential; write the value itself, or have it revealed ({holders(Right.REVEAL)})"
+        raise Refused(message, code="invalid", field="value")
     _fits(declared, key, kept)
     with _meanwhile(key), transaction.atomic():
         fabric_id, entry = _changed(actor, fabric, memory, Change(key=key, value=kept, expected=version), why)

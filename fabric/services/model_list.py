@@ -248,12 +248,7 @@ def _model(
     url = (spec.base_url or (endpoint.url if endpoint else "")).strip().rstrip("/") if spec.provider in HTTP else ""
     model = spec.model or (endpoint.model if endpoint else "")
     where = origin(url)
-    known = listed(
-        spec,
-        default_model=installed.default_model,
-        default_url=installed.default_url,
-        urls=installed.urls or {},
-    )
+    known = listed(spec, installed.operator)
     declared = spec.model_dump(mode="json", exclude=_NOT_ASKED) | {"model": model, "base_url": url}
     declared["workspace"] = workspace_id
     context = spec.context_tokens or (known.context_tokens if known else None)
@@ -265,19 +260,19 @@ def _model(
         host=origin_text(where) if where else "",
         own=own,
         uses=(),
-        price=_price(spec, known.price if known else None, written_at, now),
+        price=_price(spec, installed.price(spec), written_at, now),
         context_tokens=context,
         context_source="fabric" if spec.context_tokens else "list" if context else "none",
     )
 
 
-def _price(spec: ModelSpec, in_list: Price | None, written_at: int, now: int) -> PriceTold:
-    if spec.price is not None:
-        return PriceTold(price=spec.price.price(), source="fabric", as_of=written_at, old=_is_old(written_at, now))
-    if in_list is None:
+def _price(spec: ModelSpec, price: Price | None, written_at: int, now: int) -> PriceTold:
+    if spec.price is not None and price == spec.price.price():
+        return PriceTold(price=price, source="fabric", as_of=written_at, old=_is_old(written_at, now))
+    if price is None:
         return PriceTold(price=None, source="none", as_of=None, old=False)
     as_of = _day(list_verified_on())
-    return PriceTold(price=in_list, source="list", as_of=as_of, old=_is_old(as_of, now))
+    return PriceTold(price=price, source="list", as_of=as_of, old=_is_old(as_of, now))
 
 
 def _is_old(as_of: int, now: int) -> bool:

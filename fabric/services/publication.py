@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.adapters.gate_evaluators import gate_problems
-from fabric.adapters.providers.prices import PRICED_AS, price_of
+from fabric.adapters.providers.prices import Operator, price_of
 from fabric.adapters.tools import registry
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import NOTHING, Permits
@@ -30,6 +30,7 @@ from fabric.services import (
     publication_limits,
     publication_mcp,
     publication_memories,
+    publication_models,
     publication_never,
     publication_outputs,
     publication_people,
@@ -42,8 +43,6 @@ from fabric.services.fabric_yaml import Problem
 from fabric.services.publication_judges import judge_problems
 from fabric.services.publication_limits import LIMITS
 
-DRILL_PROVIDER = "drill"
-"""The provider adapter that live drills ask in place of any model: a drill's own revision names it, and no published fabric."""
 REPLANS_MAX = 2
 """semantics.md 1: at most two replans a stage."""
 
@@ -69,9 +68,19 @@ class Installation:
     registry: Registry = BUILT_IN
     """Conditions and targets of graphs that are registered here."""
 
+    extra_body: frozenset[str] = frozenset()
+    """Fields that the operator lets fabrics send to a model's endpoint (FABRIC_EXTRA_BODY)."""
+    below_list: frozenset[str] = frozenset()
+    """Models whose own price may be below the list's (FABRIC_BELOW_LIST_PRICE)."""
+
+    @property
+    def operator(self) -> Operator:
+        """What the operator says of models."""
+        return Operator(self.default_model, self.default_url, self.urls or {}, self.below_list)
+
     def price(self, model: ModelSpec) -> Price | None:
         """What a model costs here; None when nobody says."""
-        return price_of(model, default_model=self.default_model, default_url=self.default_url, urls=self.urls or {})
+        return price_of(model, self.operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,58 +101,7 @@ def publication_problems(spec: FabricSpec, installation: Installation | None = N
     return [problem for rule in RULES for problem in rule(spec, where)]
 
 
-# -- money -------------------------------------------------------------------------------------------------------------
-
-
-def _prices(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    for n, model in enumerate(spec.models):
-        if where.price(model) is None:
-            named = model.model or (where.default_model if model.provider == "openai" else "") or model.name
-            given = model.options.get(PRICED_AS)
-            shown = f"{named!r}, priced as {given!r}" if given else repr(named)
-            sentence = f"no price is known for {shown}, and a model without one is refused; give price"
-            behind = "" if given else ", or name the model behind it in options.priced_as"
-            yield Problem(
-                f"models.{n}.price", f"{sentence}, in dollars per million tokens (0 where it costs nothing){behind}"
-            )
-
-
-def _cap(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    if spec.policy.budget.run_usd_micros:
-        return
-    for model in spec.models:
-        price = where.price(model)
-        if price is not None and not price.free:
-            sentence = f"is 0, but model {model.name!r} costs money, so every call would be refused; give a cap in micro-dollars"
-            yield Problem("policy.budget.run_usd_micros", sentence)
-            return
-    if priced := [tool.name for tool in spec.tools if tool.price_usd_micros]:
-        sentence = f"is 0, but tool {priced[0]!r} has a price, so each of its calls would be refused; give a cap in micro-dollars"
-        yield Problem("policy.budget.run_usd_micros", sentence)
-
-
-_WITHOUT_DEFAULT = ("anthropic", "google", "azure", "bedrock", "vertex")
-"""Providers whose models a fabric names itself: FABRIC_MODEL is the one of ``openai``."""
-
-
-# -- models, tools, agents ---------------------------------------------------------------------------------------------
-
-
-def _endpoints(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    for n, model in enumerate(spec.models):
-        if model.base_url and (problem := where.gate.problem(model.base_url)):
-            yield Problem(f"models.{n}.base_url", problem)
-        if model.provider == DRILL_PROVIDER:
-            sentence = (
-                f"{DRILL_PROVIDER!r} answers failure drills and no run of a fabric; name the provider whose model it is"
-            )
-            yield Problem(f"models.{n}.provider", sentence)
-        elif where.providers and model.provider not in where.providers:
-            known = ", ".join(sorted(where.providers))
-            yield Problem(f"models.{n}.provider", f"no provider is named {model.provider!r}; there are: {known}")
-        if model.provider in _WITHOUT_DEFAULT and not model.model:
-            sentence = f"is empty, and provider {model.provider!r} has no model of the installation's; give its id"
-            yield Problem(f"models.{n}.model", sentence)
+# -- tools, agents ----------------------------------------------------------------------------------------------------
 
 
 def _tools(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -274,6 +232,8 @@ def _lax(failure: FailureType, tier: Tier, ladder: Ladder) -> Iterator[str]:
     for rung in ladder.rungs:
         if rung.reaction in _SOFT:
             yield f"it uses {rung.reaction}, which is not allowed in high-stakes"
+    if replans(ladder) > replans(required):
+        yield "it plans anew without a person's word, which is not allowed in high-stakes"
     if _times(ladder, Reaction.RETRY) > (most := _times(required, Reaction.RETRY)):
         yield f"it retries {_times(ladder, Reaction.RETRY)} times in high-stakes, where at most {most} are allowed"
     if last.reaction not in (Reaction.ESCALATE, Reaction.ABORT, Reaction.HALT):
@@ -296,9 +256,11 @@ def _times(ladder: Ladder, reaction: Reaction) -> int:
 
 
 RULES: tuple[Rule, ...] = (
-    _prices,
-    _cap,
-    _endpoints,
+    publication_models.prices,
+    publication_models.not_below_list,
+    publication_models.caps,
+    publication_models.endpoints,
+    publication_models.sendable_options,
     publication_effects.ways_back,
     publication_effects.priced_errands,
     _tools,
@@ -360,7 +322,7 @@ def publication_warnings(spec: FabricSpec, installation: Installation | None = N
         doubts = publication_people.doubtful(spec, installation.people)
         found += [Problem(path, sentence) for path, sentence in doubts]
     for cell in _falling_back(spec):
-        sentence = f"is not given, so {cell.failure} in tier {cell.tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
+        sentence = f"is not given, so {cell.failure} in tier {cell.tier} ends the run as failed: its caller reads why, and gets no answer; give a text where callers need one"
         found.append(Problem("safe_fallback", sentence))
     named = [(f"policy.deadlines.{tier}", tier) for tier in spec.policy.deadlines]
     named += [(cell.path, cell.tier) for cell in spec.cells]

@@ -109,7 +109,8 @@ def _tokens(spec: FabricSpec, where: object) -> Iterator[Problem]:
     budget = spec.policy.budget
     own = {name: given.tokens for name, given in budget.agents.items() if given.tokens is not None}
     caps: list[tuple[str, int | None, tuple[AgentSpec, ...]]] = [("run_tokens", budget.run_tokens, spec.agents)]
-    caps += [("stage_tokens", None if len(budget.stages) == len(Stage) else budget.stage_tokens, spec.agents)]
+    staged = [name for name, one in budget.stages.items() if one.tokens is not None]
+    caps += [("stage_tokens", None if len(staged) == len(Stage) else budget.stage_tokens, spec.agents)]
     caps += [(f"stages.{name}.tokens", one.tokens, agents_of(spec, name)) for name, one in budget.stages.items()]
     caps.append(("agent_tokens", budget.agent_tokens, tuple(one for one in spec.agents if one.name not in own)))
     caps += [(f"agents.{name}.tokens", cap, (spec.agent(name),)) for name, cap in own.items()]

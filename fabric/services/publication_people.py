@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fabric.core import releases
 from fabric.core.decision_table import Reaction, Rung
@@ -10,11 +10,14 @@ from fabric.core.eligibility import Asked, Person, is_asked, wanted
 from fabric.core.saga import MUTATES
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_stages import OwnCell, cells_in_force
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 
 REVIEWER = Rung(reaction=Reaction.ESCALATE).role
 """The role of whoever the fabric names in ``reviewers``: a cell that says nothing else asks them."""
 
+ASKS = "ask_person"
+"""The built-in tool that asks a person."""
 NAMED = 10
 """Most names that a sentence lists."""
 
@@ -24,6 +27,15 @@ def without_reviewers(spec: FabricSpec) -> Iterator[tuple[str, str]]:
     if spec.reviewers:
         return
     asked = list(dict.fromkeys(f"{cell.failure} in tier {cell.tier}" for cell, _, _ in _asking(spec)))
+    asked += _beside_cells(spec)
+    if asked:
+        more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
+        yield "reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer"
+
+
+def _beside_cells(spec: FabricSpec) -> list[str]:
+    """What is put to the fabric's reviewers without a cell that says so."""
+    asked = []
     if spec.topology.critic or spec.topology.plan_critic or spec.judging:
         asked.append("a critic's score below tau")
     named = {name for agent in spec.agents for name in agent.tools if not spec.in_journal(name)}
@@ -31,10 +43,7 @@ def without_reviewers(spec: FabricSpec) -> Iterator[tuple[str, str]]:
         tool for tool in spec.all_tools if tool.effect in MUTATES and (tool.kind != "memory" or tool.name in named)
     ]
     asked += [f"a change by {tool.name} of which nobody knows" for tool in changing]
-    asked += [f"a call of {name} of which its rule says so" for name in spec.asking]
-    if asked:
-        more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
-        yield "reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer"
+    return asked + [f"a call of {name} of which its rule says so" for name in spec.asking]
 
 
 def without_role(spec: FabricSpec, held: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -64,7 +73,7 @@ def too_few(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[
     for cell, _, rung in _asking(spec):
         failure, tier = cell.failure, cell.tier
         asked = Asked(required_role=rung.role, reviewers=spec.reviewers, onward=True, onward_to=onward)
-        could = sorted(name for name, roles in people.items() if is_asked(asked, Person(name=name, roles=roles)))
+        could = _who_could(asked, people)
         whom = ", ".join(wanted(asked))
         if failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec):
             could = [name for name in could if releases.ROLE in people[name]]
@@ -72,9 +81,36 @@ def too_few(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[
         if tier not in spec.policy.humans.four_eyes or len(could) > 1 or (tier, whom) in found:
             continue
         found.add((tier, whom))
-        there = f"only {could[0]} is or has that" if could else "nobody here is or has that"
-        sentence = f"has two people agree in tier {tier}, and where {failure} asks {whom}, {there}"
-        yield "policy.humans.four_eyes", f"{sentence}; invite or name a second person, or leave the tier out"
+        yield _alone(tier, f"{failure} asks {whom}", could)
+    yield from _too_few_reviewers(spec, people, frozenset(found))
+
+
+def _too_few_reviewers(
+    spec: FabricSpec, people: Mapping[str, frozenset[str]], told: Collection[tuple[Tier, str]]
+) -> Iterator[tuple[str, str]]:
+    """The same of the questions beside cells, and of those that tools ask. ``told``: tiers, and whom they ask, of which it was said."""
+    asking = [*_beside_cells(spec), *(f"what {tool.name} asks" for tool in spec.all_tools if _may_ask(tool))]
+    onward = spec.policy.humans.onward_to
+    asked = Asked(required_role=REVIEWER, reviewers=spec.reviewers, onward=True, onward_to=onward)
+    could, whom = _who_could(asked, people), ", ".join(wanted(asked))
+    for tier in spec.policy.humans.four_eyes:
+        if asking and len(could) < 2 and tier in spec.tiers.allowed and (tier, whom) not in told:
+            yield _alone(tier, f"{asking[0]} is put to {whom}", could)
+
+
+def _alone(tier: Tier, where: str, could: Sequence[str]) -> tuple[str, str]:
+    there = f"only {could[0]} is or has that" if could else "nobody here is or has that"
+    sentence = f"has two people agree in tier {tier}, and where {where}, {there}"
+    return "policy.humans.four_eyes", f"{sentence}; invite or name a second person, or leave the tier out"
+
+
+def _may_ask(tool: ToolSpec) -> bool:
+    """Whether a tool, or its server, may put a question to a person in the middle of a call."""
+    return tool.kind == "mcp" or (tool.kind == "builtin" and tool.target == ASKS)
+
+
+def _who_could(asked: Asked, people: Mapping[str, frozenset[str]]) -> list[str]:
+    return sorted(name for name, roles in people.items() if is_asked(asked, Person(name=name, roles=roles)))
 
 
 def doubtful(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, str]]:
@@ -89,7 +125,7 @@ def doubtful(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator
     if Tier.HIGH_STAKES not in spec.tiers.allowed or Tier.HIGH_STAKES in spec.policy.humans.four_eyes:
         return
     asked = Asked(required_role=REVIEWER, reviewers=spec.reviewers)
-    could = sorted(name for name, roles in people.items() if is_asked(asked, Person(name=name, roles=roles)))
+    could = _who_could(asked, people)
     if len(could) == 1 < len(people):
         sentence = f"asks {could[0]} alone, and in tier {Tier.HIGH_STAKES} a second person has to approve an edit"
         yield "reviewers", f"{sentence}; until somebody else is asked, {could[0]} approves, responds or rejects"

@@ -173,7 +173,7 @@ def promise(
     gap = circumstances(spec, table, row, tier, person)
     again = {
         **gap.cannot,
-        _R.RETRY: "each failed branch went to the end of its own ladder",
+        _R.RETRY: "each agent that failed was tried again already, as often as its own cell says",
         _R.ROUTE: NO_TURN,
         _R.GO_BACK: NO_TURN,
     }

@@ -17,7 +17,7 @@ from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.core.spec_price import ModelPrice
 from fabric.core.spec_topology import Tiers
 from fabric.services import here
-from fabric.services.publication import DRILL_PROVIDER
+from fabric.services.publication_models import DRILL_PROVIDER
 from simulator.drills.baseline import CONTENT
 
 JSON = Any

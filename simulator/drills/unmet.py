@@ -25,7 +25,7 @@ def unmet_said(spec: FabricSpec) -> str:
 
 
 def _drilled_in(spec: FabricSpec, failure: FailureType) -> frozenset[Stage]:
-    """Where drills meet the row: a branch without a result leaves a gap in the fan-out, and an overrun is met in the plan again once it was planned anew."""
+    """Returns the stages in which drills meet the row. A branch without a result also leaves a gap in the fan-out. A drill meets an overrun once more in the new plan."""
     found = {met_in(spec, failure)}
     found |= {Stage.FAN_OUT} if failure is FailureType.SCHEMA_GROUNDING else set()
     return frozenset(found | ({Stage.PLAN} if failure is FailureType.COST_OVERRUN else set()))

@@ -21,7 +21,7 @@ from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.kernel.conversing import asked_of_conversation, conversing
 from simulator.kernel.faults import Rates
-from simulator.kernel.odd_replies import asking, with_own_parts
+from simulator.kernel.odd_replies import Orders, asking, with_own_parts
 from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
 from simulator.kernel.schema_values import value
 from simulator.kernel.scripted_verdicts import choices_in
@@ -70,6 +70,7 @@ class Agents:
         beside = Random(f"streams {self._chains.getstate()[1][:8]}")  # noqa: S311 - the same
         self._streaming = Streaming(beside, self._strikes)
         self._streams = any(model.options.get("stream") for model in spec.models)
+        self._orders = Orders(spec, self._chains.getstate()[1][:8])
         self.remembering: Remembering | None = None
         """The way to the fabric's memories."""
         self.service = Service(self._strikes, lambda: bool(self.rates["compensation_stuck"]))
@@ -309,7 +310,7 @@ class Agents:
             said = f"{said} {self._rng.choice(WORDS)} {self._rng.choice(WORDS)} {self._rng.choice(WORDS)}"
         if request.args["query"].startswith(FRUITLESS):
             said = "There is nothing on that."
-        return Reply(delay_s, ToolFinished(**ids, result={"text": said}), silent=silent)
+        return Reply(delay_s, ToolFinished(**ids, result={"text": self._orders.said(said)}), silent=silent)
 
     def _asked(self, request: ToolRequest) -> JSON:
         """What an oracle is told."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from fabric.core.envelope import Event
 from fabric.core.run import Run
+from simulator.kernel.odd_replies import ORDER
 from simulator.kernel.seen import Seen, on
 
 JSON = Any
@@ -54,3 +55,15 @@ def asked_before(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if RULES[rule](called) is False:
         return ""
     return f"{fact.call_id} was sent, and nobody let it pass: {rule}"
+
+
+@on("call_issued")
+def no_result_gives_orders(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No call of an agent that changes something goes out after one of its results gave an order, unless a person let it pass."""
+    if fact.call != "tool" or fact.attempt > 1 or not fact.agent or fact.command_id in seen.changes.approved:
+        return ""
+    if seen.compiled.spec.tool(fact.target).effect not in ("mutating", "irreversible"):
+        return ""
+    read = seen.referred[fact.step_id].get("answers", {})
+    told = [call_id for call_id, answer in read.items() if ORDER in str(answer)]
+    return f"{fact.call_id} was sent after {told[0]} had told its agent what to do" if told else ""

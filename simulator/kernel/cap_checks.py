@@ -46,12 +46,13 @@ def dear_models_are_reserved_so(seen: Seen, event: Event, fact: Any, after: Run)
 
 @on("attempt_failed")
 def refused_answers_are_booked(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """An attempt whose bill is known is charged that, and not its reservation."""
+    """An attempt whose bill is known is charged that, and not its reservation. What the endpoint says that it cost comes before its tokens."""
     call = seen.run.pending.get(fact.command_id)
     if not (fact.input_tokens and fact.output_tokens) or call is None:
         return ""
     price = seen.compiled.prices[call.issued.target]
     bill = price.cost(fact.input_tokens, fact.output_tokens, fact.parts)
+    bill = seen.told_costs.get((fact.command_id, fact.attempt), bill)
     return "" if fact.charged_usd_micros == bill else f"{fact.charged_usd_micros} were charged, the bill is {bill}"
 
 

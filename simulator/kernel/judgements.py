@@ -198,9 +198,10 @@ def gates_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("reaction_decided")
 def refusing_gates(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """A decision about what a gate refused has that gate, and it failed; any other has none."""
+    """A decision about what a gate refused has that gate, and it failed; any other has none. A child's gate stands in the child's journal."""
     trips = (fact.cause, *fact.causes)
-    refused = [trip for trip in trips if trip.mechanism == "validation_gate" or trip.cause == "below_tau"]
+    own = [trip for trip in trips if trip.mechanism != "child"]
+    refused = [trip for trip in own if trip.mechanism == "validation_gate" or trip.cause == "below_tau"]
     if bool(refused) != (fact.gate is not None):
         return "its gate and its causes disagree"
     if fact.gate is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from fabric.core import agreeing
+from fabric.core import agreeing, screening
 from fabric.core.eligibility import Asked
 from fabric.core.frozen import replace
 from simulator.kernel import planting
@@ -18,6 +18,10 @@ IN_STORE = ("roles_unchecked",)
 def _believed(*given: Any) -> str:
     """Whoever sent it was asked about when they did: they are not asked about again."""
     return ""
+
+
+def _unread(*given: Any) -> None:
+    """Nobody looks at results for what they tell their agent to do."""
 
 
 def _nobody(*given: Any) -> tuple[str, ...]:
@@ -41,6 +45,7 @@ PEOPLE_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "roles_believed": lambda: planting.attribute(agreeing, "not_theirs", _believed),
     "own_approval_counts": lambda: planting.attribute(agreeing, "barred", _nobody),
     "own_edit_counts": lambda: planting.attribute(agreeing, "asked_of", _alone(agreeing.asked_of)),
+    "orders_are_followed": lambda: planting.attribute(screening, "found", _unread),
     "one_of_two_is_enough": lambda: planting.attribute(agreeing, "enough", _one_is_enough(agreeing.enough)),
 }
 """By name."""

@@ -70,6 +70,8 @@ class Seen:
     overrun: int = 0
     billed: int = 0
     """What the provider billed for calls that this run's owners sent."""
+    told_costs: dict[tuple[str, int], int] = field(default_factory=dict)
+    """What an endpoint said that an attempt cost, micro-dollars, by call and attempt."""
     first_attempts: int = 0
     retries: int = 0
     stage_retries: Counter[str] = field(default_factory=Counter)

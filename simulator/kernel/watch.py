@@ -269,6 +269,8 @@ class Watch:
         ):
             return
         result, price = reply.result, seen.compiled.prices.get(command.model)  # type: ignore[union-attr]
+        if result.cost_usd_micros is not None:
+            seen.told_costs[command.command_id, command.attempt] = result.cost_usd_micros
         if result.cost_usd_micros is not None or price is None:
             return  # A bill beyond the worst case is known by its answer alone, and that may be lost.
         seen.billed += price.cost(result.input_tokens, result.output_tokens, result.parts)

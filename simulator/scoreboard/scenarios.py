@@ -198,7 +198,7 @@ SCENARIOS = (
     Scenario("outage503", always(refusal(503, "overloaded")), 3, ("503",)),
     Scenario("hang", always(hang()), 2, ("did not finish",)),
     Scenario("trickle", always(trickle()), 2, ("did not finish",)),
-    Scenario("badjson", always(NO_JSON), 4, ("not a JSON object",)),
+    Scenario("badjson", always(NO_JSON), 4, ("lookup: ", "not a JSON object")),
     Scenario("unknown_tool", always(UNKNOWN), 4, ("does_not_exist", "lookup")),
     Scenario("offschema", always(OFF), 4, ("text",), fabric=SHAPED),
     Scenario("handoff_pingpong", _passes_on, 6, ("clerk", "writer"), fabric=HANDOFF),

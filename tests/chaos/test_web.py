@@ -59,7 +59,7 @@ _numbers = count(1)
 
 READS = {
     *("exportRun", "exportMemories", "exportDecisions", "checkScenario", "lintFabric"),
-    *("revealEscalation", "revealRunEvent"),
+    *("revealEscalation", "revealRunEvent", "revealMemory"),
 }
 """POSTs since they are told in the audit stream; of what they export or reveal they change nothing, and each export or look is one of its own."""
 AT_ONCE = {

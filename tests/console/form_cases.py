@@ -194,6 +194,7 @@ FORMS = {
             "kept",
             "cell",
             "simulate",
+            "stage",
             "open",
             "try",
             "tried",
@@ -209,14 +210,14 @@ FORMS = {
         (200, 302, 404, 409, 413, 422),
     ),
     "fabric-draft-undo": FormCase(
-        ("step", "page", "part", "do", "try", "cell", "simulate", "open"),
+        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open"),
         {"step": "1"},
         409,
         "here is nothing to undo",
         (302, 404, 409, 413, 422),
     ),
     "fabric-draft-redo": FormCase(
-        ("step", "page", "part", "do", "try", "cell", "simulate", "open"),
+        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open"),
         {"step": "0"},
         409,
         "has gone on",
@@ -263,6 +264,9 @@ FORMS = {
         (302, 403, 404, 409, 413, 422),
     ),
     "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
+    "fabric-memory-reveal": FormCase(
+        ("key", "version"), {"key": "budget", "version": "1"}, 409, "is withheld; look at it as it is", done=409
+    ),
     "fabric-memory": FormCase(
         ("act", "key", "version", "value", "reason"),
         {"key": "budget", "version": "1", "reason": "It is wrong."},

@@ -1,4 +1,4 @@
-"""Every address that changes something, as each of the eight roles: who may not is told so and changes nothing, and who may is not stopped.
+"""Each of the eight roles asks for every address that changes something. Whoever may not is told so and changes nothing; nobody who may is stopped.
 
 The matrix comes from the declarations (``console.route_rights``, ``callers.SCOPES``, ``access.ROUTES``): every address, every method, every role.
 """
@@ -84,6 +84,7 @@ PAGES: Mapping[str, Mapping[str, Any]] = {
     "fabric-request": {"act": "reject", **WHY},
     "fabric-revert": {"number": 1, "expect": 1, "act": "revert"},
     "fabric-memory": {"act": "write", "key": "k", "version": 0, "value": "1", **WHY},
+    "fabric-memory-reveal": {"key": "k", "version": 1},
     "model-key": SECRET,
     "model-key-delete": PLACE,
     "model-test": {"at_most": "1000"},
@@ -113,6 +114,7 @@ API: Mapping[str, Mapping[str, Any]] = {
     "api-fabric-revert": {"revision": 1},
     "api-fabric-memory-write": {**KEY, "version": 0, "value": 1},
     "api-fabric-memory-delete": {**KEY, "version": 1},
+    "api-fabric-memory-reveal": {"memory": "notes", "key": "k", "version": 1},
     "api-fabric-drills": {"cells": [CELL]},
     "api-scenarios": SOURCE,
     "api-scenarios-check": SOURCE,
@@ -133,17 +135,17 @@ API: Mapping[str, Mapping[str, Any]] = {
 
 
 class World(NamedTuple):
-    """What there is, and who looks at it."""
+    """What the owner has made, and a client for each role, in the browser and of the API."""
 
     of: Mapping[str, Any]
-    """What stands in addresses."""
+    """Ids and names of what was made, by their place in addresses."""
     browsers: Mapping[Role, Client]
     programs: Mapping[Role, Client]
 
 
 @pytest.fixture
 def world(actor, owner, small, doubtful, monkeypatch) -> World:
-    """A run that waits, drills that wait, a schedule, a scenario, an invitation, a member: all the owner's; and a member of each role alone."""
+    """Makes what addresses name (a run, drills, a schedule and so on) as the owner, and one member for each role."""
     fabric_publish(actor=actor, source=REMEMBERING.replace("name: remembering", "name: small"))
     run = ran(actor, doubtful)
     batch = drill_ask(actor=actor, fabric="small", cells=[(FailureType.PROVIDER, Tier.BATCH)]).batch
@@ -177,7 +179,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
 
 
 def standing() -> Mapping[str, int]:
-    """How much there is of what can be made."""
+    """Counts the rows of everything that an address can make."""
     counted = (
         AuditLine,
         Revision,
@@ -321,7 +323,7 @@ def test_each_cell_of_the_matrix_is_as_declared(world):
 
 
 READABLE = {"run-events-download": "?form=readable"}
-"""What everybody sees of an address that gives more to some."""
+"""By route, the query with which everybody may look at an address that gives some people more."""
 
 
 def test_everybody_sees_every_page(world):

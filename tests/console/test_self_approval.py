@@ -47,7 +47,7 @@ NO_ANSWER = {
     *("api-change-approve", "api-change-reject"),
     *(f"api-escalation-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release")),
     "api-escalation-close",
-    *("api-escalation-reveal", "api-run-event-reveal"),
+    *("api-escalation-reveal", "api-run-event-reveal", "api-fabric-memory-reveal"),
 }
 """What takes a question in hand, shows what is withheld of it, or closes a ticket, which parks nothing; and changes of fabrics, which are no question of a run."""
 

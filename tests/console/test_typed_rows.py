@@ -75,7 +75,7 @@ def test_a_list_of_objects_is_rows_of_fields_with_their_types():
     form = TypedForm(SCHEMA, SHOWN)
     lines = rows(form)
     assert (lines.kind, lines.keys) == ("rows", ("0", "1"))
-    assert lines.said == "list of objects, entries at least 1, entries at most 4"
+    assert lines.said == "list of objects, entries: 1 or more, entries: 4 at most"
     kinds = [(one.label, one.kind) for one in lines.fields[0].fields]
     assert kinds == [("text", "text"), ("sum", "number"), ("paid", "boolean"), ("where", "group"), ("parts", "rows")]
     assert [one.label for one in rows(form, "parts").fields] == ["parts 1", "parts 2"]

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from simulator.endpoint import ScriptedEndpoint, refusal
 from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import Scene
-from tests.fabric.services.asked_models import PRICED, able, fabric
+from tests.fabric.services.asked_models import DEAR, able, fabric
 
 PAGE = "/settings/models"
 KEYED = """
@@ -50,7 +50,7 @@ def fill(home: Installation, other: ScriptedEndpoint, page: Page) -> None:
     price = "price: {input_usd_per_mtok: 0.08, output_usd_per_mtok: 0.24}"
     own = f"model: qwen3-32b-instruct, {price}, capabilities: [reasoning], context_tokens: 32768"
     vendor = "base_url: 'https://api.openai.com/v1'"
-    home.publish(fabric("contract-advice", own, f"model: gpt-4o-mini, {vendor}", f"model: gpt-4.1, {vendor}, {PRICED}"))
+    home.publish(fabric("contract-advice", own, f"model: gpt-4o-mini, {vendor}", f"model: gpt-4.1, {vendor}, {DEAR}"))
     claude = "provider: anthropic, model: claude-sonnet-4-5, capabilities: [vision, reasoning]"
     home.publish(fabric("claims-desk", claude, "provider: google, model: gemini-2.5-flash"))
     free = "price: {input_usd_per_mtok: 0, output_usd_per_mtok: 0}"

@@ -59,6 +59,7 @@ NO_PAGE = {
     "run-question": "a part of a run's page",
     "run-event-json": "JSON of one event",
     "run-event-reveal": "a POST",
+    "fabric-memory-reveal": "a POST",
     "run-events-download": "a file",
     "runs-news": "a part of the list of runs",
     "reviews-news": "a part of the list of reviews",

@@ -242,7 +242,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "503 until the node runs again": (
         Row(lambda n: refusal(503, "overloaded", headers=SOON) if n <= 4 else answer(SUMMARY), ran_again, tier="batch", fabric={"policy": LAYERS, "retry": "{}"}),
     ),
-    "broken tool JSON": (Row(lambda n: NO_JSON, unusable("the arguments are not a JSON object")), Row(after(1, lambda n: NO_JSON), answered(2, 0))),
+    "broken tool JSON": (Row(lambda n: NO_JSON, unusable("look: the arguments are not a JSON object")), Row(after(1, lambda n: NO_JSON), answered(2, 0))),
     "unknown tool": (
         Row(lambda n: UNKNOWN, unusable("there is no tool 'delete_all'; offered are: look")),
         Row(after(1, lambda n: UNKNOWN), answered(2, 0)),

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fabric.adapters.providers import model_options
 from fabric.adapters.providers.errors import Asked, Names, broken_off, came_in_part, classify, failed
 from fabric.adapters.providers.fitting import fit
 from fabric.adapters.providers.keys import KeyRing, KeysUnreadable, StoredKey, origin_text
@@ -57,6 +58,8 @@ class Endpoint:
     url: str = ""
     model: str = ""
     key: str = ""
+    extra: frozenset[str] = frozenset()
+    """Fields of a request's body that fabrics may set beside those that everybody may (FABRIC_EXTRA_BODY)."""
 
 
 class HttpModel(ABC):
@@ -277,6 +280,8 @@ class HttpModel(ABC):
             return f"model {spec.name!r} has no model id; set its `model`{instead}"
         if unknown := sorted(set(spec.options) - self.OPTIONS - {PRICED_AS}):
             return f"model {spec.name!r} has options that this provider does not know: {', '.join(unknown)}"
+        if problem := model_options.problem(spec.options, self._endpoint.extra):
+            return f"model {spec.name!r}: {problem}"
         if not spec.base_url and origin(url) is None:
             return f"{self.NAMES.url} {url[:200]!r} is no URL; write one like {self.NAMES.example}"
         if problem := self._refused(spec, model, url):

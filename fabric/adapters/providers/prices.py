@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from importlib.metadata import version
-from types import MappingProxyType
 from typing import Any
 
 from genai_prices import Usage, calc_price
@@ -26,7 +25,6 @@ UNSAID = frozenset({"", "auto"})
 """An answer that names these does not say which tier it was made in."""
 PRICED_AS = "priced_as"
 """The option that names the model whose listed price counts, where the model's own id is a deployment's or a gateway's name."""
-NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,44 +32,71 @@ class Listed:
     """What the offline list knows of a model."""
 
     price: Price | None
-    """None: it knows the model and not what it costs."""
+    """Of tiers the dearest. None: it knows the model and not what it costs."""
+    least: Price | None
+    """Of tiers the first."""
     context_tokens: int | None
 
 
-def price_of(
-    spec: ModelSpec, *, default_model: str = "", default_url: str = "", urls: Mapping[str, str] = NOWHERE
-) -> Price | None:
-    """The price, or None: unknown, so that its calls are refused.
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What the operator says of models: FABRIC_MODEL and FABRIC_MODEL_URL, the addresses of the other providers, and FABRIC_BELOW_LIST_PRICE."""
 
-    ``default_model`` and ``default_url`` are FABRIC_MODEL and FABRIC_MODEL_URL, for a model that names neither;
-    ``urls`` are the operator's addresses of the other providers. A model behind an address that the list does not know has no price:
-    "gpt-4o" may cost more there. Nor has one whose service tier may cost more than the list says (``LISTED_TIERS``).
+    default_model: str = ""
+    default_url: str = ""
+    urls: Mapping[str, str] = field(default_factory=dict)
+    below_list: frozenset[str] = frozenset()
+    """Models whose price may be below the list's."""
+
+
+NOBODY = Operator()
+
+
+def price_of(spec: ModelSpec, operator: Operator = NOBODY) -> Price | None:
+    """The price, never below the list's; None: unknown, so that its calls are refused.
+
+    A model behind an address that the list does not know has no price: "gpt-4o" may cost more there. Nor has one whose service tier may cost more than
+    the list says (``LISTED_TIERS``).
     """
     if spec.price is not None:
-        return spec.price.price()
-    if not _is_listed(str(spec.options.get("service_tier", "default"))):
+        price = spec.price.price()
+    elif not _is_listed(str(spec.options.get("service_tier", "default"))):
         return None
-    found = listed(spec, default_model=default_model, default_url=default_url, urls=urls)
-    return found.price if found else None
+    else:
+        found = listed(spec, operator)
+        if found is None or found.price is None:
+            return None
+        price = found.price
+    floor = floor_of(spec, operator)
+    return price if floor is None else price.raised_to(floor)
 
 
-def listed(
-    spec: ModelSpec, *, default_model: str = "", default_url: str = "", urls: Mapping[str, str] = NOWHERE
-) -> Listed | None:
-    """Returns what the offline list says of a model, whatever its own price; None: it does not know it. Arguments as of ``price_of``.
+def floor_of(spec: ModelSpec, operator: Operator = NOBODY) -> Price | None:
+    """What the list says of a model's own id at its own address; None: it does not know it, or the operator lets its price be lower."""
+    model, url = _asked(spec, operator)
+    if not model or model in operator.below_list:
+        return None
+    found = _looked_up(model, spec.provider, url)
+    return found.least if found else None
+
+
+def listed(spec: ModelSpec, operator: Operator = NOBODY) -> Listed | None:
+    """Returns what the offline list says of a model, whatever its own price; None: it does not know it.
 
     The option ``priced_as`` names the model to look up: at the model's own address, else at its provider's.
     """
-    # The operator's model and endpoint are those of the ``openai`` provider.
-    own = spec.provider == "openai"
-    model, url = (
-        spec.model or (default_model if own else ""),
-        spec.base_url or (default_url if own else urls.get(spec.provider, "")),
-    )
+    model, url = _asked(spec, operator)
     named = spec.options.get(PRICED_AS)
     if isinstance(named, str) and named:
         return (_looked_up(named, spec.provider, url) if url else None) or _looked_up(named, spec.provider, "")
     return _looked_up(model, spec.provider, url) if model else None
+
+
+def _asked(spec: ModelSpec, operator: Operator) -> tuple[str, str]:
+    """The id and the address of a model. The operator's own stand for those that it does not name."""
+    own = spec.provider == "openai"
+    model = spec.model or (operator.default_model if own else "")
+    return model, spec.base_url or (operator.default_url if own else operator.urls.get(spec.provider, ""))
 
 
 def tier_problem(spec: ModelSpec, tier: str) -> str:
@@ -96,7 +121,7 @@ def _looked_up(model: str, provider: str, url: str) -> Listed | None:
             found = calc_price(usage, model, provider_id=provider, genai_request_timestamp=now)
     except LookupError:
         return None
-    return Listed(_dearest(found.model_price), found.model.context_window)
+    return Listed(_price(found.model_price, _dearest), _price(found.model_price, _first), found.model.context_window)
 
 
 @cache
@@ -114,23 +139,30 @@ def list_version() -> str:
     return version("genai-prices")
 
 
-def _dearest(price: Any) -> Price | None:
-    """The list's price: of tiers the dearest, of cache writes what the longest-lived ones cost where the list has those."""
-    tokens_in, tokens_out = _micros(price.input_mtok), _micros(price.output_mtok)
+def _price(price: Any, of_tiers: Callable[[Any], Any]) -> Price | None:
+    """The list's price; of cache writes what the longest-lived ones cost where the list has those."""
+    tokens_in, tokens_out = _micros(price.input_mtok, of_tiers), _micros(price.output_mtok, of_tiers)
     if tokens_in is None or tokens_out is None:
         return None
     return Price(
         tokens_in,
         tokens_out,
-        cached_usd_micros_per_mtok=_micros(price.cache_read_mtok),
-        cache_write_usd_micros_per_mtok=_micros(price.cache_write_1h_mtok),
-        audio_in_usd_micros_per_mtok=_micros(price.input_audio_mtok),
-        audio_out_usd_micros_per_mtok=_micros(price.output_audio_mtok),
+        cached_usd_micros_per_mtok=_micros(price.cache_read_mtok, of_tiers),
+        cache_write_usd_micros_per_mtok=_micros(price.cache_write_1h_mtok, of_tiers),
+        audio_in_usd_micros_per_mtok=_micros(price.input_audio_mtok, of_tiers),
+        audio_out_usd_micros_per_mtok=_micros(price.output_audio_mtok, of_tiers),
     )
 
 
-def _micros(price: Any) -> int | None:
+def _dearest(price: Any) -> Any:
+    return max((price.base, *(tier.price for tier in price.tiers))) if hasattr(price, "tiers") else price
+
+
+def _first(price: Any) -> Any:
+    return price.base if hasattr(price, "tiers") else price
+
+
+def _micros(price: Any, of_tiers: Callable[[Any], Any]) -> int | None:
     if price is None:
         return None
-    dearest = max((price.base, *(tier.price for tier in price.tiers))) if hasattr(price, "tiers") else price
-    return int((Decimal(dearest) * 1_000_000).to_integral_value(ROUND_CEILING))
+    return int((Decimal(of_tiers(price)) * 1_000_000).to_integral_value(ROUND_CEILING))

@@ -215,7 +215,7 @@ class ToolRunner:
         self.pool.close()
 
     def _call(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
-        spec, args = request.tool, dict(request.args)
+        spec, args = request.tool, {name: _whole(value) for name, value in request.args.items()}
         if spec.kind == "http":
             return http_endpoint.call_endpoint(self._gate, self._permits, request, timeout_s)
         if spec.kind == "callable":
@@ -253,6 +253,16 @@ class ToolRunner:
 
     async def _in_thread(self, function: Callable[[], JSON], timeout_s: float) -> JSON:
         return await self.pool.call(function, timeout_s)
+
+
+def _whole(value: JSON) -> JSON:
+    """A JSON value as a Python function takes it: 3.0 is an integer to JSON Schema, and none to Python."""
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    exact = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if exact else value
 
 
 def _kept(request: ToolRequest, result: JSON) -> ToolFinished:

@@ -140,7 +140,7 @@ def _met(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> ev.ReactionD
     if comes_back:
         limit = effective_limit(rules.spec.policy.failure_signature.limit)
         evidence = Evidence(limit, limit, "failures", "run")
-        message = f"the same failure came {limit} times in this run: {fact.cause.message}"
+        message = failure_signature.came_back("", limit, limit, fact.cause.message)
         trip = ev.TripRecord(
             mechanism=failure_signature.NAME, cause=Cause.REPEATED_FAILURE, message=message, evidence=evidence
         )

@@ -15,6 +15,7 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.derivation import numbers, purse
+from fabric.core.evolve.decisions import uses_of
 from fabric.core.flow import ANSWERED
 from fabric.core.signatures import signature, visit_of
 from fabric.core.taxonomy import CLASSIFY, Cause, Tier
@@ -234,7 +235,7 @@ def _forget(ledger: Ledger, gone: Callable[[str], bool]) -> None:
 def _decided(ledger: Ledger, fact: ev.ReactionDecided) -> None:
     row = fact.failure_type or "direct"
     about = ledger.about(fact.step_id, fact.scope)
-    ledger.uses[row, fact.rung, fact.scope] += 1
+    ledger.uses[row, fact.rung, fact.scope] += uses_of(fact)
     ledger.rows[row, about] += 1
     node = ledger.node(fact.step_id, about)
     found = dict.fromkeys(signature_of(node, trip.cause, trip.message) for trip in (fact.cause, *fact.causes))

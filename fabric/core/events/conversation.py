@@ -20,6 +20,7 @@ class SpeakerChosen:
     turn: int
     """Turns that were accepted so far."""
     from_agent: str
+    """Whose turn it was, also where a stronger agent took it over."""
     speaker: str = ""
     """Who speaks next; empty: nobody, the conversation is closed."""
     why: Why

@@ -17,6 +17,7 @@ class RungSkipped:
     failure_type: FailureType
     tier: Tier
     rung: int
+    """Its place in the cell, from 0; pages and `explain` count from 1."""
     reaction: str
     reason: str
     trip: TripRecord | None = None
@@ -37,6 +38,7 @@ class ReactionDecided:
     table: str
     """Digest of the decision table in force."""
     rung: int
+    """Its place in the cell, from 0; pages and `explain` count from 1."""
     reaction: str
     scope: str
     """What the rung is counted against: ``call:...``, ``step:...`` or ``stage:...``."""

@@ -12,6 +12,7 @@ from fabric.core.evolve.conversation import going, halted
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, unchanged, with_step, without
 from fabric.core.frozen import replace
 from fabric.core.let_pass import NEXT_RUNG
+from fabric.core.mechanisms import circuit_breaker
 from fabric.core.run import OpenQuestion, Run, rung_key
 from fabric.core.stops import agent_stopped
 
@@ -19,10 +20,16 @@ GOES_ON = ("child", "pre_action")
 """Kinds of question that park no step: a child does it, or it has other calls to make."""
 
 
+def uses_of(fact: ev.ReactionDecided) -> int:
+    """Uses that a decision takes of its rung: one, and none where it waits for another call's probe."""
+    waits = fact.reaction == Reaction.WAIT_FOR_BREAKER
+    return 0 if waits and circuit_breaker.probe_is_out(fact.cause.mechanism, fact.cause.evidence) else 1
+
+
 def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
     key = rung_key(fact.failure_type or "direct", fact.rung, fact.scope)
     withheld = (*run.withheld, fact.step_id or fact.scope) if "block" in fact.accompanies else run.withheld
-    spent = {**run.spent_rungs, key: run.spent_rungs.get(key, 0) + 1}
+    spent = {**run.spent_rungs, key: run.spent_rungs.get(key, 0) + uses_of(fact)}
     run = replace(run, spent_rungs=spent, recovered=True, withheld=withheld)
     if run.family.lineage is None:
         return run

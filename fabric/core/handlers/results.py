@@ -82,7 +82,13 @@ def finished(work: Work, given: ToolFinished) -> None:
         _failed(
             work,
             pending,
-            CallFailed(command_id=given.command_id, attempt=given.attempt, cause=Cause.UNKNOWN, message=given.error),
+            CallFailed(
+                command_id=given.command_id,
+                attempt=given.attempt,
+                cause=Cause.UNKNOWN,
+                message=given.error,
+                probed=given.probed,
+            ),
         )
         return
     _react_to(work, tool_answered(work, pending, given))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,8 @@ ORDER: tuple[ModuleType, ...] = (
 """Guard order, total (semantics.md, general rules): ties between equally grave trips go to the one that stands earlier."""
 
 
+Observer = Callable[[Any, "Event"], Any]
+"""How a mechanism takes an event in: its state before, the event, its state after."""
 FRESH: Mapping[str, Any] = {module.NAME: module.State() for module in ORDER}
 """What each mechanism remembers before anything was observed."""
 
@@ -66,8 +68,8 @@ _KEPT: Mapping[ModuleType, tuple[str, str, bool, Any]] = {
     for module in ORDER
 }
 """The key of a mechanism's state where there is one a run; else what its keys begin with, and whether each step has one; and what it begins with."""
-_OBSERVERS: Mapping[str, tuple[tuple[ModuleType, tuple[str, str, bool, Any]], ...]] = {
-    kind: tuple((module, _KEPT[module]) for module in ORDER if kind in module.OBSERVES)
+_OBSERVERS: Mapping[str, tuple[tuple[Observer, str, str, bool, Any], ...]] = {
+    kind: tuple((module.observe, *_KEPT[module]) for module in ORDER if kind in module.OBSERVES)
     for kind in sorted({kind for module in ORDER for kind in module.OBSERVES})
 }
 """Who observes a kind of event: looked up for every event that is folded."""
@@ -95,10 +97,10 @@ def observe(guards: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     changed: dict[str, Any] | None = None
     fact = event.fact
     step_id = getattr(fact, "step_id", "")
-    for module, (of_run, begins, of_step, fresh) in _OBSERVERS.get(fact.kind, ()):
+    for seen_by, of_run, begins, of_step, fresh in _OBSERVERS.get(fact.kind, ()):
         key = of_run or begins + (step_id if of_step else branch_key(step_id))
         before = guards.get(key, fresh)
-        after = module.observe(before, event)
+        after = seen_by(before, event)
         if after is not before:
             if changed is None:
                 changed = dict(guards)

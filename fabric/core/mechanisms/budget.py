@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, amount_words, cap_key, fabrics_cap
@@ -311,8 +312,11 @@ def _scopes(config: Config, state: State, proposal: Proposal) -> Iterator[tuple[
 
 
 CALL = "call"
+SCOPES_KEPT = 1_024
+"""Pairs of a stage and an agent whose scopes are remembered: every call of a run is judged by the same few."""
 
 
+@lru_cache(maxsize=SCOPES_KEPT)
 def scopes_of(stage: str, agent: str) -> tuple[tuple[str, CapUnit], ...]:
     """The caps of its run that a call falls under, in the order in which they are asked: money before tokens."""
     whose = (f"{STAGE}:{stage}", f"{AGENT}:{agent}") if agent else (f"{STAGE}:{stage}",)

@@ -148,6 +148,11 @@ def fallback_of(trip: Trip) -> str:
     return str(trip.evidence.details.get("fallback", "none"))
 
 
+def probe_is_out(mechanism: str, evidence: Evidence) -> bool:
+    """Returns True for a refusal while another call probes the endpoint: nobody knows yet whether it is back."""
+    return mechanism == NAME and evidence.details.get("state") == BreakerState.HALF_OPEN
+
+
 SAID = {
     BreakerState.CLOSED: "changing",
     BreakerState.OPEN: "open",

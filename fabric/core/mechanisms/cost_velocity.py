@@ -167,9 +167,11 @@ def _anew(state: State) -> State:
 def paces(config: Config, state: State, now: int, stage: str = "", agent: str = "") -> Iterator[Pace]:
     """The paces of the run, of an agent and of a stage that have something to be compared with: a configured rate, else the usual one."""
     for scope, spent in _judged(state, stage, agent):
+        if spent is None:
+            continue
         configured = _configured(config.rule, scope)
         usual = state.usual.get(scope) if config.rule.times_usual else None
-        if spent is None or not (configured or usual):
+        if not (configured or usual):
             continue
         usd, tokens = spent.last_minute(now)
         for unit, observed in (("usd_micros", usd), ("tokens", tokens)):
@@ -235,6 +237,8 @@ def _too_fast(config: Config, state: State, proposal: Proposal, now: int) -> Pac
 
 def _projection(config: Config, state: State, proposal: Proposal, view: View) -> Projection | None:
     """A plan that cannot be finished within a cap of the run, its stage or the agent. A conversation, a child's part and a best effort have no such end."""
+    if proposal.stage is not Stage.FAN_OUT or config.fan_in.mode == "best_effort":
+        return None
     half = [
         (scope, cap, spent.usd_micros)
         for scope, spent in _judged(state, proposal.stage, proposal.agent)
@@ -242,7 +246,7 @@ def _projection(config: Config, state: State, proposal: Proposal, view: View) ->
         and (cap := _cap(config.budget, state, scope, "usd_micros")) is not None
         and spent.usd_micros >= cap * GOOD_PART
     ]
-    if not half or proposal.stage is not Stage.FAN_OUT or config.fan_in.mode == "best_effort":
+    if not half:
         return None
     steps = [one for one in view.run.steps.values() if one.stage is Stage.FAN_OUT]
     if any(one.turn is not None or one.status == "delegated" for one in steps):

@@ -90,9 +90,15 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     if not key or not reached(state, key, config.limit, turn, view.spec.policy.humans.failure_rounds):
         return PASS
     limit, observed = effective_limit(config.limit), state.counts.get(key, 0) + 1
-    message = f"the same failure came {observed} times in this run: {proposal.message}"
+    message = came_back(proposal.target, observed, limit, proposal.message)
     evidence = Evidence(limit, observed, "failures", "run", details={"signature": named})
     return Trip(NAME, Cause.REPEATED_FAILURE, evidence, message)
+
+
+def came_back(tool: str, times: int, limit: int, message: str) -> str:
+    """The sentence about a failure that came back so often. ``tool``: whose error it was; empty: it was no tool's."""
+    what = f"{tool} failed in the same way" if tool else "the same failure came"
+    return f"{what} {times} times in this run (limit {limit}): {message}"
 
 
 def of_crossing(agent: str, cause: Cause, message: str) -> str:

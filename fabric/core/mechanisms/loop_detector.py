@@ -5,7 +5,7 @@ Stops the call that reaches the threshold of a rule, before it is executed.
 - A: the same tool and arguments come three times in five calls, with equal masked results.
 - B: a period of 2 or 3 is repeated twice at the end of the last 10 turns, with equal results.
 - C: near-identical calls come, and two of the last five had the same masked result.
-- D: the same call comes for the sixth time in a row, whatever its results.
+- D: the same call comes for the fifth time in a row, whatever its results.
 - F: five calls in a row were each made before in the step, and came to the same.
 - G: the call of C comes for the sixth time in 30 calls, with one result and nothing new in between.
 - H: a call comes after four turns of nothing but failures.

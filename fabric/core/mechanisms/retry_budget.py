@@ -77,7 +77,7 @@ def balance(config: Config, state: State) -> int:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Denies a retry when its stage has had all of its retries, or the bucket is empty and no credit is due."""
+    """Denies a retry once its stage has made all of its retries, and where the bucket is empty and gives no credit."""
     most, before = config.stage_retries, state.retries.get(proposal.stage, 0)
     if most is not None and before >= most:
         evidence = Evidence(most, before + 1, "retries", f"stage:{proposal.stage}")

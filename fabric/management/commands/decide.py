@@ -104,7 +104,11 @@ class Command(FabricCommand):
             )
         run = run_get(actor, taken.run_id)
         if elsewhere or run.terminal:
-            goes_on = f"run {run.id} has ended" if run.terminal else f"the running engine goes on with run {run.id}"
+            goes_on = (
+                f"run {run.id} has ended as {run.state}"
+                if run.terminal
+                else f"the running engine goes on with run {run.id}"
+            )
             self.tell(f"{taken.verb} is recorded for item {taken.escalation_id}; {goes_on}")
             if options["json"]:
                 self.put(summary(actor, run) | decided)

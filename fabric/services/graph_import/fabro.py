@@ -20,6 +20,7 @@ from fabric.services.graph_import.fabro_attributes import (
     DEFAULT_CHOICE,
     GRAPH_LOST,
     NO_DEFAULT,
+    NODE_LEFT,
     NODE_LOST,
     NOT_HERE,
     POLICY,
@@ -160,9 +161,12 @@ class _Reading:
             return begun[0].target
         led = {one.target for one in self.dot.edges}
         free = [one for one in people if one not in led]
-        if begun or len(free) != 1:
+        if begun:
+            sentence = f"{arrow(begun[0])}: nobody has a turn there; lead from the start to the first node that has one"
+            raise _refused(sentence, begun[0].line, self.origin)
+        if len(free) != 1:
             sentence = "does not say where it begins; give a node of shape Mdiamond that leads to the first one"
-            raise _refused(sentence, begun[0].line if begun else 1, self.origin)
+            raise _refused(sentence, 1, self.origin)
         return free[0]
 
     def _node_attributes(self, node: Node, kind: Kind) -> None:
@@ -177,8 +181,10 @@ class _Reading:
                 self._decides(node, name, Attribute(value, line), what)
             elif name == DEFAULT_CHOICE:
                 self.notes.lose(line, what, NO_DEFAULT)
-            elif name in NODE_LOST and value == NODE_LOST[name][0]:
+            elif name in NODE_LOST and value in NODE_LOST[name][0]:
                 self.notes.lose(line, what, NODE_LOST[name][1])
+            elif name in NODE_LEFT:
+                self.notes.leave(line, what, NODE_LEFT[name])
             elif name not in ("shape", "type", "goal_gate") and not Workers.reads(kind, name):
                 self.notes.idles(name, line)
 

@@ -141,11 +141,18 @@ def retries_of(name: str, text: str) -> JSON:
     return value
 
 
-GRAPH_LOST: Mapping[str, str] = {"on_failure": "says what follows a failure; write edges on outcome=failed"}
-NODE_LOST: Mapping[str, tuple[str, str]] = {
-    "auto_status": ("true", "makes every failure a success, and a failure stays one here"),
-    "selection": ("random", "draws who is next, and nobody draws here"),
+_FAILURES = "says what follows a failure; write edges on outcome=failed"
+GRAPH_LOST: Mapping[str, str] = {"on_failure": _FAILURES}
+NODE_LOST: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "auto_status": (("true",), "makes every failure a success, and a failure stays one here"),
+    "on_failure": (("succeed", "partially_succeed", "exit"), _FAILURES),
+    "on_retries_exhausted": (("partially_succeed",), "write allow_partial=true, which says the same"),
+    "selection": (("random",), "draws who is next, and nobody draws here"),
 }
-"""Attributes of nodes that decide, each with the value with which it does."""
+"""Attributes of nodes that decide, each with the values with which it does."""
+NODE_LEFT: Mapping[str, str] = {
+    "timeout": "a node has no time of its own here; policy.deadlines bounds calls, stages and the run"
+}
+"""Attributes of nodes whose author has to say the same elsewhere."""
 DEFAULT_CHOICE = "human.default_choice"
 NO_DEFAULT = 'takes silence for an answer, and nobody\'s is one here; write an edge with condition="outcome=failed"'

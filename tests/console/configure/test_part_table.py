@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.http import QueryDict
+from django.template.loader import render_to_string
 
 from console.configure.editing import editing
 from console.configure.part_table import REACTIONS, build
@@ -193,3 +194,8 @@ def test_a_failure_is_supposed_in_the_stage_whose_table_is_shown() -> None:
     told = build(seen(own, stage="plan", cell=cell, simulate=cell))["walk"].told
     assert (told.stage, told.own, [line.reaction for line in told.lines]) == (Stage.PLAN, True, ["escalate"])
     assert build(seen(own, cell=cell, simulate=cell))["walk"].told.lines[0].reaction == "retry"
+
+
+def test_a_supposed_failure_says_what_follows_where_nobody_answers() -> None:
+    built = build(seen(SAMPLE, simulate=f"{FailureType.TOOL_LOOP}.batch"))
+    assert "then the next rung is taken" in render_to_string("fabrics/edit/walk.html", built)

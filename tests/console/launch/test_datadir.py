@@ -27,6 +27,29 @@ def test_the_directory_is_for_its_owner_alone(tmp_path):
     assert made.stat().st_mode & 0o777 == 0o700
 
 
+def test_commands_on_a_directory_know_the_port_of_its_up(tmp_path):
+    assert datadir.port_of(tmp_path) is None
+    with datadir.hold(tmp_path, "http://127.0.0.1:9317"):
+        assert datadir.port_of(tmp_path) == 9317
+        code = "from console import settings; print(settings.FABRIC_PUBLIC_URL)"
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(("FABRIC_", "DJANGO_"))}
+        said = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=environ | {"FABRIC_DATA": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    assert said == "http://127.0.0.1:9317\n"
+
+
+@pytest.mark.parametrize("written", ["", "{", '{"pid": 1, "url": "http://127.0.0.1:port"}'])
+def test_a_lock_that_says_nothing_names_no_port(tmp_path, written):
+    (tmp_path / datadir.LOCK_NAME).write_text(written)
+    assert datadir.port_of(tmp_path) is None
+
+
 @pytest.mark.parametrize("below", [".", "data"])
 def test_a_directory_that_is_or_would_be_in_a_file_is_a_sentence(tmp_path, below):
     (tmp_path / "file").touch()

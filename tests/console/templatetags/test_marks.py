@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from django.conf import settings
 
-from console.templatetags.marks import EVENT_ICONS, FAILURES, STATES, TIERS, state_badge
+from console.templatetags.marks import EVENT_ICONS, FAILURES, STATES, TIERS, state_badge, state_icon
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.display import EVENT_DISPLAY
@@ -37,16 +37,23 @@ def test_every_icon_is_in_the_sprite():
 
 @pytest.mark.parametrize("state", list(RunState))
 def test_a_state_is_icon_word_and_colour(state):
-    shown = state_badge(SimpleNamespace(state=state, recovered=False))
+    shown = state_badge(SimpleNamespace(state=state, recovered=False, waits_for=None))
     word, tone, icon = STATES[state]
     assert f'data-tone="{tone}"' in shown
     assert f"#i-{icon}" in shown
     assert word in shown
 
 
+@pytest.mark.parametrize("mark", [state_badge, state_icon])
+def test_who_waits_for_the_provider_is_not_marked_as_running(mark):
+    run = {"state": RunState.RUNNING, "recovered": False}
+    assert "Waiting for the provider" in mark(SimpleNamespace(**run, waits_for="provider"))
+    assert "Running" in mark(SimpleNamespace(**run, waits_for=None))
+
+
 def test_after_recovery_never_looks_clean():
-    clean = state_badge(SimpleNamespace(state=RunState.COMPLETED, recovered=False))
-    recovered = state_badge(SimpleNamespace(state=RunState.COMPLETED, recovered=True))
+    clean = state_badge(SimpleNamespace(state=RunState.COMPLETED, recovered=False, waits_for=None))
+    recovered = state_badge(SimpleNamespace(state=RunState.COMPLETED, recovered=True, waits_for=None))
     assert "after recovery" in recovered
     assert 'class="badge recovered"' in recovered
     assert "recovered" not in clean

@@ -17,7 +17,7 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.model_list import models_list
 from fabric.services.provider_keys import key_set
 from simulator.endpoint import ScriptedEndpoint, refusal
-from tests.fabric.services.asked_models import KEY, PRICED, able, fabric
+from tests.fabric.services.asked_models import DEAR, KEY, PRICED, able, fabric
 from tests.people import member, signed_in
 
 PAGE = "/settings/models"
@@ -53,11 +53,11 @@ def test_it_lies_in_the_navigation(browser):
 def test_prices_are_told_with_whose_they_are_and_unpriced_is_no_zero(browser, actor, settings):
     settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY = HOST, "no-such-model-anywhere", "sk-of-the-environment"  # fmt: skip
     free = "price: {input_usd_per_mtok: 0, output_usd_per_mtok: 0}"
-    source = fabric("asks", f"model: gpt-4o, {PRICED}", "model: gpt-4o-mini", f"model: free, {free}")
+    source = fabric("asks", f"model: gpt-4o, {DEAR}", "model: gpt-4o-mini", f"model: free, {free}")
     fabric_publish(actor=actor, source=source)
     shown = text(browser.get(PAGE))
     assert "Unpriced a fabric that names it has to give its price" in shown
-    assert "$0.15 in · $0.60 out written in asks," in shown
+    assert "$3 in · $12 out written in asks," in shown
     assert "$0.15 in · $0.60 out price list, verified" in shown
     assert "$0 in and out written in asks," in shown
     assert "128,000 tokens of context, says the list" in shown
@@ -68,7 +68,7 @@ def test_prices_are_told_with_whose_they_are_and_unpriced_is_no_zero(browser, ac
 
 
 def test_a_key_is_stored_told_by_its_end_replaced_and_deleted(browser, actor):
-    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, base_url: '{HOST}', {PRICED}"))
+    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, base_url: '{HOST}', {DEAR}"))
     assert "No key: it is asked without one." in text(browser.get(PAGE))
     answer = browser.post(PAGE + "/key", FORM, follow=True)
     assert "The key that ends in xyvu" not in text(answer)
@@ -144,7 +144,7 @@ def test_what_went_wrong_is_told_and_leads_the_page(browser, actor, settings):
 
 @pytest.fixture
 def model(actor):
-    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, base_url: '{HOST}', {PRICED}"))
+    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, base_url: '{HOST}', {DEAR}"))
     return models_list(actor).models[0]
 
 

@@ -217,6 +217,15 @@ def test_several_alike_are_shown_first_and_then_answered_one_by_one(browser, dou
     assert [decisions(item) for item in doubts] == [1, 1]
 
 
+def test_calls_that_are_alike_are_declined_together_with_a_reason(browser, actor, paying):
+    calls = [escalations_open(actor, ran(actor, paying).id)[0] for _ in range(2)]
+    wrong = together(browser, calls, sure="1", verb="decline")
+    assert (wrong.status_code, "Say why in the message" in text_of(wrong)) == (422, True)
+    done = together(browser, calls, sure="1", verb="decline", message="Not today.")
+    assert done.status_code == 200
+    assert text_of(done).count("Declined") == 2
+
+
 def test_each_is_bound_to_what_was_shown_of_it(browser, doubts):
     fields = {
         "item": [f"{doubts[0].id}:{doubts[0].digest}", f"{doubts[1].id}:{'0' * 32}"],
@@ -224,7 +233,7 @@ def test_each_is_bound_to_what_was_shown_of_it(browser, doubts):
         "verb": "approve",
     }
     said = text_of(browser.post("/reviews/together", fields))
-    assert "asks about something else by now" in said
+    assert "nothing was shown under that digest" in said.lower()
     assert [decisions(item) for item in doubts] == [1, 0]
 
 

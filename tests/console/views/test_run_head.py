@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fabric.core import events as ev
 from fabric.core.flow import RunState, Stage
+from fabric.models import Run
 from tests.console.views.journals import tight
 from tests.console.views.test_run_page import WORKER, fanned_out, shown
 
@@ -61,5 +62,24 @@ def test_a_run_that_waits_for_its_provider_says_so_and_asks_nobody(browser, jour
     assert ": 429. It goes on by itself." in page
     told = browser.get(f"/api/v1/runs/{run_id}").json()
     assert (told["state"], told["waits_for"]) == ("running", "provider")
-    busy = shown(browser, journaled(fanned_out().ask(WORKER, 1, "reader")))
-    assert "Waiting for the provider" not in busy
+    at_work = journaled(fanned_out().ask(WORKER, 1, "reader"))
+    assert "Waiting for the provider" not in shown(browser, at_work)
+    everywhere(browser, run_id, at_work)
+
+
+def everywhere(browser, away, at_work):
+    """Every list says of both what their own pages say, and finds each."""
+    Run.objects.filter(id=away).update(parent_run_id=None)
+    listed = browser.get("/runs?q=waits:provider").content.decode()
+    assert (away in listed, at_work in listed) == (True, False)
+    whole = browser.get("/runs").content.decode()
+    assert whole.count("Waiting for the provider") == 1
+    assert at_work in whole
+    found = browser.get("/api/v1/runs?waits_for=provider").json()["runs"]
+    assert [one["id"] for one in found] == [away]
+    asked = browser.get("/api/v1/runs?waits_for=person").json()["runs"]
+    assert asked == []
+    assert "Waiting for the provider" in browser.get(f"/search?q={away[-12:]}").content.decode()
+    assert "Waiting for the provider" not in browser.get(f"/search?q={at_work[-12:]}").content.decode()
+    Run.objects.filter(id=away).update(parent_run_id=at_work)
+    assert "Waiting for the provider" in shown(browser, at_work)

@@ -6,10 +6,12 @@ import threading
 
 import pytest
 
+from fabric.core.audit import Act, AuditEntry
 from fabric.core.breaker.table import Happened, Standing, after, decoded, encoded
 from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed
 from fabric.core.taxonomy import Cause, Tier
+from fabric.runtime.grant_ports import RunLine
 from simulator.bench.flow5 import SPEC
 from tests.fabric.adapters.host_scenes import WAIT_S, policy, said, sharing
 
@@ -189,6 +191,16 @@ def test_each_move_stands_in_the_audit_stream_with_the_run_that_made_it_and_what
         "generation": 1,
     }
     assert body["call"].startswith("plan.0.e0.r0.t1")
+
+
+def test_a_move_that_came_too_late_leaves_no_line(kept, tmp_path):
+    (one,) = kept.spec.policy.breakers
+    run, entry = kept.create(), AuditEntry(entry_id="late", actor="system", act=Act.BREAKER_MOVED, subject=SCOPE)
+    asked = {"state": encoded(Standing()), "line": RunLine(run, entry)}
+    assert not kept.shared[1].change(SCOPE, one.kind, generation=9, **asked)
+    assert moves(tmp_path) == []
+    assert kept.shared[1].change(SCOPE, one.kind, generation=0, **asked)
+    assert [subject for subject, _, _ in moves(tmp_path)] == [SCOPE]
 
 
 def test_a_probe_is_marked_in_its_run_and_in_the_line_of_what_it_moved(kept, tmp_path):

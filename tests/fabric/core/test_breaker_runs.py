@@ -96,7 +96,9 @@ def test_a_refused_call_is_neither_sent_nor_paid_nor_a_retry():
     assert (refused.charged_usd_micros, refused.charged_tokens, refused.retry_after_s) == (0, 0, None)
     assert made.reactions == ["escalate"]
     skipped = {fact.reaction: fact.reason for fact in made.of(ev.RungSkipped)}
-    assert skipped["retry"] == "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
+    assert (
+        skipped["retry"] == "its circuit breaker is open: nobody is called, and waiting for it is an option of its own"
+    )
     assert skipped["wait_for_breaker"] == "only a person lets calls pass its circuit breaker again"
     assert "opened by dana: maintenance" in made.question.fact.reason
     (content,) = made.content_of(ev.AttemptFailed)
@@ -244,3 +246,26 @@ def test_a_short_pause_before_a_retry_is_no_wait_for_the_provider():
         made.go(steps=1)
         seen.add(columns(made.run).reason)
     assert seen == {""}
+
+
+def test_waiting_for_the_probe_of_another_run_is_not_counted():
+    """Batch waits twice. Another run's probe hangs for 100 s, so this run meets it four times and still goes on."""
+    made = world({"worker": summary("Here.")}, ENDPOINT)
+    (breaker,) = made.spec.policy.breakers
+    opened = after(breaker, Standing(), Happened.TRIPPED, signal="server_error", failures=3)
+    assert made.guards.change(SCOPE, breaker.kind, generation=0, state=encoded(after(breaker, opened, Happened.COOLED)))
+    assert made.guards.permit(SCOPE, breaker.kind, generation=1, holder="another run", for_s=100.0)
+    made.start().go()
+    assert made.reactions == ["wait_for_breaker"] * 4
+    assert {one.spent for one in made.of(ev.ReactionDecided)} == {0}
+    assert (made.end.state, len(made.requests)) == (RunState.COMPLETED, 1)
+
+
+@pytest.mark.parametrize(("cause", "said"), [(Cause.SERVER_ERROR, "server error"), (Cause.RATE_LIMIT, "rate limit")])
+def test_a_breaker_of_several_failures_names_the_one_that_came(cause, said):
+    signal = {"names": ["rate_limit", "server_error"], "mode": "consecutive", "threshold": 2}
+    breaker = {"scope": "provider", "signals": [signal], "cooldown_s": COOLDOWN_S}
+    made = world({"worker": [fails(cause)] * 8}, breaker, tier=Tier.INTERACTIVE).start().go()
+    refused = [fact for fact in made.of(ev.AttemptFailed) if fact.trip and fact.trip.mechanism == "circuit_breaker"]
+    assert {fact.cause for fact in refused} == {cause}
+    assert f"2 times {said}" in refused[0].message

@@ -4,9 +4,14 @@ from itertools import product
 
 import pytest
 
-from fabric.core.eligibility import Asked, Person, is_asked, problem, wanted
+from fabric.core.agreeing import not_theirs
+from fabric.core.eligibility import PROGRAM, Asked, Person, is_asked, problem, wanted
+from fabric.core.events import EscalationOpened
+from fabric.core.flow import Stage
 from fabric.core.frozen import replace as changed
+from fabric.core.inputs import DecisionMade
 from fabric.core.roles import MEANS, PEOPLE_ONLY, RIGHTS, Right, Role, has, held_in, written
+from fabric.core.run import OpenQuestion
 
 REVIEW = Asked(required_role="reviewer")
 ANN = Person(name="ann", roles=frozenset({"reviewer"}))
@@ -78,3 +83,24 @@ def test_new_caps_are_for_finance_and_a_release_for_safety():
     )
     both = changed(ANN, roles=frozenset({"reviewer", "finance", "safety"}))
     assert problem(changed(REVIEW, releases=True), both, "approve", caps=True) == ""
+
+
+def test_a_program_that_answers_about_a_quarantined_run_is_told_that_people_do():
+    fact = EscalationOpened(
+        escalation_id="x",
+        item="quarantine",
+        reason="damaged",
+        failure_type=None,
+        stage=Stage.PLAN,
+        step_id="",
+        scope="run",
+        required_role="reviewer",
+        verbs=("approve",),
+        digest="d",
+        remind_at=0,
+        onward_at=0,
+        due_at=1,
+    )
+    bot = Person(name="bot", roles=frozenset({PROGRAM, "reviewer"}))
+    given = DecisionMade(input_id="i", escalation_id="x", verb="approve", actor="bot", digest="d")
+    assert not_theirs(OpenQuestion(fact, 0), given, bot) == "bot is a program, and people answer this"

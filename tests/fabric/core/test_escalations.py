@@ -113,7 +113,7 @@ def test_an_approved_step_that_fails_again_goes_to_the_last_rung():
     world.decide("approve").go()
     assert len(world.requests) == 7
     assert world.reactions == ["retry"] * 5 + ["escalate", "escalate"]
-    assert "a person approved one more try, at the last rung" in {fact.reason for fact in world.of(ev.RungSkipped)}
+    assert "a person approved one more try, and it was the last" in {fact.reason for fact in world.of(ev.RungSkipped)}
 
 
 def test_after_two_rounds_a_third_failure_aborts():

@@ -36,7 +36,7 @@ def test_a_failed_branch_takes_its_own_ladder_first_and_only_once():
     assert world.asked("worker") == 1 + 3
     assert [fact.reason for fact in world.of(ev.RungSkipped)][
         -1
-    ] == "each failed branch went to the end of its own ladder"
+    ] == "each agent that failed was tried again already, as often as its own cell says"
 
 
 def test_in_batch_a_partial_fan_in_is_replanned():

@@ -118,7 +118,7 @@ def test_a_call_with_a_secret_is_denied_before_it_goes_out():
     assert world.executed == []
     (refused,) = world.of(ev.CallRefused)
     assert (refused.mechanism, refused.cause) == ("policy", Cause.POLICY_DENIED)
-    assert "q: credentials.github_token" in refused.problem
+    assert "q: looks like credentials.github_token" in refused.problem
     decided = world.of(ev.ReactionDecided)[0]
     assert (decided.failure_type, decided.accompanies) == (FailureType.UNSAFE_OUTPUT, ("block",))
     assert decided.cause.evidence.observed == 1
@@ -158,7 +158,7 @@ def test_a_compensation_that_would_carry_a_secret_out_is_not_sent_and_a_person_i
     assert [tool for tool, _ in world.executed] == ["book"]
     (failed,) = world.of(ev.CompensationFailed)
     assert failed.cause is Cause.POLICY_DENIED
-    assert "result.token: credentials.github_token" in failed.message
+    assert "result.token: looks like credentials.github_token" in failed.message
     question = world.question.fact
     assert question.item == "compensation"
     shown = world.content_of(ev.EscalationOpened)[-1]

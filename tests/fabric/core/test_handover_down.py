@@ -88,7 +88,7 @@ def test_a_slice_that_failed_as_a_whole_is_nobody_s_to_take_over() -> None:
     family = Household(made, {"planner": planned(10), "worker": BLOCKED, "aggregator": BLOCKED}).start().go()
     whole(family)
     assert [fact.reaction for fact in family.root.of(ev.ReactionDecided)] == ["abort"]
-    assert family.root.of(ev.RungSkipped)[0].reason.startswith("a slice does it")
+    assert family.root.of(ev.RungSkipped)[0].reason.startswith("a child run does it")
 
 
 def test_whoever_takes_over_hears_what_the_team_had_come_to() -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
+from fabric.core import cheaper, guard, ladder, let_pass, routing, swap, waits, worker_retries
 from fabric.core import events as ev
-from fabric.core import guard
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import ORDER
+from fabric.core.reasons import why_no_sentence
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
 from fabric.core.verdict import Evidence, Trip
 from fabric.runtime.ports import Document
-from tests.fabric.core.fabrics import lone, proposal, spec, view
+from tests.fabric.core.fabrics import lone, proposal, spec, tree, view
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, planned, say, summary
 
@@ -35,7 +40,7 @@ def skips(world):
         ("fallback_model", "no fallback model is configured"),
         ("cheaper_model", "small names no cheaper model"),
         ("wait_for_breaker", "no circuit breaker refused the call"),
-        ("inject", "there is nothing to inject into"),
+        ("inject", "no call was held back that its agent could be told about"),
         ("replan", "the plan is fixed, so there is nothing to replan"),
     ],
 )
@@ -44,6 +49,31 @@ def test_each_says_why_it_was_passed_over(rung, reason):
     world = ran(lone(table=table), {"worker": fails(Cause.SERVER_ERROR)})
     assert skips(world)[0] == (rung, reason)
     assert world.end.state is RunState.FAILED
+
+
+def reasons_in(module):
+    """The texts that a module's functions return, whatever stands in their braces."""
+    for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+        if isinstance(node, ast.Return) and node.value is not None:
+            for part in ast.walk(node.value):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value:
+                    yield part.value
+
+
+@pytest.mark.parametrize("module", [ladder, cheaper, swap, routing, waits, worker_retries, let_pass])
+def test_no_reason_is_in_words_of_the_engine_alone(module):
+    found = list(reasons_in(module))
+    assert found, module
+    assert {reason: why for reason in found if (why := why_no_sentence(reason))} == {}
+
+
+def test_a_cause_is_told_in_words():
+    table = cell("provider_failure", ("cheaper_model", 1), "surface")
+    fabric = tree(roles=(), table=table)
+    fabric["models"][0]["cheaper"] = "thrifty"
+    fabric["models"].append({"name": "thrifty", "provider": "scripted"})
+    world = ran(FabricSpec.model_validate(fabric), {"worker": fails(Cause.SERVER_ERROR)})
+    assert skips(world)[0] == ("cheaper_model", "server error would not go away with a cheaper model")
 
 
 def test_what_is_not_retried_is_not():
@@ -128,7 +158,7 @@ def test_an_approval_cannot_replan_past_the_limit():
     world.decide("approve").go().decide("approve").go()
     assert world.end.state is RunState.ABORTED
     assert (
-        "approved once more, but stage fan_out has been planned anew as often as it may be (limit 1)"
+        "approved once more, but stage fan-out has been planned anew as often as it may be (limit 1)"
         in world.end.reason
     )
 

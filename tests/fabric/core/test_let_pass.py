@@ -129,7 +129,7 @@ def test_nobody_answers_and_an_interactive_agent_answers_with_what_it_has():
     world = ran(lone(), script)
     question = world.of(ev.EscalationOpened)[0]
     assert question.on_expiry == "next"
-    assert world.content_of(ev.EscalationOpened)[0]["expiry"].startswith("the call may not go on")
+    assert world.content_of(ev.EscalationOpened)[0]["expiry"].startswith("the call may not be made again")
     world.wait(DAY_S)
     assert (world.reactions, world.end.state) == (["inject", "escalate", "terminate"], RunState.STOPPED)
     assert world.outcome["text"] == "What I have."

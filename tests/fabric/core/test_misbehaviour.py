@@ -154,6 +154,11 @@ def test_a_single_slip_recovers_in_one_more_request(what):
     assert (world.end.state, len(world.requests), world.reactions) == (RunState.COMPLETED, 2, [])
 
 
+def test_the_reason_names_the_tool_whose_call_was_broken():
+    reason = ran(lone(), {"worker": broken(raw='{"q": ')}).end.reason
+    assert reason.endswith("in 4 turns: look: the arguments are not a JSON object")
+
+
 def test_the_raw_text_of_broken_tool_json_is_kept():
     world = ran(lone(), {"worker": broken(raw='{"q": ')})
     assert {content["calls"][0]["raw_args"] for content in world.content_of(ev.ModelAnswered)} == {'{"q": '}

@@ -94,7 +94,7 @@ def test_a_branch_that_was_terminated_takes_no_rung_from_another():
 def test_a_limit_has_no_inject_rung():
     world = ran(lone(limits={"turns": 2}), {"worker": [asks(call(q="x")), asks(call(q="y")), summary("Late.")]})
     assert world.reactions == ["terminate"]
-    assert world.of(ev.RungSkipped)[0].reason == "a limit has no inject rung"
+    assert world.of(ev.RungSkipped)[0].reason == "a limit is reached, and telling the agent does not raise it"
     assert world.end.truncated
     assert "agent worker has used up its turns (limit 2)" in world.of(ev.ReactionDecided)[0].cause.message
 
@@ -159,7 +159,7 @@ def test_a_row_may_not_replan_more_often_than_the_limit():
     table = {"schema_grounding_fail": {"batch": {"rungs": [{"reaction": "replan", "times": 5}, {"reaction": "abort"}]}}}
     world = ran(spec(table=table), {"worker": say("no")}, tier=Tier.BATCH)
     assert world.run.epoch == 2
-    assert "stage fan_out has been planned anew as often as it may be (limit 2)" in {
+    assert "stage fan-out has been planned anew as often as it may be (limit 2)" in {
         fact.reason for fact in world.of(ev.RungSkipped)
     }
 

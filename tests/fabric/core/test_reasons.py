@@ -273,11 +273,12 @@ def test_the_examples_are_sentences(cause):
 @pytest.mark.parametrize(
     ("reason", "why"),
     [
-        ("loop detector A: look with the same arguments for the third time", "the letter of a detector"),
+        ("loop detector I: look with the same arguments for the third time", "the letter of a detector"),
         ("deadlock monitor: planner passes worker the same brief", "the name of a mechanism in front"),
         ("1 of 1 branches came back without a result", "a count of one"),
         ("run budget: the next call may take $0.000000", "money of nothing"),
         ("levels: 9 would pass the limit of 8", "a limit that is passed"),
+        ("a limit has no inject rung", "a word of the engine alone"),
         ("safe_fallback", "a token for a sentence"),
         ("child run 1dd8a4b5 ended as aborted: agents alive", "an end before its cause"),
     ],
@@ -287,7 +288,7 @@ def test_what_nobody_understands_is_no_sentence(reason, why):
 
 
 def test_each_pattern_has_its_sentence():
-    assert len(NO_SENTENCES) == 7
+    assert len(NO_SENTENCES) == 8
 
 
 @pytest.mark.parametrize("reason", ["finished", "spent $0.27 of $0.05, 1 of 10", "the answer is empty"])

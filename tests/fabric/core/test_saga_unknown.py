@@ -12,7 +12,7 @@ from fabric.core.inputs import CancelRequested, ToolFinished
 from fabric.core.saga import Outcome, Status
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, in_turn, never_sent, one_by_one, say_no, travel
-from tests.fabric.core.scripts import asks, fails, summary
+from tests.fabric.core.scripts import Answer, asks, fails, summary
 
 AUTH = fails(Cause.AUTH, "401")
 
@@ -114,6 +114,25 @@ def test_a_process_that_dies_sends_it_not_again(reconcile):
         assert (world.end.state, desk.booked) == (RunState.COMPLETED, [world.run.saga.mutations[0].key])
     else:
         assert world.question.fact.item == "failure"
+
+
+def test_a_probe_that_may_have_changed_something_is_marked_as_one():
+    def unsure(command):
+        return Answer(
+            lambda c: ToolFinished(
+                command_id=c.command_id,
+                attempt=c.attempt,
+                result=None,
+                error="no",
+                outcome=Outcome.UNKNOWN,
+                probed="the desk",
+            )
+        )
+
+    world = at_the_desk(travel(), Desk(), [asks(booking(1)), summary()])
+    world.script = {**world.script, "book": unsure}
+    world.go()
+    assert [fact.probed for fact in world.of(ev.AttemptFailed)] == ["the desk"]
 
 
 def test_a_late_result_counts_as_executed_and_is_known_to_the_compensation():

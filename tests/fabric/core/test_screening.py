@@ -100,6 +100,34 @@ def test_a_persons_word_lets_exactly_that_call_pass_or_not(verb, then):
     assert world.end.state is (RunState.COMPLETED if verb == "approve" else RunState.ABORTED)
 
 
+PEOPLE = {"olga": "owner", "sam": "safety"}
+
+
+@pytest.mark.parametrize(("verb", "more"), [("approve", {}), ("edit", {"edited": {"room": 8}})])
+def test_once_it_was_passed_on_safety_alone_still_lets_it_pass_as_it_stands_or_edited(verb, more):
+    world = passed_on()
+    world.decide(verb, actor="olga", **more).go()
+    assert "a call after a result with instructions is for safety" in world.of(ev.InputIgnored)[0].reason
+    assert called(world) == ["find"]
+    world.decide(verb, actor="sam", **more).go()
+    assert called(world) == ["find", "book"]
+
+
+def test_once_it_was_passed_on_others_may_stop_it():
+    world = passed_on()
+    world.decide("decline", actor="olga", message="No.").go()
+    assert (called(world), world.of(ev.EscalationDecided)[0].actor) == (["find"], "olga")
+
+
+def passed_on():
+    """A screening question for which nobody came in three quarters of its time."""
+    tree = {"unsafe_output": {"batch": {"rungs": [{"reaction": "escalate", "with": ["block"]}]}}}
+    script = {"worker": [READS, BOOKS, summary()], "find": gives(f"Free. {ORDER}"), "book": gives({"id": "b-1"})}
+    world = ran(desk(table=tree), script, tier=Tier.BATCH, people=PEOPLE).wait(86_400 * 0.8)
+    assert [fact.step for fact in world.of(ev.EscalationReminded)] == ["reminder", "onward"]
+    return world
+
+
 def test_what_a_person_let_pass_is_asked_about_anew_in_the_next_answer():
     world = found(READS, BOOKS, asks(call("book", "c", room=10)), summary(), tier=Tier.HIGH_STAKES)
     world.decide("approve").go()

@@ -70,6 +70,10 @@ def test_a_sessions_tokens_go_with_no_more_tokens_of_a_run(given):
         lone(budget=given)
 
 
+def test_a_session_may_have_exactly_the_tokens_of_a_run():
+    assert lone(budget={"session_tokens": 10, "run_tokens": 10}).policy.budget.session_tokens == 10
+
+
 @pytest.mark.parametrize(("cap", "raised"), [(300, True), (301, False)])
 def test_an_approval_raises_a_runs_tokens_up_to_those_of_its_session(cap, raised):
     ended = ran(lone(budget={"run_tokens": 100, "session_tokens": 300}), tier=Tier.HIGH_STAKES)

@@ -380,3 +380,11 @@ def test_detectors_beside_a_preset_are_refused_and_so_is_an_empty_list():
     with pytest.raises(ValidationError, match="the fabric has one rule in place of detectors"):
         spec(**fabric, stages={"fan_out": {"loop_detector": {"detectors": ["A"]}}})
     assert "name at least one" in told({"fan_out": {"loop_detector": {"detectors": []}}})
+
+
+def test_a_stage_that_names_its_detectors_keeps_the_numbers_of_its_fabric():
+    fabric = FlowPolicy.model_validate(
+        {"budget": {"run_usd_micros": 1}, "stages": {"plan": {"loop_detector": {"detectors": ["A", "H"]}}}}
+    )
+    seen = fabric.of_stage(Stage.PLAN).loop_detector
+    assert seen == fabric.loop_detector.model_copy(update={"detectors": frozenset("AH")})

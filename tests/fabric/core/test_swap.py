@@ -287,7 +287,7 @@ def test_batch_has_no_such_rung():
 def test_in_high_stakes_not_even_a_cell_that_says_so_swaps_without_a_person():
     table = cell("provider_failure", ("fallback_model", 1), "escalate", tier="high_stakes")
     world = ran(fabric(table=table), by_model(small=DOWN, other=summary()), prices=PRICES, tier=Tier.HIGH_STAKES)
-    assert skips(world) == [("fallback_model", "in high_stakes a person approves another model before it is asked")]
+    assert skips(world) == [("fallback_model", "in high stakes a person approves another model before it is asked")]
     assert (set(asked(world)), world.of(ev.ModelChanged)) == ({"small"}, [])
 
 

@@ -9,10 +9,8 @@ from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, cost_velocity, state_of
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause, Tier
-from fabric.selectors.run_story import RunStory
-from fabric.selectors.token_kinds import kind_shares
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, travel
-from tests.fabric.core.fabrics import PRICES, lone
+from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, call, fails, gives, streams, summary
 from tests.fabric.core.test_requested_input import wants
@@ -147,18 +145,6 @@ def test_its_money_counts_in_the_rate_of_the_run():
     (decided,) = world.of(ev.ReactionDecided)
     assert decided.cause.mechanism == "cost_velocity"
     assert state_of(world.run.guards, cost_velocity).run.usd_micros == spent(world)
-
-
-def test_the_story_says_what_tools_cost():
-    world = priced({})
-    story = RunStory("run-1")
-    for event in world.events:
-        story.add(event)
-    assert (story.total.cost_usd_micros, story.total.tools) == (spent(world), {"look": PRICE})
-    assert story.by_agent["worker"].tools == {"look": PRICE}
-    shares = kind_shares(story, PRICES)
-    assert (shares[-1].name, shares[-1].cost) == ("calls of look", PRICE)
-    assert sum(one.cost or 0 for one in shares) == spent(world)
 
 
 def test_a_price_that_is_none_is_refused_with_its_place():

@@ -243,7 +243,7 @@ def test_guardrails_look_at_data(name):
     )
     decided = world.of(ev.ReactionDecided)[0]
     assert decided.failure_type is FailureType.UNSAFE_OUTPUT
-    assert "data.note.deep: credentials.github_token" in decided.cause.message
+    assert "data.note.deep: looks like credentials.github_token" in decided.cause.message
     assert SECRET not in said(world)
 
 

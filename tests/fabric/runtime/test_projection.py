@@ -90,6 +90,12 @@ def test_a_run_that_has_ended():
     assert now.ended_at == world.events[-1].at
 
 
+def test_a_run_that_waits_after_a_decision_has_not_recovered():
+    world = ran(lone(), {"worker": say("no")}, tier=Tier.HIGH_STAKES)
+    now = columns(world)
+    assert (world.run.recovered, now.state, now.recovered) == (True, RunState.WAITING, False)
+
+
 def test_a_reason_is_cut_to_what_a_row_holds():
     world = ran(lone(), {"worker": fails(message="x" * 2_000)})
     assert len(columns(world).reason) == 500

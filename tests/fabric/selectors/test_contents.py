@@ -45,3 +45,9 @@ def test_sentences_of_a_fact_are_masked_and_its_keys_are_not():
     masked = with_sentences_shown(fact)
     assert masked["key"] == KEY
     assert KEY not in json.dumps([masked["cause"], masked["problems"]])
+
+
+@pytest.mark.parametrize("name", ["problems", "errors", "close_reason", "ends", "usage_problem", "signature"])
+def test_each_field_that_holds_sentences_is_masked_as_one_or_as_several(name):
+    fact = {"checks": [{name: [f"{KEY} is too short"]}], "details": {name: f"{KEY} is too short"}}
+    assert KEY not in json.dumps(with_sentences_shown(fact))

@@ -42,7 +42,7 @@ def test_an_erased_payload_is_no_difference(actor, waiting):
         ("cost_usd_micros", 1),
         ("tokens", 1),
         ("reason", "another"),
-        ("recovered", False),
+        ("recovered", True),
         ("truncated", True),
         ("started_at", 1),
         ("ended_at", 1),

@@ -14,6 +14,7 @@ from fabric.core.events import (
     AttemptFailed,
     CallIssued,
     EscalationDecided,
+    EscalationReminded,
     InputIgnored,
     ReactionDecided,
     ToolAnswered,
@@ -235,16 +236,25 @@ class TestGapsAndWaits:
             Event.objects.filter(run_id=many, seq__gt=990).delete()
         assert events_window(actor, many, FULL).gaps == (Gap(991, 1000),)
 
-    def wait(self, actor, like, *, open_at, decided_at):
+    def wait(self, actor, like, *, open_at, decided_at, reminders=0):
         answered = EscalationDecided(escalation_id="q" + uuid4().hex[:8], verb="approve", actor="ana")
-        facts = [(InputIgnored(input_kind="x", reason="before"), None), (answered, None)]
+        reminded = EscalationReminded(escalation_id=answered.escalation_id, step="reminder")
+        facts = [
+            (EscalationDecided(escalation_id="before", verb="approve", actor="ana"), None),
+            *[(reminded, None)] * reminders,
+            (answered, None),
+        ]
         run_id = journal(actor, like.id, facts, step_us=2472 * US)
-        first, last = Event.objects.filter(run_id=run_id).order_by("seq").values_list("at", flat=True)
+        first, *_, last = Event.objects.filter(run_id=run_id).order_by("seq").values_list("at", flat=True)
         Escalation.objects.create(
             id=answered.escalation_id, run_id=run_id, workspace_id=actor.workspace_id, item="failure", verbs="approve",
             digest="d", opened_at=first + open_at, due_at=last, content=b"{}", decided_at=decided_at and last + decided_at,
         )  # fmt: skip
-        return events_window(actor, run_id, FULL)
+        return events_window(actor, run_id, COMPACT if reminders else FULL)
+
+    def test_reminders_that_are_not_shown_do_not_divide_the_wait(self, actor, like):
+        (wait,) = self.wait(actor, like, open_at=0, decided_at=1, reminders=2).waits
+        assert (wait.before, wait.us) == (4, 3 * 2472 * US)
 
     def test_time_with_nothing_but_a_person_to_wait_for_is_folded(self, actor, like):
         (wait,) = self.wait(actor, like, open_at=0, decided_at=1).waits

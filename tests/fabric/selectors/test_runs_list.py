@@ -7,7 +7,7 @@ import time
 import pytest
 from django.db import connection
 
-from fabric.core.flow import RunState
+from fabric.core.flow import PROVIDER_AWAY, RunState
 from fabric.core.taxonomy import Tier
 from fabric.models import Fabric, Run
 from fabric.selectors import runs_list, time_limit
@@ -31,6 +31,9 @@ def many(actor) -> dict[str, RunRow]:
     ids = list(Run.objects.order_by("created_at").values_list("id", flat=True))
     Run.objects.filter(id__in=ids[100:110]).update(created_at=Run.objects.get(id=ids[100]).created_at)
     Run.objects.filter(id=ids[3]).update(priority=0, truncated=True, title="50% of a_b\\c", created_by="ana")
+    Run.objects.filter(id__in=ids[:3]).update(reason=f"{PROVIDER_AWAY}12:00 UTC: 503")
+    Run.objects.filter(id__in=ids[1:3]).update(state="running", ended_at=None)
+    Run.objects.filter(id=ids[4]).update(state="waiting", ended_at=None)
     whole = Run.objects.filter(parent_run_id=None).values_list(*runs_list._COLUMNS)
     return {row.id: row for row in (RunRow(*values) for values in whole)}
 
@@ -65,6 +68,10 @@ ASKED = {
     "state:running": lambda row: row.state == "running",
     "state:waiting,completed": lambda row: row.state in ("waiting", "completed"),
     "-state:completed": lambda row: row.state != "completed",
+    "waits:provider": lambda row: row.waits_for == "provider",
+    "waits:person": lambda row: row.state == "waiting",
+    "waits:provider,person": lambda row: row.waits_for is not None,
+    "-waits:provider": lambda row: row.waits_for != "provider",
     "fabric:claims-triage": lambda row: row.fabric_name == "claims-triage",
     "fabric:c*": lambda row: row.fabric_name.startswith("c"),
     "-fabric:c*": lambda row: not row.fabric_name.startswith("c"),
@@ -247,6 +254,8 @@ PLANS = {
     "": "run_list",
     "state:running": "run_live",
     "state:waiting,queued": "run_live",
+    "waits:provider": "run_live",
+    "waits:person": "run_live",
     "state:failed": "run_bad",
     "state:failed,cancelled": "run_bad",
     "recovered:yes": "run_recovered",

@@ -8,6 +8,8 @@ from simulator.endpoint import Received, Step, answer, call
 
 KEY = "sk-stored-9876543210zyxwvu"
 PRICED = "price: {input_usd_per_mtok: 0.15, output_usd_per_mtok: 0.60}"
+DEAR = "price: {input_usd_per_mtok: 3, output_usd_per_mtok: 12}"
+"""Above what the price list says of the models that tests name."""
 
 
 def fabric(name: str, *models: str) -> str:

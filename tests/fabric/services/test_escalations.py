@@ -120,7 +120,7 @@ def test_a_question_that_was_withdrawn_says_so(decide, actor, item, store, nudge
     ("changes", "code", "field", "said"),
     [
         ({"verb": ""}, "invalid", "verb", "possible are: approve, edit, respond, reject"),
-        ({"digest": "0" * 32}, "conflict", "digest", "asks about something else by now"),
+        ({"digest": "0" * 32}, "conflict", "digest", "nothing was shown under that digest"),
         ({"escalation_id": "nothing"}, "not_found", "escalation", "there is no item 'nothing'"),
         ({"escalation_id": "\0"}, "not_found", "escalation", "there is no item"),
         ({"message": "x" * 4_001}, "too_large", "message", "4,001 characters; at most 4,000"),

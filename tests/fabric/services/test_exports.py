@@ -15,6 +15,7 @@ from fabric.selectors.escalations import escalations_open
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide
 from fabric.services.exports import run_export
+from fabric.services.fabrics import fabric_publish
 from fabric.services.retention import retention_apply, retention_set
 from fabric.services.runs import run_start
 from tests.fabric.management.console import command
@@ -109,6 +110,27 @@ def test_a_question_that_two_agreed_on_verifies_too(export, actor, store, nudge)
     assert verify(folder)[0] == 0, verify(folder)[1]
     kinds = [json.loads(line)["kind"] for line in (folder / "decisions.ndjson").read_text().splitlines()]
     assert kinds == ["escalation_opened", "escalation_approved", "escalation_decided"]
+
+
+class Reminded(Exception):
+    """Its person was reminded of a question."""
+
+
+def until_reminded(event):
+    if event.kind == "escalation_reminded":
+        raise Reminded
+
+
+def test_a_question_that_was_reminded_of_verifies_too(export, actor, store, nudge):
+    soon = "run_usd_micros: 1000000}\n  humans: {due_s: 200, reminder_at: 0.001}"
+    fabric = fabric_publish(actor=actor, source=DOUBTFUL.replace("run_usd_micros: 1000000}", soon)).name
+    run_id = run_start(store=store, nudge=nudge, actor=actor, fabric=fabric, text="What do the notes say?").run_id
+    with pytest.raises(Reminded):
+        Following(actor, run_id, say=until_reminded, wait=True).to_rest()
+    folder = export(run_id)
+    assert verify(folder)[0] == 0, verify(folder)[1]
+    kinds = [json.loads(line)["kind"] for line in (folder / "decisions.ndjson").read_text().splitlines()]
+    assert kinds == ["escalation_opened", "escalation_reminded"]
 
 
 def damaged(name, change):

@@ -91,7 +91,8 @@ def test_unpriced_is_not_zero_and_zero_is_written(actor, settings):
 
 def test_an_old_price_is_marked_whoever_says_it(actor, settings):
     settings.FABRIC_MODEL_URL = "https://api.openai.com/v1"
-    published(actor, "listed", "model: gpt-4o-mini", f"model: gpt-4o, {PRICED}")
+    own = "price: {input_usd_per_mtok: 3, output_usd_per_mtok: 12}"
+    published(actor, "listed", "model: gpt-4o-mini", f"model: gpt-4o, {own}")
     now = models_list(actor).now
 
     def old(days):

@@ -21,10 +21,11 @@ from fabric.services.model_tests import AT_ONCE_MAX, model_test
 from fabric.services.provider_keys import key_set
 from simulator.endpoint import ScriptedEndpoint, Step
 from simulator.endpoint.scenarios import SCENARIOS, Playing
-from tests.fabric.services.asked_models import KEY, PRICED, able, fabric, plain
+from tests.fabric.services.asked_models import DEAR, KEY, PRICED, able, fabric, plain
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PRICE = Price(150_000, 600_000)
+DEAR_PRICE = Price(3_000_000, 12_000_000)
 OWN = "sk-of-the-environment"
 
 
@@ -190,7 +191,7 @@ def answered(*_):
 
 @pytest.fixture
 def model(actor):
-    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o-mini, {PRICED}", f"model: gpt-4o, {PRICED}", f"model: o3, {PRICED}", f"model: gpt-4.1, {PRICED}"))  # fmt: skip
+    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o-mini, {DEAR}", f"model: gpt-4o, {DEAR}", f"model: o3, {DEAR}", f"model: gpt-4.1, {DEAR}"))  # fmt: skip
     return next(one for one in models_list(actor).models if one.model == "gpt-4o-mini" and one.uses)
 
 
@@ -232,10 +233,10 @@ def test_it_is_not_made_for_more_than_was_told(actor, model):
 def test_the_most_that_it_costs_is_written_down_before_anything_is_sent(actor, model):
     def look(*_):
         row = ModelTest.objects.get()
-        assert (row.reserved_usd_micros, row.ended_at, row.started_by) == (worst_cost(PRICE), None, "owner")
+        assert (row.reserved_usd_micros, row.ended_at, row.started_by) == (worst_cost(DEAR_PRICE), None, "owner")
         line = AuditLine.objects.get(kind="model_tested")
         assert (line.subject, line.actor) == ("https://api.openai.com:443", "owner")
-        assert json.loads(bytes(line.body))["reserved_usd_micros"] == worst_cost(PRICE)
+        assert json.loads(bytes(line.body))["reserved_usd_micros"] == worst_cost(DEAR_PRICE)
         return answered()
 
     assert model_test(actor=actor, model_id=model.id, try_out=look).test.trial.ok
@@ -273,7 +274,7 @@ def test_one_whose_web_server_died_is_over_after_a_while_and_can_be_made_again(a
     with pytest.raises(Died):
         model_test(actor=actor, model_id=model.id, try_out=die)
     seen = next(one for one in models_list(actor).models if one.id == model.id).test
-    assert (seen.running, seen.trial, seen.reserved_usd_micros) == (True, None, worst_cost(PRICE))
+    assert (seen.running, seen.trial, seen.reserved_usd_micros) == (True, None, worst_cost(DEAR_PRICE))
     ModelTest.objects.update(until=time.time_ns() // 1_000 - 1)
     assert not next(one for one in models_list(actor).models if one.id == model.id).test.running
     assert model_test(actor=actor, model_id=model.id, try_out=answered).test.trial.ok

@@ -101,7 +101,10 @@ def test_what_changed_since_is_said(decide, actor):
 
 def test_the_digest_of_another_question_is_told_as_that(decide, actor, paying, item):
     (another,) = escalations_open(actor, ran(actor, paying, "Another.", documents=()).id)
-    assert f"that is the digest of item {another.id}" in refusal(decide, item, digest=another.digest).message
+    assert (
+        f"that is the digest of item {another.id}, not of item {item.id}"
+        in refusal(decide, item, digest=another.digest).message
+    )
     assert "nothing was shown under that digest" in refusal(decide, item, digest="ab" * 16).message
 
 
@@ -110,7 +113,7 @@ def test_at_one_go_what_was_changed_is_left_out_and_listed(store, nudge, actor, 
     picked = [BulkItem(item.id, "0" * 32), BulkItem(another.id, another.digest)]
     results = escalations_decide(store=store, nudge=nudge, actor=actor, items=picked, verb="approve")
     assert [one.taken is not None for one in results] == [False, True]
-    assert "asks about something else by now" in results[0].refused.message
+    assert "nothing was shown under that digest" in results[0].refused.message
 
 
 def test_at_one_go_each_is_named_by_its_digest(store, nudge, actor, paying, item):

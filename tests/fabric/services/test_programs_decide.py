@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fabric.core.eligibility import Asked, Person, is_asked, problem, why_people
@@ -9,6 +11,7 @@ from fabric.core.taxonomy import Tier
 from fabric.management.following import Following
 from fabric.models import AuditLine, Escalation
 from fabric.selectors.escalations import escalation_get, escalations_open
+from fabric.selectors.review_asked import may_answer
 from fabric.selectors.review_queue import Tab, queue_page
 from fabric.selectors.runs import run_events
 from fabric.services.errors import Refused
@@ -69,8 +72,29 @@ def test_it_gives_the_other_answers_too(decide, actor, item, program, verb):
     assert escalation_get(actor, item.id).verb == verb
 
 
+def test_who_declines_says_why_at_once(decide, item, program):
+    with pytest.raises(Refused) as refused:
+        decide(program, "decline")
+    assert "say in the message why the call is not made" in str(refused.value.message)
+
+
 def test_it_sees_in_its_queue_what_is_its_to_answer(program, item):
     assert [row.question.id for row in queue_page(program, Tab.UNCLAIMED).rows] == [item.id]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"required_role": "legal", "asked": "\nlegal\n"},
+        {"asked": "\nanna\n", "onward": True, "onward_to": "\nreviewer\n"},
+    ],
+)
+def test_its_queue_has_what_it_may_answer_and_nothing_else(decide, actor, program, item, columns):
+    member_roles_set(actor=actor, name=NAME, roles=(*program.roles, "legal"))
+    held = replace(program, roles=program.roles | {"legal"})
+    Escalation.objects.filter(id=item.id).update(**columns)
+    listed = [row.question.id for row in queue_page(held, Tab.UNCLAIMED).rows]
+    assert listed == ([item.id] if may_answer(escalation_get(actor, item.id), held) else [])
 
 
 @pytest.mark.parametrize(
@@ -156,3 +180,12 @@ def test_a_token_that_decides_needs_something_to_decide(actor, item):
     with pytest.raises(Refused) as refused:
         token_create(actor=actor, name="bot", user="reader", scopes=("decide",))
     assert "decides nothing" in str(refused.value.message)
+
+
+def test_a_program_makes_no_token_since_nobody_would_know_its_maker(actor, item, program):
+    made = token_create(actor=actor, name="managing", user=NAME, scopes=("decide", "manage"))
+    itself = token_use(made.secret).actor
+    for scope in ("decide", "read"):
+        with pytest.raises(Refused, match="nobody may make tokens with a token") as refused:
+            token_create(actor=itself, name="second", user=NAME, scopes=(scope,))
+        assert refused.value.code == "forbidden"

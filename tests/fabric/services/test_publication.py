@@ -141,13 +141,27 @@ def test_a_good_fabric_has_no_problem_and_no_warning():
 
 
 BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
-    "_prices": ({"models": [model(price=None)]}, "models.0.price", "no price is known for 'script'"),
-    "_cap": ({"policy": {"budget": {"run_usd_micros": 0}}}, "policy.budget.run_usd_micros", "give a cap in micro-dollars"),
-    "_endpoints": ({"models": [model(base_url="http://10.0.0.1/v1")]}, "models.0.base_url", "FABRIC_ALLOWED_HOSTS"),
+    "prices": ({"models": [model(price=None)]}, "models.0.price", "no price is known for 'script'"),
+    "caps": ({"policy": {"budget": {"run_usd_micros": 0}}}, "policy.budget.run_usd_micros", "give a cap in micro-dollars"),
+    "endpoints": ({"models": [model(base_url="http://10.0.0.1/v1")]}, "models.0.base_url", "FABRIC_ALLOWED_HOSTS"),
     "ways_back": (
         {"tools": [tool(), {"name": "send", "kind": "http", "target": "https://example.org/", "effect": "mutating", "description": "Sends.", "parameters": {"type": "object"}}]},
         "tools.1.compensation",
         "is mutating; name the tool that undoes it, or declare it irreversible",
+    ),
+    "not_below_list": (
+        {
+            "models": [
+                model(provider="openai", model="gpt-4o", price={"input_usd_per_mtok": "0", "output_usd_per_mtok": "0"})
+            ]
+        },
+        "models.0.price",
+        "input_usd_per_mtok of model 'script' is below the $2.50 of the price list; leave price out, or have the operator name",
+    ),
+    "sendable_options": (
+        {"models": [model(provider="openai", model="gpt-4o", price=None, options={"extra_body": {"n": 50}})]},
+        "models.0",
+        "options.extra_body.n is not sent: it may change what a call costs, says or asks; leave it out, or have the operator",
     ),
     "priced_errands": (
         {"tools": [
@@ -274,6 +288,7 @@ LAX = [
     ("cost_overrun", "high_stakes", [{"reaction": "cheaper_model", "times": 1}, {"reaction": "escalate"}], "cheaper_model"),
     ("infinite_tool_loop", "high_stakes", [{"reaction": "inject", "times": 1}, {"reaction": "escalate"}], "inject"),
     ("provider_failure", "high_stakes", [{"reaction": "retry", "times": 3}, {"reaction": "escalate"}], "at most 2"),
+    ("plan_malformed", "high_stakes", [{"reaction": "replan", "times": 1}, {"reaction": "abort", "with": ["ticket"]}], "plans anew without a person's word"),
     ("semantic_no_progress", "high_stakes", [{"reaction": "terminate"}], "high-stakes ends with"),
     ("sub_agent_deadlock", "high_stakes", [{"reaction": "abort"}], "must go to a person"),
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fabric.core.flow import Stage
 from fabric.services.publication import publication_problems, publication_warnings
 from tests.fabric.services.test_publication import model, policy, small, tool
 
@@ -67,3 +68,42 @@ def test_a_tool_with_a_price_in_a_run_that_may_spend_nothing_is_refused():
             "is 0, but tool 'read_document' has a price, so each of its calls would be refused; give a cap in micro-dollars",
         )
     ]
+
+
+def nested(field, amount):
+    """A budget with one field of it, by its dotted path."""
+    for name in reversed(field.split(".")):
+        amount = {name: amount}
+    return amount
+
+
+@pytest.mark.parametrize(
+    "field", ["run_tokens", "stage_tokens", "agent_tokens", "agents.reader.tokens", "stages.fan_out.tokens"]
+)
+def test_tokens_that_one_answer_uses_up_are_refused_and_one_more_is_room(field):
+    def told(tokens):
+        given = policy(budget={"run_usd_micros": 10**6, **nested(field, tokens)})
+        return [one.path for one in publication_problems(small(policy=given))]
+
+    most = small().agent("reader").max_output_tokens
+    assert told(most) == [f"policy.budget.{field}"]
+    assert told(most + 1) == []
+
+
+def test_a_cap_of_all_is_nothing_to_whom_a_cap_of_its_own_beats_it():
+    own = {"agents": {name: {"usd_micros": 10**6} for name in ("planner", "reader")}}
+    assert [path for path, _ in warned_of_budget({"agent_usd_micros": 1})] == ["policy.budget.agent_usd_micros"]
+    assert warned_of_budget({"agent_usd_micros": 1, **own}) == []
+    stages = {str(stage): {"tokens": 10**6} for stage in Stage}
+    for few in (stages, {**stages, "plan": {"usd_micros": 10**6}}):
+        given = policy(budget={"run_usd_micros": 10**6, "stage_tokens": 1, "stages": few})
+        found = [one.path for one in publication_problems(small(policy=given))]
+        assert found == ([] if few == stages else ["policy.budget.stage_tokens"])
+
+
+def test_an_agent_that_is_used_nowhere_fits_any_cap():
+    dear = {"name": "nobody", "model": "script", "instructions": "x" * 9_000}
+    agents = [*small().model_dump(mode="json", by_alias=True)["agents"], dear]
+    most = max(least("planner"), least("reader"))
+    found = warned_of_budget({"call_usd_micros": most}, agents=agents)
+    assert found == [("agents.2", "agent 'nobody' is used nowhere")]

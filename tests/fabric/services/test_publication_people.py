@@ -9,8 +9,9 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.errors import Refused
 from fabric.services.fabrics import fabric_publish
 from fabric.services.publication import Installation, publication_problems
+from fabric.services.publication_people import too_few
 from fabric.services.workspaces import OWNER_ROLES, people_of
-from tests.fabric.services.test_publication import cell, small
+from tests.fabric.services.test_publication import cell, small, tool
 from tests.fabric.services.world import SMALL, published_by_two
 from tests.people import member
 
@@ -159,6 +160,45 @@ def test_where_two_have_to_agree_there_are_two(actor):
     )
     ((_, said),) = agreed({"owner": EVERYBODY, "ann": ("reviewer", "finance")}, **FOUR, **GUARDED)
     assert "with the role safety, only owner is or has that" in said
+
+
+CRITIC = {
+    "agents": [
+        *small().model_dump(mode="json", by_alias=True)["agents"],
+        {"name": "judge", "model": "script", "instructions": "Judge."},
+    ],
+}
+NO_CELL = {
+    **FOUR,
+    "decision_table": {
+        failure: {"high_stakes": {"rungs": [{"reaction": "halt"}], "deviation": "Nobody is asked."}}
+        for failure in FailureType
+    },
+}
+BESIDE_CELLS = {
+    "a critic's score below tau": {},
+    "a call of read_document of which its rule says so": {"tools": [tool(approve_when="true")]},
+    "a change by read_document of which nobody knows": {
+        "tools": [tool(effect="mutating", compensation="read_document")]
+    },
+    "what read_document asks": {"tools": [tool(kind="builtin", target="ask_person")]},
+}
+
+
+@pytest.mark.parametrize("what", BESIDE_CELLS)
+def test_two_have_to_be_there_for_questions_of_no_cell_too(what):
+    given = {**NO_CELL, **BESIDE_CELLS[what]}
+    fabric = small(**given)
+    if "critic" in what:
+        fabric = small(**{**given, **CRITIC})
+        fabric = fabric.model_copy(update={"topology": fabric.topology.model_copy(update={"critic": "judge"})})
+    held = {name: frozenset(EVERYBODY) for name in ("owner", "ann")}
+    assert list(too_few(fabric, held)) == []
+    found = list(too_few(fabric, {"owner": held["owner"]}))
+    where = f"and where {what} is put to reviewer, owner, only owner is or has that"
+    then = "invite or name a second person, or leave the tier out"
+    assert found == [("policy.humans.four_eyes", f"has two people agree in tier high_stakes, {where}; {then}")]
+    assert list(too_few(small(**NO_CELL), {"owner": held["owner"]})) == [], "nobody is asked anything"
 
 
 def test_of_others_tiers_nobody_has_to_be_two(actor):

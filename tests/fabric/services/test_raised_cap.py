@@ -129,6 +129,13 @@ def test_what_cannot_be_raised_is_said(decide, crowded, caps, said):
     assert (caught.value.code, caught.value.field) == ("invalid", "caps")
 
 
+def test_a_run_is_given_no_more_tokens_than_its_session_may_use(decide, actor):
+    tight = CROWDED.replace("stage_tokens: 1100, agent_tokens: 1090", "run_tokens: 1090, session_tokens: 2000")
+    with pytest.raises(Refused, match="2,001 tokens, is above the 2,000 tokens that its session may use") as caught:
+        decide(asked_by(actor, tight), caps=[NamedCap("run", "tokens", 2_001)])
+    assert (caught.value.code, caught.value.field) == ("invalid", "caps")
+
+
 def test_a_rejection_and_another_question_take_none_of_them(decide, actor, crowded):
     with pytest.raises(Refused, match="a new cap goes with the approval"):
         decide(crowded, "reject", message="no", caps=[STAGE])

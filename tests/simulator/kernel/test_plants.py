@@ -15,6 +15,7 @@ from fabric.core.taxonomy import Tier
 from simulator.kernel.campaign import SeedReport, campaign, simulate, simulate_setup
 from simulator.kernel.faults import Rates
 from simulator.kernel.plants import PLANTS
+from simulator.kernel.published import publish
 from simulator.kernel.seen import CHECKS
 from simulator.kernel.swarm import Setup, draw
 
@@ -71,6 +72,7 @@ FOUND_BY = {
     "own_approval_counts": {"nobodys_own"},
     "own_edit_counts": {"nobodys_own"},
     "one_of_two_is_enough": {"nobodys_own"},
+    "orders_are_followed": {"no_result_gives_orders"},
     # Memories.
     "memory_not_restored": {"memory_restored", "memory_is_what_was_written"},
     "memory_written_late": {"memory_is_what_was_written"},
@@ -194,7 +196,7 @@ def _restarts(setup: Setup) -> bool:
 
 def _leads_back(setup: Setup) -> bool:
     topology = setup.fabric.compiled.spec.topology
-    return isinstance(topology, GraphTopology) and has_targets(topology) and bool(topology.max_visits)
+    return isinstance(topology, GraphTopology) and has_targets(topology) and len(topology.workers) > 1
 
 
 def _of_kind(kind: str) -> Callable[[Setup], bool]:
@@ -304,7 +306,6 @@ FROM = {
     **dict.fromkeys(("unanswered_goes_out", "answers_another_question", "asked_attempt_comes_again"), 35),
     "tools_for_all": 75,
     "anything_crosses": 150,
-    "first_level_alone": 1_410,
     "everything_heard": 65,
     "round_missed": 10,
     "votes_uncounted": 325,
@@ -334,7 +335,18 @@ def _always_asked(setup: Setup) -> Setup:
     return replace(setup, rates=Rates({"server_asks": 1.0}), verb="approve")
 
 
+def _led_back_twice(setup: Setup) -> Setup:
+    """Turns fail often. Every failure leads back to a worker that has one turn, and behind it to another one."""
+    spec = setup.fabric.compiled.spec
+    first, other = spec.topology.workers[:2]
+    ways = {"retry_targets": {}, "retry_target": first, "fallback_retry_target": other, "max_visits": {first: 1}}
+    spec = spec.model_copy(update={"topology": spec.topology.model_copy(update=ways)})
+    often = Rates({"unavailable": 0.9, "network": 0.5, "bad_key": 0.3})
+    return replace(setup, fabric=publish(spec, setup.fabric.revision_id), rates=often)
+
+
 OWN: Mapping[str, Callable[[Setup], Setup]] = {
+    "first_level_alone": _led_back_twice,
     "refusal_settles_doubt": _never_told,
     "memory_written_late": _late,
     "questions_without_end": _always_asked,

@@ -90,6 +90,27 @@ def test_the_command_plays_over_http_in_an_installation_of_its_own():
     assert rows["loop"]["requests"] <= 4
 
 
+SLOW = {"hang", "trickle", "storm429", "outage503", "late503"}
+"""They take a call's whole time, or wait for their provider; ``tests/fabric/test_provider_failures_http.py`` has their like."""
+
+
+@pytest.mark.parametrize("tier", ["interactive", "batch", "high_stakes"])
+def test_each_scenario_is_stopped_or_answered_with_its_cause_and_its_work(tier):
+    names = ",".join(one.name for one in SCENARIOS if one.name not in SLOW)
+    done = subprocess.run(
+        [sys.executable, str(MANAGE), "scoreboard", "--tier", tier, "--only", names, "--json"],
+        env=inherited(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    rows = json.loads(done.stdout.strip().splitlines()[-1])
+    assert len(rows) == len(SCENARIOS) - len(SLOW)
+    marks = ("honest", "named", "kept", "few")
+    assert [(row["scenario"], mark) for row in rows for mark in marks if not row[mark]] == []
+
+
 def test_a_scenario_that_does_not_exist_is_named():
     done = subprocess.run(
         [sys.executable, str(MANAGE), "scoreboard", "--only", "lop"], capture_output=True, text=True, check=False

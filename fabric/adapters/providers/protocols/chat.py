@@ -8,6 +8,7 @@ from typing import Any
 
 from fabric.adapters.providers.errors import Malformed
 from fabric.adapters.providers.fitting import Fitted, Turn, compact
+from fabric.adapters.providers.model_options import extended
 from fabric.adapters.providers.protocols.chunks import Chunks, call_objects
 from fabric.adapters.providers.protocols.contract import (
     Answer,
@@ -71,7 +72,7 @@ class Chat(Protocol):
             body["response_format"] = _response_format(request)
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        return body | dict(options.get("extra_body") or {})
+        return extended(body, options)
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Returns True where there is a choice with something in it."""

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fabric.adapters.providers.fitting import Fitted, Turn, compact
+from fabric.adapters.providers.model_options import extended
 from fabric.adapters.providers.protocols.contract import (
     Answer,
     Assembly,
@@ -55,7 +56,7 @@ class Converse(Protocol):
         if schema:
             shape = {"schema": compact(close_schema(dict(request.output_schema or {}))), "name": request.output}
             body["outputConfig"] = {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": shape}}}
-        return body | dict(options.get("extra_body") or {})
+        return extended(body, options)
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Returns True where there is a message, with nothing in it perhaps."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabric.adapters.providers.fitting import Fitted, SentCall, Turn
+from fabric.adapters.providers.model_options import extended
 from fabric.adapters.providers.protocols.chat import offered
 from fabric.adapters.providers.protocols.contract import (
     Answer,
@@ -71,7 +72,7 @@ class GenerateContent(Protocol):
             body["tools"] = [
                 {"functionDeclarations": [offered(tool, "parametersJsonSchema") for tool in request.tools]}
             ]
-        return body | dict(options.get("extra_body") or {})
+        return extended(body, options)
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Candidates, or why there are none: the prompt was blocked."""

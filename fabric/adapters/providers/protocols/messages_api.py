@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fabric.adapters.providers.fitting import Fitted, Turn, compact
+from fabric.adapters.providers.model_options import extended
 from fabric.adapters.providers.protocols.chat import offered
 from fabric.adapters.providers.protocols.chat import reported as chat_reported
 from fabric.adapters.providers.protocols.contract import (
@@ -79,7 +80,7 @@ class MessagesApi(Protocol):
             body["output_config"] = {"format": {"type": "json_schema", "schema": shape}}
         if stream:
             body["stream"] = True
-        return body | dict(options.get("extra_body") or {})
+        return extended(body, options)
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Returns True where there is content, with nothing in it perhaps."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from fabric.adapters.providers.errors import Malformed
 from fabric.adapters.providers.fitting import Fitted, Turn, compact
+from fabric.adapters.providers.model_options import extended
 from fabric.adapters.providers.protocols.chat import offered, reported
 from fabric.adapters.providers.protocols.contract import (
     Answer,
@@ -78,7 +79,7 @@ class Responses(Protocol):
             body["text"] = {"format": shape}
         if stream:
             body["stream"] = True
-        return body | dict(options.get("extra_body") or {})
+        return extended(body, options)
 
     def is_answer(self, value: dict[str, JSON]) -> bool:
         """Returns True where there is output, with nothing in it perhaps."""

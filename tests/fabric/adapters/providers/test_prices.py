@@ -1,14 +1,40 @@
 import pytest
 
-from fabric.adapters.providers.prices import price_of, tier_problem
+from fabric.adapters.providers.prices import Operator, price_of, tier_problem
 from fabric.core.cost import Price
 from fabric.core.spec import ModelSpec
 from fabric.core.spec_price import ModelPrice
 
 
-def test_the_fabric_s_own_price_wins():
+def test_the_fabric_s_own_price_wins_where_the_list_does_not_know_the_address():
     price = ModelPrice(input_usd_per_mtok="0", output_usd_per_mtok="0.15")
-    assert price_of(ModelSpec(name="main", model="gpt-4o-mini", price=price)) == Price(0, 150_000)
+    spec = ModelSpec(name="main", model="gpt-4o-mini", price=price, base_url="http://127.0.0.1:8000/v1")
+    assert price_of(spec) == Price(0, 150_000)
+
+
+@pytest.mark.parametrize(("provider", "model"), [("openai", "gpt-4o"), ("anthropic", "claude-opus-4-1")])
+@pytest.mark.parametrize("options", [{}, {"priced_as": "gpt-4o-mini"}, {"service_tier": "priority"}])
+def test_a_known_model_costs_what_the_list_says_at_least(provider, model, options):
+    said = price_of(ModelSpec(name="main", provider=provider, model=model))
+    free = ModelPrice(input_usd_per_mtok="0", output_usd_per_mtok="0")
+    spec = ModelSpec(name="main", provider=provider, model=model, price=free, options=options)
+    found = price_of(spec)
+    assert found is not None
+    assert found.cost(1_000_000, 1_000_000) >= said.cost(1_000_000, 1_000_000) > 0
+    assert price_of(spec, Operator(below_list=frozenset({model}))) == Price(0, 0)
+
+
+def test_a_model_priced_as_a_cheaper_one_costs_its_own_price():
+    own = price_of(ModelSpec(name="main", model="gpt-4o"))
+    as_mini = price_of(ModelSpec(name="main", model="gpt-4o", options={"priced_as": "gpt-4o-mini"}))
+    assert as_mini.input_usd_micros_per_mtok == own.input_usd_micros_per_mtok
+    assert as_mini.output_usd_micros_per_mtok == own.output_usd_micros_per_mtok
+
+
+def test_a_price_of_the_list_s_first_tier_stands():
+    first = ModelPrice(input_usd_per_mtok="1.25", output_usd_per_mtok="10", cached_usd_per_mtok="0.125")
+    spec = ModelSpec(name="main", provider="google", model="gemini-2.5-pro", price=first)
+    assert price_of(spec) == first.price()
 
 
 @pytest.mark.parametrize("url", ["", "https://api.openai.com/v1"])
@@ -34,13 +60,13 @@ def test_what_is_not_known_has_no_price(spec):
 
 def test_the_operator_s_model_and_url_fill_in():
     spec = ModelSpec(name="main")
-    assert price_of(spec, default_model="gpt-4o-mini", default_url="https://api.openai.com/v1") is not None
-    assert price_of(spec, default_model="gpt-4o-mini", default_url="http://127.0.0.1:1/v1") is None
+    assert price_of(spec, Operator(default_model="gpt-4o-mini", default_url="https://api.openai.com/v1")) is not None
+    assert price_of(spec, Operator(default_model="gpt-4o-mini", default_url="http://127.0.0.1:1/v1")) is None
 
 
 def test_another_provider_does_not_cost_what_the_operator_s_model_costs():
     spec = ModelSpec(name="main", provider="scripted")
-    assert price_of(spec, default_model="gpt-4o-mini", default_url="https://api.openai.com/v1") is None
+    assert price_of(spec, Operator(default_model="gpt-4o-mini", default_url="https://api.openai.com/v1")) is None
 
 
 def test_of_tiers_the_dearest_is_charged():
@@ -75,17 +101,20 @@ VENDORS = {"anthropic": "https://api.anthropic.com", "google": "https://generati
 @pytest.mark.parametrize(("provider", "model"), [("anthropic", "claude-opus-4-8"), ("google", "gemini-2.5-flash")])
 def test_the_other_providers_models_are_in_the_list_at_their_vendors(provider, model):
     spec = ModelSpec(name="main", provider=provider, model=model)
-    assert price_of(spec, default_model="gpt-4o-mini", urls=VENDORS) == price_of(spec)
+    assert price_of(spec, Operator(default_model="gpt-4o-mini", urls=VENDORS)) == price_of(spec)
     assert price_of(spec) is not None
 
 
 def test_behind_the_operator_s_gateway_nobody_knows_what_they_cost():
     spec = ModelSpec(name="main", provider="anthropic", model="claude-opus-4-8")
-    assert price_of(spec, urls={"anthropic": "https://gateway.example.org"}) is None
+    assert price_of(spec, Operator(urls={"anthropic": "https://gateway.example.org"})) is None
 
 
 def test_without_a_model_of_their_own_they_have_no_price():
-    assert price_of(ModelSpec(name="main", provider="anthropic"), default_model="gpt-4o-mini", urls=VENDORS) is None
+    assert (
+        price_of(ModelSpec(name="main", provider="anthropic"), Operator(default_model="gpt-4o-mini", urls=VENDORS))
+        is None
+    )
 
 
 def test_a_deployment_costs_what_the_model_behind_it_costs_where_the_fabric_names_that():

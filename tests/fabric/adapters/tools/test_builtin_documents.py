@@ -8,8 +8,9 @@ from fabric.adapters.tools.builtin_documents import (
     search_documents,
 )
 from fabric.adapters.tools.outcome import ToolError
+from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.ports import Document
-from tests.fabric.adapters.tools.asking import DOCUMENTS
+from tests.fabric.adapters.tools.asking import DOCUMENTS, run
 
 
 def test_a_document_is_read_by_name():
@@ -148,3 +149,8 @@ def test_a_document_is_read_from_a_place(document, place, begins, cite):
 def test_a_place_that_is_not_there_lists_those_that_there_are(document, place, said):
     with pytest.raises(ToolError, match=said):
         read_document([document], document.name, place=place)
+
+
+def test_a_whole_number_of_passages_may_be_written_with_a_point():
+    search = ToolSpec(name="search_documents", kind="builtin")
+    assert run(search, {"query": "revenue", "limit": 1.0}).result == search_documents(DOCUMENTS, "revenue", 1)

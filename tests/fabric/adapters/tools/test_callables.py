@@ -21,6 +21,14 @@ def test_a_marked_function_is_called_with_the_arguments():
     assert run(spec("add").model_copy(update={"target": f"{HERE}:add"}), {"a": 2, "b": 5}).result == {"sum": 7}
 
 
+@pytest.mark.parametrize(
+    ("given", "gets"),
+    [(3.0, "int"), ([-3.0], "list[int]"), ({"n": 3.0}, "dict[int]"), (3.5, "float"), (1e300, "float")],
+)
+def test_a_whole_number_is_an_integer_however_it_is_written(given, gets):
+    assert run(spec("typed"), {"a": given}).result == gets
+
+
 def test_a_function_that_asks_for_the_idempotency_key_gets_it():
     assert run(spec("keyed"), {"a": 1}).result == [1, "key-1"]
 

@@ -136,7 +136,7 @@ def test_the_third_aborts_although_each_was_mended_in_between(tier):
     assert [(trip.mechanism, trip.cause) for trip in last.causes] == [("tool", Cause.UNKNOWN)]
     assert rung_key("direct", 0, last.scope) in world.run.spent_rungs
     assert world.end.state is RunState.ABORTED
-    assert world.end.reason == "the same failure came 3 times in this run: the index of shard 17 is broken"
+    assert world.end.reason == "the same failure came 3 times in this run (limit 3): the index of shard 17 is broken"
     assert [name for name, _ in world.executed] == ["look"] * 5
 
 
@@ -189,7 +189,7 @@ def test_the_third_error_that_a_tool_gives_its_model_aborts(tier):
     assert (decided_.cause.evidence.limit, decided_.cause.evidence.observed) == (3, 3)
     assert decided_.cause.evidence.details == {"signature": "fan_out.0/look|deterministic|no such file: line <n>"}
     assert len(world.executed) == 4
-    assert world.end.reason == "the same failure came 3 times in this run: no such file: line 3"
+    assert world.end.reason == "look failed in the same way 3 times in this run (limit 3): no such file: line 3"
 
 
 def test_an_error_that_repeats_what_was_asked_is_the_same_failure_each_time():
@@ -201,7 +201,10 @@ def test_an_error_that_repeats_what_was_asked_is_the_same_failure_each_time():
     assert decided_.cause.evidence.details == {
         "signature": "fan_out.0/look|deterministic|nothing is known of <argument>."
     }
-    assert world.end.reason == "the same failure came 3 times in this run: nothing is known of market. Try again."
+    assert (
+        world.end.reason
+        == "look failed in the same way 3 times in this run (limit 3): nothing is known of market. Try again."
+    )
 
 
 def test_two_of_them_and_errors_that_say_something_else_leave_the_run_alone():

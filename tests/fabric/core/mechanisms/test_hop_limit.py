@@ -173,7 +173,7 @@ def test_a_stage_that_is_entered_too_often_takes_the_row_of_the_loop():
     assert [fact.reaction for fact in decided] == ["replan", "replan", "abort"]
     assert [fact.cause.cause for fact in decided[1:]] == [Cause.VISIT_LIMIT, Cause.VISIT_LIMIT]
     assert {fact.reason for fact in world.of(ev.RungSkipped)} == {
-        "a limit has no inject rung",
+        "a limit is reached, and telling the agent does not raise it",
         "there is no call that a person could let go on",
     }
     assert world.end.state is RunState.ABORTED

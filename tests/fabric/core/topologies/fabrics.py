@@ -12,15 +12,15 @@ from tests.fabric.core.scripts import Answer, Script, asks, call, summary
 JSON = Any
 
 
-def team(topology: JSON, *, agents: JSON = None, tools: tuple[str, ...] = (), **more: JSON) -> FabricSpec:
-    """A fabric whose agents are exactly those that its topology names. ``agents``: further fields of some of them, by name."""
+def team(topology: JSON, *, agents: JSON = None, tools: tuple[str | JSON, ...] = (), **more: JSON) -> FabricSpec:
+    """A fabric whose agents are exactly those that its topology names. ``agents``: further fields of some of them, by name; ``tools``: by name, or whole."""
     people = sorted(_named(topology))
     return FabricSpec.model_validate(
         {
             "name": "sample",
             "title": "A sample",
             "models": [{"name": "small", "provider": "scripted"}],
-            "tools": [{"name": name} for name in tools],
+            "tools": [{"name": one} if isinstance(one, str) else one for one in tools],
             "agents": [agent(name, **(agents or {}).get(name, {})) for name in people],
             "topology": topology,
             "gates": more.pop("gates", {}),

@@ -114,6 +114,42 @@ def test_a_tool_that_hands_over_beats_the_rule_for_it_and_its_agent_has_the_word
     assert world.content_of(ev.HandedOff) == [{"text": "It is for bob."}]
 
 
+def came_back(result, returned=None, **fields):
+    """A tool's result as it came back, beside what it means to the conversation."""
+    return Answer(
+        lambda c: ToolFinished(command_id=c.command_id, attempt=c.attempt, result=result, returned=returned, **fields),
+        0.1,
+    )
+
+
+LAST = {"agents": {"alice": {"tools": ["look"]}}, "tools": ({"name": "look", "ends_turn": True},)}
+
+
+@pytest.mark.parametrize(
+    ("came", "says", "speakers"),
+    [
+        (came_back("It was in the hall."), "It was in the hall.", ["alice", "bob"]),
+        (came_back({"room": 4}), '{"room":4}', ["alice", "bob"]),
+        (came_back({"handed_to": "carol", "reason": "A bill."}, Handoff("carol")), "A bill.", ["alice", "carol"]),
+        (came_back({"finished": "known"}, Finish("known")), "known", ["alice"]),
+    ],
+    ids=["text", "json", "handoff", "end"],
+)
+def test_a_tool_that_ends_the_turn_costs_no_further_word_of_its_agent(came, says, speakers):
+    fabric = graph(rule(called("look"), "bob"), workers=("alice", "bob", "carol"), topology=TWO, **LAST)
+    world = ran(fabric, {**SAYS, "alice": asks(call()), "look": came})
+    assert (spoken(world), world.asked("alice")) == (speakers, 1)
+    assert world.content_of(ev.OutputAccepted)[0]["output"]["text"] == says
+    assert world.end.state is RunState.COMPLETED
+
+
+def test_an_error_of_such_a_tool_ends_nothing():
+    fabric = graph(rule(called("look"), "bob"), topology=TWO, **LAST)
+    script = {**SAYS, "alice": [asks(call()), summary("I could not look.")], "look": came_back(None, error="locked")}
+    world = ran(fabric, script)
+    assert (spoken(world), world.asked("alice")) == (["alice", "bob"], 2)
+
+
 def test_a_name_that_leads_to_nobody_is_told_and_the_rules_decide():
     fabric = graph(rule(called("look"), "bob"), topology=TWO, **LOOKS)
     script = {**SAYS, "alice": [asks(call()), summary("For carl?")], "look": returning(Handoff("carl"))}

@@ -187,6 +187,6 @@ def test_the_fabric_that_is_broken_here_is_good_and_says_that_it_will_surface(ac
     done = command("fabric", "publish", str(file))
     assert done.code == 0
     assert done.err == (
-        "note: own.yaml, line 1, column 1, safe_fallback: is not given, so unsafe_output in tier interactive is surfaced: "
-        "an error for the user, with what there is; give a text where that is not enough\n"
+        "note: own.yaml, line 1, column 1, safe_fallback: is not given, so unsafe_output in tier interactive ends the run as failed: "
+        "its caller reads why, and gets no answer; give a text where callers need one\n"
     )

@@ -183,6 +183,9 @@ LOST = {
     "start -> a -> b -> start": "nothing leads back to the start",
     "a [auto_status=true] a -> b": "makes every failure a success",
     "a [selection=random] a -> b": "draws who is next",
+    "a [on_failure=succeed] a -> b": "says what follows a failure",
+    "a [on_failure=exit] a -> b": "says what follows a failure",
+    "a [on_retries_exhausted=partially_succeed] a -> b": "write allow_partial=true, which says the same",
     "on_failure=stop; a -> b": "says what follows a failure",
     "a -> b; b [shape=component]": "does several things at once",
     'a -> b; b [type="parallel.fan_in"]': "does several things at once",
@@ -226,6 +229,7 @@ def test_all_of_them_are_named_at_once():
         ("start [retry_target=a] start -> a -> b", "nobody has a turn there"),
         ("exit [max_visits=2] a -> b -> exit", "nobody has a turn there"),
         ("a -> b -> exit [loop_restart=true]", "nothing begins anew where the workflow ends"),
+        ("a [timeout=900s] a -> b", "a node has no time of its own here"),
         ("a [max_visits=0] a -> b", "0 is no bound, and policy.limits.max_node_visits holds"),
         ("max_node_visits=0; a -> b", "0 is no bound, and leaving it out is none here"),
         ('a -> b; a -> c [condition="outcome=skipped"]', "no turn is skipped here"),
@@ -371,6 +375,10 @@ def test_conditions_may_be_joined():
     [
         ("digraph {\n a ->", "flow.fabro, line 2: has the end of the text where a node is expected"),
         ("digraph { a -> b -> a }", "flow.fabro, line 1: does not say where it begins; give a node of shape Mdiamond"),
+        (
+            'digraph { start -> pick a b pick [shape=diamond] pick -> a [condition="x=1"] pick -> b }',
+            "flow.fabro, line 1: start -> pick: nobody has a turn there; lead from the start to the first node that has one",
+        ),
         ("digraph { start -> exit }", "flow.fabro, line 1: has no node that does anything"),
         ("digraph { 'a' }", 'flow.fabro, line 1: has "\'" where nothing of DOT has it'),
         ('digraph {\n "a b" -> a_b\n "A b" }', "flow.fabro, line 3: 'A b' and 'a b' would both be named 'a-b'"),

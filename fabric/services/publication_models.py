@@ -1,0 +1,90 @@
+"""What publication asks of a fabric's models: a known price that is not below the list's, a cap, an endpoint that may be asked, options that may be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fabric.adapters.providers import model_options
+from fabric.adapters.providers.prices import PRICED_AS, floor_of
+from fabric.core.spec import FabricSpec
+from fabric.core.words import dollars
+from fabric.services.fabric_yaml import Problem
+
+if TYPE_CHECKING:
+    from fabric.services.publication import Installation
+
+DRILL_PROVIDER = "drill"
+"""The provider adapter that live drills ask in place of any model: a drill's own revision names it, and no published fabric."""
+_WITHOUT_DEFAULT = ("anthropic", "google", "azure", "bedrock", "vertex")
+"""Providers whose models a fabric names itself: FABRIC_MODEL is the one of ``openai``."""
+_OVER_HTTP = ("openai", *_WITHOUT_DEFAULT)
+
+
+def prices(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """Models without a known price."""
+    for n, model in enumerate(spec.models):
+        if where.price(model) is None:
+            named = model.model or (where.default_model if model.provider == "openai" else "") or model.name
+            given = model.options.get(PRICED_AS)
+            shown = f"{named!r}, priced as {given!r}" if given else repr(named)
+            sentence = f"no price is known for {shown}, and a model without one is refused; give price"
+            behind = "" if given else ", or name the model behind it in options.priced_as"
+            yield Problem(
+                f"models.{n}.price", f"{sentence}, in dollars per million tokens (0 where it costs nothing){behind}"
+            )
+
+
+def not_below_list(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """Prices below those of the price list."""
+    for n, model in enumerate(spec.models):
+        own = None if model.price is None else model.price.price()
+        floor = floor_of(model, where.operator)
+        if own is None or floor is None or not (below := own.fields_below(floor)):
+            continue
+        field = below[0].replace("_micros", "")
+        sentence = (
+            f"{field} of model {model.name!r} is below the {dollars(getattr(floor, below[0]) or 0)} of the price list; "
+            "leave price out, or have the operator name the model in FABRIC_BELOW_LIST_PRICE"
+        )
+        yield Problem(f"models.{n}.price", sentence)
+
+
+def caps(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """A cap of nothing for models or tools that cost."""
+    if spec.policy.budget.run_usd_micros:
+        return
+    for model in spec.models:
+        price = where.price(model)
+        if price is not None and not price.free:
+            sentence = f"is 0, but model {model.name!r} costs money, so every call would be refused; give a cap in micro-dollars"
+            yield Problem("policy.budget.run_usd_micros", sentence)
+            return
+    if priced := [tool.name for tool in spec.tools if tool.price_usd_micros]:
+        sentence = f"is 0, but tool {priced[0]!r} has a price, so each of its calls would be refused; give a cap in micro-dollars"
+        yield Problem("policy.budget.run_usd_micros", sentence)
+
+
+def endpoints(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """Addresses that may not be asked, providers that are not there, models without an id."""
+    for n, model in enumerate(spec.models):
+        if model.base_url and (problem := where.gate.problem(model.base_url)):
+            yield Problem(f"models.{n}.base_url", problem)
+        if model.provider == DRILL_PROVIDER:
+            sentence = (
+                f"{DRILL_PROVIDER!r} answers failure drills and no run of a fabric; name the provider whose model it is"
+            )
+            yield Problem(f"models.{n}.provider", sentence)
+        elif where.providers and model.provider not in where.providers:
+            known = ", ".join(sorted(where.providers))
+            yield Problem(f"models.{n}.provider", f"no provider is named {model.provider!r}; there are: {known}")
+        if model.provider in _WITHOUT_DEFAULT and not model.model:
+            sentence = f"is empty, and provider {model.provider!r} has no model of the installation's; give its id"
+            yield Problem(f"models.{n}.model", sentence)
+
+
+def sendable_options(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """Options that are not sent."""
+    for n, model in enumerate(spec.models):
+        if model.provider in _OVER_HTTP and (problem := model_options.problem(model.options, where.extra_body)):
+            yield Problem(f"models.{n}", problem)
