@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from console import drilled
 from console.api import callers
+from console.route_rights import refused_at_door
 from console.signed_in import actor_in
 from console.views import errors
 from fabric.core.actor import Actor
@@ -249,6 +250,8 @@ ROUTES: Mapping[str, Policy] = {
 OWNER = "owner"
 """The role of who owns the installation."""
 
+FOR_STAFF = "This page is for staff: ask the owner of this installation."
+
 SOCKETS: Mapping[str, Policy] = {"live-run": Policy.SIGNED_IN}
 """Sockets, by route name."""
 
@@ -319,11 +322,8 @@ class AccessMiddleware:
         except Refused as refusal:
             return errors.page(request, errors.STATUS[refusal.code], refusal.message, errors.DRILLS_RUN)
         if allowed is not None:
-            return (
-                None
-                if allowed
-                else errors.page(request, 403, "This page is for staff: ask the owner of this installation.")
-            )
+            why = _why_not(request, policy) if allowed else FOR_STAFF
+            return errors.page(request, 403, why) if why else None
         if request.headers.get("HX-Request"):
             return errors.page(request, 401, "You are signed out. Sign in again in another tab, then send this again.")
         asked = request.method == "GET" and request.path != settings.LOGIN_REDIRECT_URL
@@ -337,6 +337,14 @@ class AccessMiddleware:
         if isinstance(exception, DatabaseError | StoreUnavailable):
             return errors.database_away(request, exception)
         return None
+
+
+def _why_not(request: HttpRequest, policy: Policy) -> str:
+    """Why somebody who meets an address's policy may not use it so, by their rights; empty: they may."""
+    match = request.resolver_match
+    if policy is Policy.ACCOUNT or match is None:
+        return ""
+    return refused_at_door(actor_of(request.user), match.view_name, request.method or "")
 
 
 def _meets(policy: Policy, user: AbstractBaseUser | AnonymousUser) -> bool | None:

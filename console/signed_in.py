@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -23,8 +24,8 @@ from fabric.core.actor import Actor
 from fabric.services.workspaces import actor_of
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
-ACTOR, SIGNED_IN_AT = "fabric_actor", "fabric_signed_in_at"
-"""What is kept with the user of a request, who lives no longer than it: the actor, and when the sign-in began (microseconds; 0: not known)."""
+ACTOR, SIGNED_IN_AT, BEHIND = "fabric_actor", "fabric_signed_in_at", "fabric_behind"
+"""What is kept with the user of a request, who lives no longer than it: the actor, when the sign-in began (microseconds; 0: not known), and who made its link."""
 
 
 def actor_in(user: AbstractBaseUser | AnonymousUser) -> Actor:
@@ -32,6 +33,8 @@ def actor_in(user: AbstractBaseUser | AnonymousUser) -> Actor:
     found: Actor | None = getattr(user, ACTOR, None)
     if found is None:
         found = actor_of(user, signed_in_at=getattr(user, SIGNED_IN_AT, None))
+        if behind := getattr(user, BEHIND, ""):
+            found = replace(found, behind=(behind,))
         setattr(user, ACTOR, found)
     return found
 
@@ -40,16 +43,18 @@ def signed_in_by(user: Any, session: SessionBase) -> Any:
     """The user of a session, who knows from when the sign-in is."""
     if user.is_authenticated:
         setattr(user, SIGNED_IN_AT, session.get("signed_in_at", 0))
+        setattr(user, BEHIND, session.get("behind", ""))
     return user
 
 
-def sign_in(request: HttpRequest, user: Any) -> None:
-    """Signs somebody in, from now on. Who was signed in already and does it again keeps what signing out ends it and closes its sockets by."""
+def sign_in(request: HttpRequest, user: Any, behind: str = "") -> None:
+    """Signs somebody in, from now on. ``behind``: who made the link that they come by, where it was somebody else. Who was signed in already and does it again keeps what signing out ends it and closes its sockets by."""
     again = request.user.is_authenticated and request.user.pk == user.pk
     mark = request.session.get("mark", "") if again else ""
     auth.login(request, user, backend=BACKEND)
     # Not the session's key: with signed cookies that is the cookie itself.
     request.session["mark"], request.session["signed_in_at"] = mark or secrets.token_hex(8), time.time_ns() // 1_000
+    request.session["behind"] = behind
 
 
 class SignedInMiddleware(AuthenticationMiddleware):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 
+from fabric.core.actor import Actor
 from fabric.core.roles import written
+from fabric.core.scopes import Scope
 from fabric.models import Member
-from fabric.services.workspaces import login_link_create, owner_ensure, workspace_default
+from fabric.services.tokens import token_create
+from fabric.services.workspaces import actor_of, login_link_create, owner_actor, owner_ensure, workspace_default
 
 UNTIL_NOW = ("editor", "reviewer")
 """What anybody could do before there were roles: what a colleague in a test can, where it says nothing else."""
@@ -23,6 +28,27 @@ def member(name: str, *roles: str, service: bool = False, is_active: bool = True
         workspace_id=workspace_default(), created_at=time.time_ns() // 1_000, created_by="owner", **row
     )
     return made
+
+
+def fresh(user: User) -> Actor:
+    """Somebody who signed in just now."""
+    return actor_of(user, signed_in_at=time.time_ns() // 1_000)
+
+
+def token_of(user: User, name: str, scopes: Collection[str] = tuple(Scope)) -> str:
+    """A token that somebody made for themselves; of a service account, that the local owner made."""
+    program = Member.objects.filter(user=user, service=True).exists()
+    actor = owner_actor() if program else fresh(user)
+    return token_create(actor=actor, name=name, user=user.username if program else "", scopes=scopes).secret
+
+
+def aged(browser: Client, hours: int = 1) -> Client:
+    """The same browser, in which somebody signed in some hours ago."""
+    session = browser.session
+    session["signed_in_at"] = time.time_ns() // 1_000 - hours * 3_600_000_000
+    session.save()
+    browser.cookies[settings.SESSION_COOKIE_NAME] = session.session_key or ""
+    return browser
 
 
 def signed_in(user: User) -> Client:

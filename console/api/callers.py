@@ -18,12 +18,14 @@ from django.views.decorators.debug import sensitive_variables
 from console import drilled
 from console.api.problems import RETRY_AFTER, Problem
 from console.api.responses import id_of, problem_response
+from console.route_rights import refused_at_door
 from console.signed_in import actor_in
 from console.throttle import API, count
 from console.views.errors import STATUS
 from fabric.core.actor import Actor
+from fabric.core.scopes import Scope
 from fabric.selectors.errors import Refused
-from fabric.services.tokens import NotAccepted, Scope, token_use
+from fabric.services.tokens import NotAccepted, token_use
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +140,7 @@ NOT_ACCEPTED: Mapping[NotAccepted, str] = {
     "unknown": "the token is not known here: check that it is whole, or make one with `manage.py token create`",
     "revoked": "the token was revoked: make another with `manage.py token create`",
     "expired": "the token has expired: make another with `manage.py token create`",
+    "not_theirs": "somebody else made this token, and nobody answers by a token but their own: make one, signed in",
     "inactive": "the token's user may not sign in any more: make a token for another one",
 }
 REALM = 'Bearer realm="fabric-flow"'
@@ -246,6 +249,8 @@ def _may(caller: Caller, route: str, method: str) -> None:
         message = f"the token {caller.token} may not do this: it lacks the scope {scope}; make one that has it"
         challenge = f'{REALM}, error="insufficient_scope", scope="{scope}"'
         raise Problem(403, message, headers={"WWW-Authenticate": challenge})
+    if why := refused_at_door(caller.actor, route, method):
+        raise Problem(403, why)
 
 
 def _not_too_often(caller: Caller) -> None:

@@ -82,7 +82,10 @@ class RemovedOut(Told):
     """What became of a member."""
 
     name: str = Field(description="Who was removed.", examples=["rosa"])
-    tokens_revoked: int = Field(description="Tokens that were revoked with it.", examples=[1])
+    tokens_revoked: int = Field(
+        description="Tokens that were revoked with it: theirs, and those that they made.", examples=[1]
+    )
+    invitations_revoked: int = Field(description="Open invitations of theirs that were.", examples=[0])
 
 
 class InvitationIn(Given):
@@ -166,8 +169,9 @@ def set_member_roles(request: HttpRequest, name: Name, body: RolesIn) -> MemberO
 
 @router.post("/members/{name}/remove", response=RemovedOut, url_name="api-member-remove", operation_id="removeMember")
 def remove_member(request: HttpRequest, name: Name) -> RemovedOut:
-    """Remove a member. Sign-ins and tokens are over at once; what was done in that name stays. For owners."""
-    return RemovedOut(name=name, tokens_revoked=member_remove(actor=actor_of(request), name=name))
+    """Remove a member. Sign-ins, tokens that act for them or that they made, and their open invitations are over at once; what was done in that name stays. For owners."""
+    ended = member_remove(actor=actor_of(request), name=name)
+    return RemovedOut(name=name, tokens_revoked=ended.tokens, invitations_revoked=ended.invitations)
 
 
 def _member(one: MemberView) -> MemberOut:

@@ -26,6 +26,7 @@ from console.api.review_shapes import (
 from console.api.schemas import Given, Told
 from console.views.errors import STATUS
 from fabric import wiring
+from fabric.core.scopes import Scope
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalation_get
 from fabric.selectors.review_queue import COUNT_MAX, Count, queue_counts, queue_rows, reviews_waiting
@@ -34,7 +35,6 @@ from fabric.services.bulk_decisions import BULK_MAX, BulkItem, BulkResult, escal
 from fabric.services.claims import review_claim, review_claim_next, review_heartbeat, review_reassign, review_release
 from fabric.services.escalations import MESSAGE_CHARS_MAX
 from fabric.services.tickets import NOTE_CHARS_MAX, ticket_close, ticket_fork
-from fabric.services.tokens import Scope
 
 router = Router(tags=["escalations"])
 LEASE_MAX = 2**31 - 1

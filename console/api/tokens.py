@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from console.api.callers import actor_of, caller_of
+from console.api.callers import actor_of
 from console.api.schemas import Given, Instant, Told, instant
 from fabric.core.roles import Right
 from fabric.selectors.tokens import TokenView, tokens_list
@@ -64,12 +64,15 @@ class TokenIn(Given):
 
     name: str = Field(max_length=63, description="What it is called.", examples=["nightly"])
     user: str = Field(
-        "", max_length=150, description="For whom it acts; empty: for the caller.", examples=["nightly-import"]
+        "",
+        max_length=150,
+        description="The service account for which it acts; empty: the caller.",
+        examples=["nightly-import"],
     )
     scopes: list[ScopeName] = Field(
         min_length=1,
         max_length=4,
-        description="What it may do. A service account's decides what its roles name (decides:FABRIC:KIND), and a token makes none that may do more than itself.",
+        description="What it may do. A service account's decides what its roles name (decides:FABRIC:KIND).",
         examples=[["read"]],
     )
     days: int | None = Field(
@@ -99,15 +102,9 @@ def list_tokens(
 
 @router.post("/tokens", response=CreatedTokenOut, url_name="api-tokens", operation_id="createToken")
 def create_token(request: HttpRequest, body: TokenIn) -> CreatedTokenOut:
-    """Make a token. The answer has it, this once. For oneself; for others, service accounts among them, for owners."""
-    caller = caller_of(request)
+    """Make a token. The answer has it, this once. For oneself, and for service accounts for owners; in a browser, signed in within the last 15 minutes: a token makes none."""
     made = token_create(
-        actor=caller.actor,
-        name=body.name,
-        user=body.user or caller.actor.name,
-        scopes=body.scopes,
-        expires_days=body.days,
-        within=caller.scopes,
+        actor=actor_of(request), name=body.name, user=body.user, scopes=body.scopes, expires_days=body.days
     )
     return CreatedTokenOut(
         name=made.name,

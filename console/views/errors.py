@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from typing import NamedTuple
+from urllib.parse import urlencode, urlsplit
 
 from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError
@@ -13,6 +14,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 
 from fabric.selectors.errors import Code, Refused
+from fabric.services.rights import SIGN_IN
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,9 @@ OUTSIDE = {"login", ""}
 DRILLS_RUN = Shown("The run of a drill", "Not done", "drill", "drill", "Runs of drills", "drills-runs")
 """What is not done to a drill's run, whatever the status."""
 
+STALE = Shown("Sign in again", "Not done", "warn", "lock", "Sign in again", "login")
+"""What wants a fresh sign-in: whoever signs in comes back to the page that they were on."""
+
 NO_MEMBER = Shown("No member here", "No permission", "neutral", "lock", "Sign in again", "login")
 """What somebody is told who is signed in and no member of the workspace (any more): outside the frame, which would show them the workspace."""
 
@@ -72,7 +77,9 @@ def page(request: HttpRequest, status: int, message: str, shown: Shown | None = 
     if request.headers.get("HX-Request"):
         return HttpResponse(message, status=status, content_type="text/plain; charset=utf-8")
     shown = shown or SHOWN.get(status, SHOWN[400])
-    known = {"status": status, "shown": shown, "message": message, "here": _here(request)}
+    known = {"status": status, "shown": shown, "message": message, "here": _here(request), "query": ""}
+    if shown is STALE:
+        known["query"] = f"?{urlencode({'again': 1, 'next': _before(request)})}"
     try:
         inside = getattr(request, "user", None) is not None and request.user.is_authenticated
     except DatabaseError:
@@ -95,9 +102,16 @@ def _here(request: HttpRequest) -> str:
     return request.get_full_path() if request.method in ("GET", "HEAD") else "/"
 
 
+def _before(request: HttpRequest) -> str:
+    """The page of ours from which this was asked."""
+    came = urlsplit(request.headers.get("Referer", ""))
+    own = came.netloc == request.get_host() and came.path.startswith("/")
+    return came.path if own else "/"
+
+
 def refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
     """The page of a refusal that no view showed in a better place."""
-    return page(request, STATUS[refusal.code], refusal.message)
+    return page(request, STATUS[refusal.code], refusal.message, STALE if refusal.field == SIGN_IN else None)
 
 
 def not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:

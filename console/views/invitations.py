@@ -43,7 +43,7 @@ class AcceptForm(forms.Form):
 @sensitive_variables("token")
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """What one is invited to, and a form; a POST makes a member. 410: the link works no more; 409: the name is taken; 422: a field cannot be taken."""
+    """What one is invited to, and a form; a POST makes a member. 410: the link works no more; 409: they are a member already; 422: a field cannot be taken."""
     counted = of_address(address_of(request))
     if wait := try_begin(counted):
         answer = errors.page(request, 429, f"Too many links were tried from your address: go on in {wait} s.")

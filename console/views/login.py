@@ -22,7 +22,7 @@ from console.signed_in import sign_in
 from console.views import errors
 from fabric.services.sign_in import password_sign_in
 from fabric.services.sign_in_tries import of_address, of_name, try_begin, try_forgive
-from fabric.services.workspaces import login_link_consume, sign_out_record
+from fabric.services.workspaces import login_link_consume, login_link_maker, sign_out_record
 
 log = logging.getLogger(__name__)
 NAME_MAX, PASSWORD_MAX = 150, 1_024
@@ -77,10 +77,10 @@ def _login(request: HttpRequest, form: LoginForm, status: int = 200) -> HttpResp
     return render(request, "login/page.html", known, status=status)
 
 
-def _signed_in(request: HttpRequest, user: User) -> HttpResponse:
+def _signed_in(request: HttpRequest, user: User, behind: str = "") -> HttpResponse:
     """Signs in and goes on to where the visitor was."""
     to = _next(request) or request.session.get(AFTER, "")
-    sign_in(request, user)
+    sign_in(request, user, behind)
     request.session.pop(AFTER, None)
     return redirect(to or settings.LOGIN_REDIRECT_URL)
 
@@ -103,7 +103,7 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
         message = "The link was used before or has expired: python3 manage.py bootstrap prints a new one where it was started."
         return errors.page(request, 410, message)
     try_forgive(counted)
-    return _signed_in(request, user)
+    return _signed_in(request, user, login_link_maker(token))
 
 
 @require_POST

@@ -21,13 +21,14 @@ from console.forms import sentence
 from console.views import errors
 from fabric.core.actor import Actor
 from fabric.core.roles import MEANS, PEOPLE_ONLY, Right, Role, held_in
+from fabric.core.scopes import Scope
 from fabric.selectors.errors import Refused
 from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
 from fabric.selectors.tokens import TokenState, TokenView, tokens_list
 from fabric.services.invitations import DAYS, DAYS_MAX, CreatedInvitation, invitation_create, invitation_revoke
 from fabric.services.members import member_remove, member_roles_set, service_create
+from fabric.services.rights import SIGN_IN
 from fabric.services.tokens import DAYS_MAX as TOKEN_DAYS_MAX
-from fabric.services.tokens import Scope
 
 TEXT_MAX = 1_000
 US = 1_000_000
@@ -88,7 +89,7 @@ SCOPES: Mapping[Scope, str] = {
     Scope.READ: "look at fabrics, runs, events and questions",
     Scope.RUN: "start and cancel runs, move breakers",
     Scope.DECIDE: "answer questions in this person's name, but in high-stakes",
-    Scope.MANAGE: "invite people, change roles, make tokens",
+    Scope.MANAGE: "invite and remove people, change roles, store keys of model endpoints",
 }
 """What each scope lets a token do, within what its member may; total over ``Scope``."""
 TOKENS_SHOWN = 100
@@ -203,7 +204,7 @@ def member(request: HttpRequest, member_id: str) -> HttpResponse:
     form, status = ChangeForm(request.POST), 422
     try:
         if request.POST.get("act") == "remove":
-            tokens = member_remove(actor=actor, name=seen.name)
+            tokens = member_remove(actor=actor, name=seen.name).tokens
             also = (
                 f" {tokens} token{'s' if tokens != 1 else ''} with {'them' if tokens != 1 else 'it'}." if tokens else ""
             )
@@ -227,7 +228,9 @@ def _link(made: CreatedInvitation) -> dict[str, Any]:
 
 
 def _wrong(form: forms.Form, refusal: Refused) -> int:
-    """Puts a refusal where it belongs; the answer's status."""
+    """Puts a refusal where it belongs; the answer's status. Raises it where a fresh sign-in does away with it, which has a page of its own."""
+    if refusal.field == SIGN_IN:
+        raise refusal
     field = refusal.field if refusal.field in form.fields else None
     form.is_valid()
     form.add_error(field, sentence(refusal.message))
@@ -289,6 +292,7 @@ def one_page(
         "roles": choices(seen.roles if typed is None else typed.checked, service=seen.service),
         "may": actor.may(Right.MEMBERS),
         "own": own,
+        "makes": row.mine or (seen.service and actor.may(Right.MEMBERS)),
         "tokens": [Token(one, one.state(now)) for one in tokens_list(actor, user=seen.name, limit=TOKENS_SHOWN)]
         if own
         else [],

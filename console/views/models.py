@@ -30,6 +30,7 @@ from fabric.selectors.errors import Refused
 from fabric.services.model_list import HTTP, OLD_DAYS, EndpointTold, Model, ModelList, models_list
 from fabric.services.model_tests import model_get, model_test
 from fabric.services.provider_keys import CHARS_MAX, URL_CHARS_MAX, key_delete, key_set
+from fabric.services.rights import SIGN_IN
 
 UNPRICED = "unpriced"
 """What the form says that a test costs at most where nobody knows."""
@@ -220,6 +221,8 @@ def key(request: HttpRequest) -> HttpResponse:
         try:
             stored = key_set(actor=actor, **form.cleaned_data)
         except Refused as refusal:
+            if refusal.field == SIGN_IN:
+                raise
             form.add_error(refusal.field if refusal.field in form.fields else None, sentence(refusal.message))
             status = errors.STATUS[refusal.code]
         else:
@@ -238,6 +241,8 @@ def delete_key(request: HttpRequest) -> HttpResponse:
     try:
         deleted = key_delete(actor=actor, provider=provider, host=host)
     except Refused as refusal:
+        if refusal.field == SIGN_IN:
+            raise
         return _page(request, actor, problem=sentence(refusal.message), status=errors.STATUS[refusal.code])
     messages.success(
         request, f"The key that ended in {deleted.last_four} is deleted: {deleted.host} is asked without it."

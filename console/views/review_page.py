@@ -34,8 +34,8 @@ from fabric.selectors.review_evidence import Evidence, evidence_of
 from fabric.selectors.review_history import Happened, review_history
 from fabric.selectors.review_people import edit_problem, people_asked
 from fabric.selectors.tickets import ClosureView, closure_of
-from fabric.services.answer_checks import SIGN_IN_S
 from fabric.services.notification_sending import may_resend
+from fabric.services.rights import is_fresh
 
 ADVANCE = "review_advance"
 """Cookie that says whether the next question comes up after an answer: ``1`` or ``0``."""
@@ -183,7 +183,7 @@ def _allowed(actor: Actor, item: EscalationView, now: int, *, waits: bool) -> di
         "asked": who_is_asked(item),
         "reason": _reason(item, high_stakes=high_stakes),
         "high_stakes": high_stakes,
-        "stale": high_stakes and waits and actor.signed_in_at < now - SIGN_IN_S * US,
+        "stale": high_stakes and waits and not is_fresh(actor),
         "sign_in": f"{reverse('login')}?next={reverse('review', args=[item.id])}",
     }
 

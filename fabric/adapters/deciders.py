@@ -11,10 +11,15 @@ from fabric.runtime.ports import InboxItem, Standing
 MARK = b'"decision_made"'
 """In the body of every answer, of whatever version, and of few other inputs."""
 HOLDS_SQL = """
-SELECT CASE WHEN m.service THEN 'decides,' || m.roles ELSE m.roles END FROM fabric_member m JOIN auth_user u ON u.id = m.user_id
+SELECT CASE WHEN m.service THEN 'decides,' || m.roles WHEN EXISTS (
+    SELECT 1 FROM fabric_member o JOIN auth_user p ON p.id = o.user_id
+    WHERE o.workspace_id = m.workspace_id AND o.id <> m.id AND o.removed_at IS NULL AND NOT o.service AND p.is_active
+  ) THEN m.roles ELSE 'alone,' || m.roles END
+FROM fabric_member m JOIN auth_user u ON u.id = m.user_id
 WHERE m.workspace_id = coalesce((SELECT w.drills_of_id FROM fabric_workspace w WHERE w.id = {workspace}), {workspace})
   AND m.name = {name} AND m.removed_at IS NULL AND u.is_active"""
-"""What somebody holds in a run's workspace, in the words of both databases, a program with ``eligibility.PROGRAM`` before it; no row: they are no member there."""
+"""What somebody holds in a run's workspace, in the words of both databases, a program with ``eligibility.PROGRAM`` before it, the one
+person who may sign in with ``eligibility.ALONE``; no row: they are no member there."""
 
 
 def decider(body: bytes | str) -> str:

@@ -20,7 +20,7 @@ from fabric.adapters.postgresql_arrays import bigints, bools, byteas, doubles, t
 from fabric.adapters.postgresql_statements.flush import ESCALATION_TYPES, Shape
 from fabric.core.flow import RunState
 from fabric.packing.rows import pack
-from fabric.runtime.batch_parts import COLUMNS, RunColumns, RunMark
+from fabric.runtime.batch_parts import COLUMNS, RunColumns, RunMark, names_text
 from fabric.runtime.ports import Batch, NewRun, Written
 
 _FATES = (Written.FENCED, Written.INPUT_GONE, Written.FAMILY_FULL, Written.GRANT_GONE)
@@ -217,6 +217,7 @@ def _child_values(batches: Sequence[Batch]) -> dict[str, Any]:
         "k_queue": texts([child.queue for child in found]),
         "k_priority": bigints([PRIORITIES.index(child.priority) for child in found]),
         "k_by": texts([child.requested_by for child in found]),
+        "k_caused": texts([names_text(child.caused_by) for child in found]),
         "k_deadline": bigints([child.deadline_at for child in found]),
         "k_format": bigints([child.format for child in found]),
         "k_parent": texts([child.parent_run_id for child in found]),

@@ -13,7 +13,7 @@ from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import TERMINAL
 from fabric.core.taxonomy import Tier
 from fabric.packing.rows import unpack
-from fabric.runtime.batch_parts import CLOSING, EscalationChange, Snapshot
+from fabric.runtime.batch_parts import CLOSING, EscalationChange, Snapshot, names_of, names_text
 from fabric.runtime.ports import ANNOUNCED_S, CLAIM_ROWS, Batch, Claimed, InboxItem, NewRun, Priority, StoredRow
 from fabric.runtime.progress import PROGRESS
 from fabric.runtime.suspects import TOGETHER
@@ -77,6 +77,7 @@ class Loaded:
         """All of it, with what the run's row says after the claim, in the order of ``_AS_CLAIMED``."""
         said = dict(zip(_AS_CLAIMED, row, strict=True))
         said |= {"tier": Tier(said["tier"]), "taken_over": bool(said["taken_over"]), "capped": bool(said["capped"])}
+        said["caused_by"] = names_of(said["caused_by"])
         return Claimed(
             **said,
             rows=tuple(sorted(self.rows, key=_seq)),
@@ -101,6 +102,7 @@ _AS_CLAIMED = (
         "parent_command",
         "fabric_id",
         "requested_by",
+        "caused_by",
         "capped",
     ),
 )
@@ -133,6 +135,7 @@ def run_values(run: NewRun) -> dict[str, Any]:
         "head": ZERO_HASH,
         "cap": run.cap_usd_micros,
         "body": run.input_body,
+        "caused_by": names_text(run.caused_by),
     }
 
 

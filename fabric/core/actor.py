@@ -19,6 +19,10 @@ class Actor:
     roles: frozenset[str] = frozenset()
     via: str = ""
     """What acts in the name, where it is not the person's own sign-in: ``token:NAME``."""
+    behind: tuple[str, ...] = ()
+    """Who made what it acts with, such as the token of a service account, where that was somebody else: they answer for it as for their own."""
+    alone: bool = field(default=False, compare=False)
+    """Whether nobody else may sign in to the workspace."""
     signed_in_at: int = field(default=0, compare=False)
     """When the person last signed in, microseconds since the epoch; 0: that is not known, or no person did."""
     drills_id: str = field(default="", compare=False)

@@ -15,7 +15,6 @@ from fabric.core.eligibility import Asked, Person
 from fabric.core.fingerprint import content_ref, digest, encode
 from fabric.core.frozen import replace
 from fabric.core.inputs import DecisionMade
-from fabric.core.roles import LOCAL_OWNER
 from fabric.core.run import OpenQuestion
 from fabric.core.taxonomy import Tier
 from fabric.core.work import Work
@@ -30,10 +29,8 @@ def approvals(work: Work) -> int:
 
 
 def barred(work: Work) -> tuple[str, ...]:
-    """Who may do no more than reject: whoever started the run, but for the owner of an installation of their own, who is alone, where one is enough."""
-    who = work.run.requested_by
-    alone = who == LOCAL_OWNER and approvals(work) == 1
-    return () if alone or not who else (who,)
+    """Who may do no more than reject: whoever started the run, and whoever caused that they did."""
+    return tuple(who for who in dict.fromkeys((work.run.requested_by, *work.run.caused_by)) if who)
 
 
 def asked_of(question: OpenQuestion, work: Work | None = None) -> Asked:
@@ -50,6 +47,7 @@ def asked_of(question: OpenQuestion, work: Work | None = None) -> Asked:
         onward=question.onward,
         onward_to=fact.onward_to,
         barred=fact.barred,
+        approvals=fact.approvals,
         approved=question.agreed,
         proposed_by=question.proposed_by,
         releases=bool(fact.releases) and not question.edited,

@@ -60,13 +60,15 @@ class ChildRequested:
     agents_spawned: int | None = None
     """How many may be started in it and below it, in all; None likewise."""
     requested_by: str = ""
-    """Who started its root."""
+    """Who started its root..."""
+    caused_by: tuple[str, ...] = ()
+    """...and who caused that, as in ``RunRequested``."""
     keys: str = ""
     """What the keys of its changes begin with (``mutation_keys``)."""
     mutations: tuple[HandedDown, ...] = ()
     """What earlier tries changed, the oldest first."""
     kind: Literal["child_requested"] = "child_requested"
-    version: Literal[4] = 4
+    version: Literal[5] = 5
 
 
 @value(kw_only=True)

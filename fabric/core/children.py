@@ -147,6 +147,7 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
         agents_alive=alive,
         agents_spawned=spawned,
         requested_by=run.requested_by,
+        caused_by=run.caused_by,
         keys=keys,
         mutations=down,
     )

@@ -21,6 +21,8 @@ STOPS = frozenset({"reject", "decline"})
 """The verbs that are nobody's own and let nothing pass: stopping what one started asks for no second person."""
 PROGRAM = "decides"
 """Among the roles of a program when it is judged: it is no person. No member is given it."""
+ALONE = "alone"
+"""Among the roles of the one person who may sign in to a workspace, when they are judged. No member is given it."""
 KINDS_OF_PROGRAMS = ("pre_action", "post_stage", "failure")
 """Kinds of question that a program may answer. What a run left undone, what is quarantined and what a child asks is for people."""
 EDIT = "edit"
@@ -39,7 +41,9 @@ class Asked:
     """Whether it was passed on."""
     onward_to: tuple[str, ...] = ()
     barred: tuple[str, ...] = ()
-    """Who may do no more than reject: whoever started the run, where that is nothing to decide alone; whoever wrote what is asked about."""
+    """Who may do no more than reject: whoever started the run or caused that. One who is alone in the workspace may, where one person is enough."""
+    approvals: int = 1
+    """How many people have to agree."""
     approved: tuple[str, ...] = ()
     """Who has approved exactly this already."""
     proposed_by: str = ""
@@ -120,7 +124,8 @@ def problem(asked: Asked, person: Person, verb: str, *, caps: bool = False) -> s
         return f"{person.name} is not asked: this is for {', '.join(wanted(asked))}"
     if verb in STOPS:
         return ""
-    if person.name in asked.barred or (person.name == asked.proposed_by and verb != EDIT):
+    alone = ALONE in person.roles and asked.approvals == 1
+    if (person.name in asked.barred and not alone) or (person.name == asked.proposed_by and verb != EDIT):
         return f"{person.name} may reject this and not let it pass: it is their own, and somebody else has to agree"
     if person.name in asked.approved and verb != EDIT:
         return f"{person.name} has agreed to this already: it takes a second person"

@@ -38,8 +38,9 @@ class RunRequested:
     deadline_at: int
     """Microseconds since the epoch: the run's absolute deadline, fixed when it was requested."""
     requested_by: str = ""
+    caused_by: tuple[str, ...] = ()  # Who made what the starter acted with (``run_started``).
     kind: Literal["run_requested"] = "run_requested"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
 
 
 @value(kw_only=True)
@@ -137,6 +138,7 @@ class ForkRequested:
     edited: str = ""
     topology: str = ""  # Of a fork of a team's run: the worker whose topology that runs.
     requested_by: str = ""
+    caused_by: tuple[str, ...] = ()  # As in ``RunRequested``.
     stopped: tuple[str, ...] = ()  # Sentences, as in ``RunForked``.
     work: tuple[KeptWork, ...] = ()  # As in ``RunForked``.
     kind: Literal["fork_requested"] = "fork_requested"
@@ -379,8 +381,7 @@ class _Inbox:
 
 def latest(cls: Any) -> int:
     """The version of an input's kind that this program writes."""
-    version: int = cls.__dataclass_fields__["version"].default
-    return version
+    return int(cls.__dataclass_fields__["version"].default)
 
 
 def _envelope(kind: Any, version: Any) -> tuple[str, int]:
@@ -390,9 +391,8 @@ def _envelope(kind: Any, version: Any) -> tuple[str, int]:
     if cls is None:
         raise NewerInput(f"an inbox row of kind {kind!r} is not known to this version: upgrade it")
     if version > latest(cls):
-        raise NewerInput(
-            f"an inbox row is {kind} version {version}; this program knows version {latest(cls)}: upgrade it"
-        )
+        message = f"an inbox row is {kind} version {version}; this program knows version {latest(cls)}: upgrade it"
+        raise NewerInput(message)
     return kind, version
 
 

@@ -23,10 +23,6 @@ class Role(StrEnum):
     VIEWER = "viewer"
 
 
-LOCAL_OWNER = "owner"
-"""Name of the user to whom an installation of one's own belongs, who is alone there."""
-
-
 class Right(StrEnum):
     """What a role may carry. Answering a question is none of them: that is for whoever the question asks (``eligibility``)."""
 

@@ -275,7 +275,9 @@ class Run:
     seed: int = 0
     request_ref: str = ""
     requested_by: str = ""
-    """Who started it, or its root."""
+    """Who started it, or its root..."""
+    caused_by: tuple[str, ...] = ()
+    """...and who made what they acted with, where it was somebody else."""
     started_at: int = 0
     ended_at: int = 0
     deadline_at: int = 0

@@ -115,6 +115,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("retry_scheduled", 2): same,
     ("step_opened", 1): same,
     ("escalation_decided", 2): same,
+    ("run_started", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -133,6 +134,8 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("child_ended", 3): same,
     ("child_ended", 4): same,
     ("fork_requested", 3): same,
+    ("run_requested", 1): same,
+    ("child_requested", 4): same,
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
@@ -211,6 +214,7 @@ SINCE: Mapping[str, int] = {
     "step_opened": 12,
     "cap_raised": 3,
     "usual_rates_pinned": 12,
+    "run_started": 12,
     "budget_raised": 4,
 }
 """The first format that reads an event kind in its present version; 1 for those that are not named."""
@@ -222,7 +226,8 @@ SINCE_INPUT: Mapping[str, int] = {
     "resume_requested": 2,
     "person_spoke": 9,
     "context_given": 12,
-    "child_requested": 10,
+    "run_requested": 12,
+    "child_requested": 12,
     "child_waits": 2,
     "child_stuck": 2,
     "child_ended": 12,

@@ -98,6 +98,8 @@ class ChangeRequest(models.Model):
     name = models.TextField()
     """The fabric's."""
     author = models.TextField()
+    caused_by = models.TextField(blank=True, db_default="")
+    """Who made what the author acted with, where it was somebody else (``batch_parts.names_text``)."""
     base = models.ForeignKey(Revision, models.PROTECT, related_name="+", null=True, blank=True, db_index=False)
     """What was published when it was asked for: another one published meanwhile makes it stale."""
     text = models.TextField()

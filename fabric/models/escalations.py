@@ -16,6 +16,7 @@ DECIDED = Q(decided_at__isnull=False)
 TICKET = "ticket"
 """The kind that parks nothing: it is closed as soon as it is there, so that nothing counts it as open (``TicketClosure`` says when it was dealt with)."""
 _LETS_NOTHING_PASS = Q(by_system=True) | Q(verb__in=("", "reject", "decline", "withdrawn"))
+_ALONE = Q(alone=True, approvals=1)
 
 
 def _not_in(column: str) -> Q:
@@ -49,6 +50,8 @@ class Escalation(models.Model):
     verb = models.TextField(blank=True, default="")
     decided_by = models.TextField(blank=True, default="")
     by_system = models.BooleanField(default=False)
+    alone = models.BooleanField(db_default=False)
+    """Whether who decided was the one person who may sign in there."""
     approvals = models.PositiveSmallIntegerField(db_default=1)
     """How many people have to agree."""
     asked = models.TextField(blank=True, db_default="")
@@ -82,7 +85,7 @@ class Escalation(models.Model):
         )
         constraints = (
             UniqueConstraint(fields=["run", "step_id"], condition=OPEN, name="escalation_open_once"),
-            CheckConstraint(condition=_LETS_NOTHING_PASS | _not_in("barred"), name="escalation_not_barred"),
+            CheckConstraint(condition=_LETS_NOTHING_PASS | _ALONE | _not_in("barred"), name="escalation_not_barred"),
             CheckConstraint(condition=_LETS_NOTHING_PASS | _not_in("agreed"), name="escalation_two_people"),
             CheckConstraint(
                 condition=_LETS_NOTHING_PASS | Q(proposed_by="") | ~Q(proposed_by=F("decided_by")),

@@ -21,6 +21,8 @@ class LoginLink(models.Model):
     token_hash = KeyField(unique=True)
     """SHA-256 of the token, in hex."""
     expires_at = models.BigIntegerField()
+    created_by = models.TextField(blank=True, db_default="")
+    """The member who made it for somebody else; empty: it was made at the machine's command line."""
     used_at = models.BigIntegerField(null=True, blank=True)
 
     def __str__(self) -> str:

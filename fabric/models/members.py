@@ -9,6 +9,9 @@ from django.db.models import Index, Q, UniqueConstraint
 from fabric.models.keys import KeyField, new_id
 from fabric.models.workspaces import Workspace
 
+NAMES_TRIED_MAX = 10
+"""So many names that are not to be had may be tried with one invitation, so that its link does not tell who has an account."""
+
 
 class Member(models.Model):
     """A user in a workspace. Without a row, or with one that was ended, a user sees nothing of it. Instants are microseconds since the epoch, UTC."""
@@ -58,6 +61,8 @@ class Invitation(models.Model):
     accepted_by = models.TextField(blank=True, default="")
     revoked_at = models.BigIntegerField(null=True, blank=True)
     revoked_by = models.TextField(blank=True, default="")
+    names_tried = models.PositiveSmallIntegerField(db_default=0)
+    """How many names were tried with it that are not to be had."""
 
     class Meta:
         """How it is searched."""

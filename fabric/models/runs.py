@@ -74,6 +74,8 @@ class Run(models.Model):
     priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
     created_at = models.BigIntegerField()
     created_by = models.TextField(blank=True, default="")
+    caused_by = models.TextField(blank=True, db_default="")
+    """Who caused that it was started (``batch_parts.names_text``)."""
     # The projection, as the last batch left it.
     state = models.TextField(default=RunState.QUEUED.value)
     stage = models.TextField(blank=True, default="")

@@ -33,6 +33,8 @@ class EscalationChange:
     verb: str = ""
     decided_by: str = ""
     by_system: bool = False
+    alone: bool = False
+    """Whether who decided was the one person who may sign in there."""
     approvals: int = 1
     """How many people have to agree."""
     asked: tuple[str, ...] = ()
@@ -84,11 +86,11 @@ LISTS = ("asked", "onward_to", "barred", "agreed")
 """Columns of names (``names_text``)."""
 COLUMNS = (
     *("step_id", "item", "reason", "failure_type", "stage", "required_role", "verbs", "digest", "opened_at", "due_at"),
-    *("content", "decided_at", "verb", "decided_by", "by_system", "approvals", "remind_at", "onward_at"),
+    *("content", "decided_at", "verb", "decided_by", "by_system", "alone", "approvals", "remind_at", "onward_at"),
     *("reminded", "onward", "proposed_by", "score", "tau", *LISTS),
 )
 """The columns of a question's row, beside its id, its workspace and its run."""
-CLOSING = ("decided_at", "verb", "decided_by", "by_system")
+CLOSING = ("decided_at", "verb", "decided_by", "by_system", "alone")
 """What a question's end says of it."""
 
 

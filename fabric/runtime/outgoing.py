@@ -44,6 +44,7 @@ def _new_run(claimed: Claimed, spawn: Spawn) -> NewRun:
         root_run_id=given.root_run_id,
         cap_usd_micros=given.cap_usd_micros,
         requested_by=given.requested_by,
+        caused_by=given.caused_by,
     )
 
 

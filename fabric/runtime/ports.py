@@ -66,6 +66,7 @@ class NewRun:
     input_body: bytes
     """``inputs.INBOX.dump_json(RunRequested(...))``."""
     requested_by: str = ""
+    caused_by: tuple[str, ...] = ()  # As in ``RunRequested``.
     documents: tuple[Document, ...] = ()
     """A child has none of its own: it is shown its root's."""
     format: int = 1
@@ -117,10 +118,8 @@ class InboxItem:
     announced: bool = False
     """True: its time has not come by the store's clock. It may still be withdrawn, and is not consumed yet."""
     format: int = 1
-    standing: Standing | None = None
-    """Of an answer to a question: who gives it."""
-    sent_at: int = 0
-    """The time when it was inserted, by the store's clock. 0: not known."""
+    standing: Standing | None = None  # Of an answer to a question: who gives it.
+    sent_at: int = 0  # The time when it was inserted, by the store's clock; 0: not known.
 
 
 @value()
@@ -178,6 +177,7 @@ class Claimed:
     """True: others that were due as well were left to the next claim, since one reads only ``CLAIM_ROWS``."""
     requested_by: str = ""
     """Who started it, or its root."""
+    caused_by: tuple[str, ...] = ()  # As in ``RunRequested``.
     documents: tuple[Document, ...] | None = None
     """Its attached documents, where its gates ask for their texts; None: not read."""
     at: int = 0

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.eligibility import Asked, wanted
+from fabric.core.eligibility import ALONE, Asked, wanted
 from fabric.core.flow import PROVIDER_AWAY, RunState
+from fabric.core.frozen import replace
 from fabric.core.living import visible_state
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run
@@ -107,7 +108,8 @@ def _reminded(one: Emitted, fact: ev.EscalationReminded) -> EscalationChange:
 
 
 def _decided(one: Emitted, fact: ev.EscalationDecided) -> EscalationChange:
-    return _closed(one, fact.escalation_id, fact.verb, fact.actor, system=fact.system)
+    closed = _closed(one, fact.escalation_id, fact.verb, fact.actor, system=fact.system)
+    return replace(closed, alone=ALONE in fact.roles)
 
 
 def _withdrawn(one: Emitted, fact: ev.EscalationWithdrawn) -> EscalationChange:

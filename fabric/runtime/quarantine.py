@@ -28,7 +28,6 @@ from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput,
 from fabric.core.outbox import Outgoing, Tell
 from fabric.core.people_policy import ONWARD_TO
 from fabric.core.policy import Limits
-from fabric.core.roles import LOCAL_OWNER
 from fabric.core.run import OpenQuestion
 from fabric.core.work import Emitted
 from fabric.runtime import outgoing, projection, unfolded
@@ -122,7 +121,7 @@ def _put_away(
         due_at=pen.now + DUE_US,
         on_expiry="nothing",
         # Whoever started it does not let it go on: one who is alone does.
-        barred=() if claimed.requested_by in ("", LOCAL_OWNER) else (claimed.requested_by,),
+        barred=tuple(who for who in dict.fromkeys((claimed.requested_by, *claimed.caused_by)) if who),
         reviewers=() if compiled is None else compiled.spec.reviewers,
         onward_to=ONWARD_TO if compiled is None else compiled.spec.policy.humans.onward_to,
     )

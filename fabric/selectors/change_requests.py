@@ -12,6 +12,7 @@ from django.db.models import F, OuterRef, QuerySet, Subquery
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import ChangeRequest, Fabric
+from fabric.runtime.batch_parts import names_of
 from fabric.selectors.drafts import DraftView
 from fabric.selectors.errors import Refused
 
@@ -40,6 +41,8 @@ class ChangeView:
     name: str
     """The fabric's."""
     author: str
+    caused_by: tuple[str, ...]
+    """Who made what the author acted with, where it was somebody else."""
     base: int | None
     """Number of the revision that was published when it was asked for; None: none was."""
     text: str
@@ -130,6 +133,7 @@ def _view(row: ChangeRequest) -> ChangeView:
         id=row.id,
         name=row.name,
         author=row.author,
+        caused_by=names_of(row.caused_by),
         base=given["base_number"],
         text=row.text,
         digest=row.digest,

@@ -11,6 +11,7 @@ from django.db.models import Count, Q
 from fabric.core.actor import Actor
 from fabric.core.roles import held_in
 from fabric.models import ApiToken, Invitation, Member
+from fabric.models.members import NAMES_TRIED_MAX
 from fabric.selectors.errors import Refused
 
 
@@ -68,7 +69,8 @@ def member_get(actor: Actor, member_id: str) -> MemberView:
 
 def invitations_open(actor: Actor) -> list[InvitationView]:
     """The invitations that somebody can accept, the newest first."""
-    fresh = {"accepted_at__isnull": True, "revoked_at__isnull": True, "expires_at__gt": time.time_ns() // 1_000}
+    never = {"accepted_at__isnull": True, "revoked_at__isnull": True, "names_tried__lt": NAMES_TRIED_MAX}
+    fresh = {**never, "expires_at__gt": time.time_ns() // 1_000}
     rows = Invitation.objects.filter(workspace_id=actor.workspace_id, **fresh).order_by("-created_at", "id")
     return [
         InvitationView(

@@ -10,7 +10,18 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from fabric.core.actor import Actor
-from fabric.core.eligibility import PROGRAM, REVIEWER, Asked, Person, is_asked, is_screened, problem, wanted, why_people
+from fabric.core.eligibility import (
+    ALONE,
+    PROGRAM,
+    REVIEWER,
+    Asked,
+    Person,
+    is_asked,
+    is_screened,
+    problem,
+    wanted,
+    why_people,
+)
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import EscalationView
@@ -24,6 +35,7 @@ def asked_of(item: EscalationView) -> Asked:
         onward=item.onward,
         onward_to=item.onward_to,
         barred=item.barred,
+        approvals=item.approvals,
         approved=item.agreed,
         proposed_by=item.proposed_by,
         releases=bool(item.given.get("releases")),
@@ -35,8 +47,9 @@ def asked_of(item: EscalationView) -> Asked:
 
 
 def person_of(actor: Actor) -> Person:
-    """Whoever acts, with the roles that they came with; a program is marked as one."""
-    return Person(name=actor.name, roles=actor.roles | {PROGRAM} if actor.kind == "service" else actor.roles)
+    """Whoever acts, with the roles that they came with; a program is marked as one, and so is who is alone."""
+    marks = {PROGRAM} if actor.kind == "service" else {ALONE} if actor.alone else set()
+    return Person(name=actor.name, roles=actor.roles | marks)
 
 
 def may_answer(item: EscalationView, actor: Actor) -> bool:
@@ -73,7 +86,10 @@ def _for_program(actor: Actor) -> Q:
 
 def lets_pass(actor: Actor) -> Q:
     """The questions that are not somebody's own, and that they have not agreed to already: of those they may do more than reject."""
-    return ~_named("barred", actor.name) & ~_named("agreed", actor.name) & ~Q(proposed_by=actor.name)
+    own = _named("barred", actor.name)
+    if actor.alone:
+        own &= Q(approvals__gt=1)
+    return ~own & ~_named("agreed", actor.name) & ~Q(proposed_by=actor.name)
 
 
 def _named(column: str, name: str) -> Q:

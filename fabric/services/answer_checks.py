@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,6 @@ from fabric.core.raised_cap import caps_problem, money_problem, sessions_tokens,
 from fabric.core.roles import Right, holders
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean, clean_text
-from fabric.models import ApiToken
 from fabric.selectors.contents import holds_mark
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.fabrics import revision_spec
@@ -30,12 +28,12 @@ from fabric.selectors.review_people import edit_problem
 from fabric.selectors.shown_before import DIGEST_CHARS_MIN, not_its_digest
 from fabric.services.claims import in_other_hands
 from fabric.services.errors import Refused
+from fabric.services.rights import SIGN_IN, SIGN_IN_S, TOKEN, is_fresh
+from fabric.services.workspaces import people_of
 
 JSON = Any
 MESSAGE_CHARS_MAX = 4_000
 EDITED_BYTES_MAX = 64_000
-SIGN_IN_S = 900
-"""How old a sign-in may be with which somebody decides in high-stakes, seconds."""
 NEEDS_A_REASON = {
     ("", "reject"): "a rejection needs a reason: say why in the message, it is kept with the run",
     ("", "decline"): "say in the message why the call is not made: the agent goes on with these words as its error",
@@ -58,7 +56,6 @@ UNFIT: Mapping[str, str] = {
 }
 """What is said of an edit, by what is edited (``content["edit_of"]``)."""
 PROBLEMS_SAID = 5
-US = 1_000_000
 
 
 def may_decide(actor: Actor) -> None:
@@ -78,13 +75,13 @@ def fresh_enough(actor: Actor, item: EscalationView) -> None:
     """Refuses, in high-stakes, whoever comes with a token or signed in too long ago."""
     if item.tier != Tier.HIGH_STAKES:
         return
-    if actor.via.startswith("token:"):
+    if actor.via.startswith(TOKEN):
         message = f"in high-stakes nobody decides with a token: sign in, and answer item {item.id} in the browser"
         raise Refused(message, code="forbidden", field="actor")
-    if actor.signed_in_at < time.time_ns() // 1_000 - SIGN_IN_S * US:
+    if not is_fresh(actor):
         minutes = SIGN_IN_S // 60
         message = f"in high-stakes a sign-in is good for {minutes} minutes: sign in again, then answer item {item.id}"
-        raise Refused(message, code="forbidden", field="sign_in")
+        raise Refused(message, code="forbidden", field=SIGN_IN)
 
 
 def message_of(message: str) -> str:
@@ -127,7 +124,7 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     caps = decision.cap_usd_micros is not None or bool(decision.caps)
     if wrong := why_not(item, actor, decision.verb, caps=caps and bool(item.given.get("takes_cap"))):
         raise Refused(f"item {item.id}: {wrong}", code="forbidden", field="actor")
-    _not_its_makers(actor, item, decision)
+    _not_theirs_behind(actor, item, decision)
     if decision.verb == "edit" and (dead_end := edit_problem(actor, item)):
         raise Refused(f"item {item.id}: {dead_end}", code="invalid", field="verb")
     fresh_enough(actor, item)
@@ -167,17 +164,16 @@ def _shown(item: EscalationView, decision: DecisionMade) -> None:
     raise Refused(message, code="conflict", field="digest")
 
 
-def _not_its_makers(actor: Actor, item: EscalationView, decision: DecisionMade) -> None:
-    """Refuses a program whose token somebody made who may not let this pass themselves."""
-    if actor.kind != "service" or decision.verb in STOPS:
+def _not_theirs_behind(actor: Actor, item: EscalationView, decision: DecisionMade) -> None:
+    """Refuses whoever acts with what somebody made who may not let this pass themselves: a program's token, a sign-in link."""
+    if decision.verb in STOPS or not actor.behind:
         return
-    token = ApiToken.objects.filter(
-        workspace_id=actor.workspace_id, name=actor.via.partition(":")[2], revoked_at__isnull=True
-    )
-    maker = token.values_list("created_by", flat=True).first()
-    if maker is None or maker in (*item.barred, *item.agreed, item.proposed_by):
-        whose = f"{maker}, who made its token, may" if maker else "nobody knows who made its token, who might"
-        message = f"item {item.id}: {actor.name} may not let this pass: {whose} not let it pass themselves"
+    own = {*item.agreed, item.proposed_by}
+    if item.approvals > 1 or tuple(people_of(actor.workspace_id) or ()) != actor.behind:  # Who is alone may themselves.
+        own.update(item.barred)
+    if behind := [name for name in actor.behind if name in own]:
+        made = "its token" if actor.kind == "service" else "this sign-in's link"
+        message = f"item {item.id}: {actor.name} may not let this pass: {behind[0]}, who made {made}, may not let it pass themselves"
         raise Refused(message, code="forbidden", field="actor")
 
 

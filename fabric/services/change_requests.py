@@ -17,6 +17,7 @@ from fabric.core.audit import Act
 from fabric.core.roles import Right, holders
 from fabric.core.text import clean_text
 from fabric.models import ChangeRequest, Draft, Fabric, Revision
+from fabric.runtime.batch_parts import names_text
 from fabric.selectors.change_requests import ChangeState, ChangeView, change_request_get
 from fabric.selectors.shown_before import DIGEST_CHARS_MIN, names
 from fabric.services.audit import audit_record
@@ -92,6 +93,7 @@ def _opened(actor: Actor, read: Source, standing: Revision | None, message: str)
         workspace_id=actor.workspace_id,
         name=name,
         author=actor.name,
+        caused_by=names_text(actor.behind),
         base=standing,
         text=read.text,
         digest=digest,
@@ -150,6 +152,9 @@ def why_not_agree(actor: Actor, found: ChangeView) -> str:
         return (
             f"{actor.name} asked for this change, and nobody agrees to their own: another editor or owner approves it"
         )
+    if behind := {found.author, *found.caused_by} & {actor.name, *actor.behind}:
+        who = ", ".join(sorted(behind))
+        return f"{who} caused that {found.author} asked for this change, and nobody agrees to their own: another editor or owner approves it"
     return ""
 
 

@@ -172,6 +172,7 @@ def run_fork(
         input_body=INBOX.dump_json(given),
         format=INBOX.format_of(given),
         requested_by=actor.name,
+        caused_by=actor.behind,
         documents=store.documents(view.id),
         origin_run_id=view.id,
         origin_seq=seq,
@@ -204,6 +205,7 @@ def _input(origin: Origin, edit: Edit | None, input_id: str, deadline_at: int, a
         edited=edit.what if edit is not None else "",
         topology=origin.folded.topology or team_of(origin.run),
         requested_by=actor.name,
+        caused_by=actor.behind,
         stopped=point.stopped,
         work=point.work,
     )

@@ -12,22 +12,26 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
+from django.db.models import F
 from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.roles import Right, held_in, written
 from fabric.models import Invitation, Member
+from fabric.models.members import NAMES_TRIED_MAX
 from fabric.services.audit import audit_record
+from fabric.services.endings import still_may
 from fabric.services.errors import Refused
 from fabric.services.members import member_add, roles_checked, user_new
-from fabric.services.rights import right_wanted
+from fabric.services.rights import fresh_wanted, right_wanted
 from fabric.services.sign_in import password_fits
 
 DAYS, DAYS_MAX = 7, 30
 """How long a link works where nobody says, and at most."""
 OPEN_MAX = 200
 """So many links of a workspace may be open at a time."""
+NOT_TO_BE_HAD = "this name is not to be had, or means something else here: choose another one"
 TOKEN_CHARS_MAX = 200
 US = 1_000_000
 
@@ -53,6 +57,7 @@ def invitation_create(*, actor: Actor, roles: Collection[str], email: str = "", 
     Raises Refused: forbidden, invalid (roles, email, days), conflict (too many are open).
     """
     right_wanted(actor, Right.MEMBERS, "invite people")
+    fresh_wanted(actor, "invite people", by_token=True)
     wanted, mailbox = roles_checked(roles), email.strip()
     if mailbox:
         try:
@@ -67,6 +72,7 @@ def invitation_create(*, actor: Actor, roles: Collection[str], email: str = "", 
     token, now = secrets.token_urlsafe(32), _now()
     expires_at = now + days * 24 * 3_600 * US
     with transaction.atomic():
+        still_may(actor, Right.MEMBERS, "invite people")
         if _open(actor.workspace_id, now).count() >= OPEN_MAX:
             message = f"{OPEN_MAX} invitations are open, which is all there can be: revoke one first"
             raise Refused(message, code="conflict", field="invitation")
@@ -116,11 +122,20 @@ def invitation_find(token: str) -> Invitation:
 
 @sensitive_variables("token", "password")
 def invitation_accept(*, token: str, name: str, password: str) -> User:
-    """Makes a new user a member by this link. Raises Refused: not_found (the link), invalid (name, password), conflict (the name is taken)."""
+    """Makes a new user a member by this link. Raises Refused: not_found (the link), invalid (name, password).
+
+    Whether somebody has a name is not told: it is one sentence, whatever is against the name, and the link ends with the tenth.
+    """
     row = invitation_find(token)
     password_fits(password, User(username=name, email=row.email))
-    with transaction.atomic():
-        return _accepted(row, user_new(row.workspace_id, name, password))
+    try:
+        with transaction.atomic():
+            return _accepted(row, user_new(row.workspace_id, name, password))
+    except Refused as refusal:
+        if refusal.code != "conflict":
+            raise
+        Invitation.objects.filter(id=row.id).update(names_tried=F("names_tried") + 1)
+        raise Refused(NOT_TO_BE_HAD, code="invalid", field="name") from None
 
 
 @sensitive_variables("token")
@@ -148,16 +163,19 @@ def _accepted(row: Invitation, user: User) -> User:
 
 
 def _open(workspace_id: str, now: int):  # type: ignore[no-untyped-def]
-    return Invitation.objects.filter(
-        workspace_id=workspace_id, accepted_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now
-    )
+    return Invitation.objects.filter(workspace_id=workspace_id, **_works(now))
+
+
+def _works(now: int) -> dict[str, object]:
+    """What is true of a link that still lets somebody in."""
+    never = {"accepted_at__isnull": True, "revoked_at__isnull": True}
+    return {**never, "expires_at__gt": now, "names_tried__lt": NAMES_TRIED_MAX}
 
 
 def _of(token: str) -> Invitation | None:
     if not token or len(token) > TOKEN_CHARS_MAX:
         return None
-    fresh = {"accepted_at__isnull": True, "revoked_at__isnull": True, "expires_at__gt": _now()}
-    return Invitation.objects.filter(token_hash=_hash(token), **fresh).first()
+    return Invitation.objects.filter(token_hash=_hash(token), **_works(_now())).first()
 
 
 def _hash(token: str) -> str:

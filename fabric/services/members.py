@@ -11,16 +11,18 @@ from collections.abc import Collection
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.core.eligibility import KINDS_OF_PROGRAMS, PROGRAM
+from fabric.core.eligibility import ALONE, KINDS_OF_PROGRAMS, PROGRAM
+from fabric.core.names import alike, name_problem
 from fabric.core.roles import PEOPLE_ONLY, Right, Role, held_in, written
-from fabric.models import ApiToken, Invitation, Member
+from fabric.models import Invitation, Member
 from fabric.services.audit import audit_record
+from fabric.services.endings import Ended, ended_by_loss, ended_with, members_locked
 from fabric.services.errors import Refused
-from fabric.services.rights import right_wanted
+from fabric.services.rights import fresh_wanted, right_wanted
 from fabric.services.workspaces import OWNER, login_link_create
 
 ROLES_MAX = 20
@@ -32,12 +34,15 @@ _decides = re.compile(rf"{PROGRAM}:[A-Za-z0-9][A-Za-z0-9_-]{{0,62}}:(?:{'|'.join
 def member_roles_set(
     *, actor: Actor, name: str, roles: Collection[str], before: Collection[str] | None = None
 ) -> frozenset[str]:
-    """Gives a member exactly these roles, from their next request on; those that they have then. ``before``: those that were seen; None: whatever they are.
+    """Gives a member exactly these roles, from their next request on; those that they have then. What exceeds them ends: tokens, invitations.
+
+    ``before``: the roles that were seen; None: whatever they are.
 
     Raises Refused: forbidden, not_found, invalid (a role that is none, or not for a service account), conflict (others were given meanwhile; the last
     owner, or the local one, would be none any more).
     """
     right_wanted(actor, Right.MEMBERS, "give and take roles")
+    fresh_wanted(actor, "give and take roles", by_token=True)
     with transaction.atomic():
         row = _row(actor, name)
         wanted, had = roles_checked(roles, service=row.service), held_in(row.roles)
@@ -48,28 +53,28 @@ def member_roles_set(
             _still_owned(actor, row, "would be owner no more")
         if wanted != had:
             Member.objects.filter(id=row.id).update(roles=written(wanted))
-            change = {"roles": sorted(wanted), "before": sorted(had)}
+            ended = ended_by_loss(actor, row, had, wanted)
+            change = {"roles": sorted(wanted), "before": sorted(had), **_told(ended)}
             audit_record(actor=actor, act=Act.MEMBER_ROLES_SET, subject=row.name, **change)
     return wanted
 
 
-def member_remove(*, actor: Actor, name: str) -> int:
-    """Ends a membership: the sign-ins of that member are over, and so are their tokens. How many tokens were revoked.
+def member_remove(*, actor: Actor, name: str) -> Ended:
+    """Ends a membership, and at once with it the sign-ins of that member, the tokens that act for them or that they made, and their open invitations.
 
     What they did stays in journals and in the audit stream. Raises Refused: forbidden, not_found, conflict (the last owner, or the local one).
     """
     right_wanted(actor, Right.MEMBERS, "remove members")
+    fresh_wanted(actor, "remove members", by_token=True)
     with transaction.atomic():
         row = _row(actor, name)
         if Role.OWNER in held_in(row.roles):
             _still_owned(actor, row, "would be removed")
-        now = _now()
-        Member.objects.filter(id=row.id).update(removed_at=now, removed_by=actor.name)
-        tokens = ApiToken.objects.filter(workspace_id=actor.workspace_id, user_id=row.user_id, revoked_at__isnull=True)
-        revoked = tokens.update(revoked_at=now)
-        details = {"roles": sorted(held_in(row.roles)), "service": row.service or None, "tokens_revoked": revoked}
+        Member.objects.filter(id=row.id).update(removed_at=_now(), removed_by=actor.name)
+        ended = ended_with(actor, row)
+        details = {"roles": sorted(held_in(row.roles)), "service": row.service or None, **_told(ended)}
         audit_record(actor=actor, act=Act.MEMBER_REMOVED, subject=row.name, **details)
-    return revoked
+    return ended
 
 
 def service_create(*, actor: Actor, name: str, roles: Collection[str]) -> str:
@@ -78,6 +83,7 @@ def service_create(*, actor: Actor, name: str, roles: Collection[str]) -> str:
     Raises Refused: forbidden, invalid (a name or a role that is none, or a role for people only), conflict (the name is taken).
     """
     right_wanted(actor, Right.MEMBERS, "make service accounts")
+    fresh_wanted(actor, "make service accounts", by_token=True)
     wanted = roles_checked(roles, service=True)
     with transaction.atomic():
         user = user_new(actor.workspace_id, name, None)
@@ -89,11 +95,12 @@ def service_create(*, actor: Actor, name: str, roles: Collection[str]) -> str:
 def login_link_for(*, actor: Actor, name: str) -> str:
     """A token that signs a member in once, within an hour: for who has no password, or has forgotten it. Raises Refused: forbidden, not_found, conflict (no person)."""
     right_wanted(actor, Right.MEMBERS, "make sign-in links for others")
+    fresh_wanted(actor, "make sign-in links for others")
     with transaction.atomic():
         row = _row(actor, name)
     if row.service or not row.user.is_active:
         raise Refused(f"{row.name} cannot sign in: a link would let nobody in", code="conflict", field="name")
-    return login_link_create(row.user)
+    return login_link_create(row.user, by=actor)
 
 
 def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset[str]:
@@ -103,7 +110,7 @@ def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset
         message = f"a member has at least one role: name some of {', '.join(Role)}; who only looks on is {Role.VIEWER}"
         raise Refused(message, code="invalid", field="roles")
     words = frozenset(role for role in given if service and _decides.fullmatch(role))
-    wrong = sorted(role for role in given - words if not _role.fullmatch(role) or role == PROGRAM)
+    wrong = sorted(role for role in given - words if not _role.fullmatch(role) or role in (PROGRAM, ALONE))
     if wrong:
         message = f"{wrong[0][:40]!r} is no role: there are {', '.join(Role)}, and names of up to 63 lower-case letters, digits, - and _ that fabrics ask for"
         if service:
@@ -131,10 +138,12 @@ def user_new(workspace_id: str, name: str, password: str | None) -> User:
     if not picked or len(picked) > 150:
         message = "a name has 1 to 150 letters, digits and @ . + - _: choose another one"
         raise Refused(message, code="invalid", field="name")
+    if wrong := name_problem(picked):
+        raise Refused(wrong, code="invalid", field="name")
     # A question asks for roles and for names alike: who bore a role's name would be asked in its place.
-    if picked.lower() in {str(role) for role in Role} | _roles_here(workspace_id):
-        raise Refused(f"{picked} is the name of a role here: choose another one", code="invalid", field="name")
-    if User.objects.filter(username__iexact=picked).exists():
+    if picked.casefold() in _roles_here(workspace_id):
+        raise Refused(f"{picked} is the name of a role here: choose another one", code="conflict", field="name")
+    if _has_the_name(picked):
         raise Refused(f"somebody has the name {picked} already: choose another one", code="conflict", field="name")
     try:
         with transaction.atomic():
@@ -157,18 +166,16 @@ def member_add(workspace_id: str, user: User, roles: Collection[str], *, by: str
 
 
 def _row(actor: Actor, name: str) -> Member:
-    """The row of a member. Who changes members goes one after the other, until their transactions end: of two who remove each other, one finds the other gone."""
-    if connection.vendor == "postgresql":  # SQLite has one writer anyway.
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 17))", [f"members {actor.workspace_id}"])
-    rows = Member.objects.filter(workspace_id=actor.workspace_id, removed_at__isnull=True)
-    held = {row.name: row for row in rows}
-    if actor.kind == "person" and actor.name not in held:
-        raise Refused(f"{actor.name} is no member of this workspace any more", code="forbidden", field="actor")
+    """The row of a member. Of two who remove each other, one finds the other gone."""
+    held = members_locked(actor)
     if name not in held:
         message = f"there is no member {name[:80]!r} in this workspace; `manage.py member list` shows them"
         raise Refused(message, code="not_found", field="name")
     return held[name]
+
+
+def _told(ended: Ended) -> dict[str, int | None]:
+    return {"tokens_revoked": ended.tokens or None, "invitations_revoked": ended.invitations or None}
 
 
 def _still_owned(actor: Actor, row: Member, so: str) -> None:
@@ -182,6 +189,11 @@ def _still_owned(actor: Actor, row: Member, so: str) -> None:
     if not any(Role.OWNER in held_in(roles) for roles in others.exclude(id=row.id).values_list("roles", flat=True)):
         message = f"{row.name} is the last owner and {so}: make somebody else an owner first"
         raise Refused(message, code="conflict", field="name")
+
+
+def _has_the_name(name: str) -> bool:
+    """Whether somebody has it, or one that is taken for it."""
+    return alike(name) in {alike(one) for one in User.objects.values_list("username", flat=True)}
 
 
 def _roles_here(workspace_id: str) -> set[str]:

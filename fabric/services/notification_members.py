@@ -35,6 +35,7 @@ from fabric.models.journal import NOTIFIED
 from fabric.runtime.batch_parts import names_of
 from fabric.services.errors import Refused
 from fabric.services.notifications import DRILLS, EVENTS_MAX, LOOKBACK_US, about_run, said_of
+from fabric.services.rights import fresh_wanted
 
 MEMBERS = digest("target", "members")
 """Whose cursor it is."""
@@ -175,7 +176,7 @@ def _rows(event: Event, run: Run, people: Sequence[Mailed], now: int) -> list[No
 def notification_preference_set(*, actor: Actor, wants: Collection[str], email: str | None = None) -> None:
     """What the actor wants to be told by e-mail, of ``MEMBERS_TOLD``, and where; an empty address: nothing reaches them, None: it stays.
 
-    Raises Refused: forbidden (no person; a token that would change the address), invalid (no address, no such kind), not_found (no member).
+    Raises Refused: forbidden (no person; a token, or an old sign-in, that would change the address), invalid (no address, no such kind), not_found (no member).
     """
     if actor.kind != "person" or (actor.via and email is not None):
         message = "where somebody is mailed is for themselves to say, signed in; a token cannot"
@@ -192,7 +193,8 @@ def notification_preference_set(*, actor: Actor, wants: Collection[str], email: 
         if member.service:
             message = f"{actor.name} is an account of programs, which nobody mails"
             raise Refused(message, code="forbidden", field="actor")
-        if address is not None:
+        if address is not None and address != member.user.email:
+            fresh_wanted(actor, "change where you are mailed")
             member.user.email = address
             member.user.save(update_fields=["email"])
         said = {

@@ -17,7 +17,7 @@ from fabric.services import here
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.model_list import HTTP, KeyTold, key_told
-from fabric.services.rights import right_wanted
+from fabric.services.rights import fresh_wanted, right_wanted
 
 CHARS_MAX = 500
 URL_CHARS_MAX = 500
@@ -33,6 +33,7 @@ def key_set(*, actor: Actor, provider: str, host: str, key: str) -> KeyTold:
     Raises Refused: forbidden, invalid.
     """
     right_wanted(actor, Right.KEYS, "store keys of model endpoints")
+    fresh_wanted(actor, "store keys of model endpoints", by_token=True)
     where = _host(provider, host)
     secret = _secret(key)
     values = {
@@ -68,6 +69,7 @@ def key_set(*, actor: Actor, provider: str, host: str, key: str) -> KeyTold:
 def key_delete(*, actor: Actor, provider: str, host: str) -> KeyTold:
     """Deletes the key stored for a provider's host; what it was. Raises Refused: forbidden, not_found."""
     right_wanted(actor, Right.KEYS, "delete keys of model endpoints")
+    fresh_wanted(actor, "delete keys of model endpoints", by_token=True)
     found = origin(host.strip())
     where = origin_text(found) if found else host.strip()
     with transaction.atomic():

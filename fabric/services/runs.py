@@ -95,6 +95,7 @@ def run_start(
         trace_id=f"{secrets.randbits(128) or 1:032x}",
         title=title_of(request),
         requested_by=actor.name,
+        caused_by=actor.behind,
         documents=kept,
         **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
     )
@@ -123,8 +124,10 @@ def _first_input(
         request=payload.model_dump(mode="json", exclude={"note"}),  # Nobody is told anything of a first try.
         deadline_at=deadline_at,
         requested_by=actor.name,
+        caused_by=actor.behind,
     )
-    return {"deadline_at": deadline_at, "input_id": body.input_id, "input_body": INBOX.dump_json(body)}
+    first = {"input_id": body.input_id, "input_body": INBOX.dump_json(body), "format": INBOX.format_of(body)}
+    return {"deadline_at": deadline_at, **first}
 
 
 def insert_run(store: JournalStore, nudge: Nudge, new: NewRun) -> StartedRun:

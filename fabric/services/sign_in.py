@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
@@ -14,12 +12,10 @@ from django.views.decorators.debug import sensitive_variables
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.models import LoginLink, Member
-from fabric.services.answer_checks import SIGN_IN_S
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.rights import SIGN_IN, is_recent
 from fabric.services.workspaces import workspace_default
-
-US = 1_000_000
 
 
 @sensitive_variables("password")
@@ -48,9 +44,9 @@ def password_change(*, actor: Actor, user: User, old: str, new: str) -> None:
     if user.has_usable_password():
         if not user.check_password(old):
             raise Refused("this is not your password: type the one that you sign in with", code="invalid", field="old")
-    elif actor.signed_in_at < time.time_ns() // 1_000 - SIGN_IN_S * US:
+    elif not is_recent(actor):
         message = "a first password needs a sign-in of the last 15 minutes: sign in again, then choose it"
-        raise Refused(message, code="forbidden", field="actor")
+        raise Refused(message, code="forbidden", field=SIGN_IN)
     if old and new == old:
         raise Refused("this is the password that you have: choose another one", code="invalid", field="password")
     password_fits(new, user)

@@ -11,9 +11,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from hashlib import sha256
 from typing import Literal
 
@@ -24,12 +23,14 @@ from django.views.decorators.debug import sensitive_variables
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.eligibility import PROGRAM
-from fabric.core.roles import Right
+from fabric.core.roles import Right, has, held_in
+from fabric.core.scopes import Scope
 from fabric.models import ApiToken, Member
 from fabric.services.audit import audit_record
+from fabric.services.endings import members_locked
 from fabric.services.errors import Refused
-from fabric.services.rights import right_wanted
-from fabric.services.workspaces import OWNER, actor_of, owner_ensure
+from fabric.services.rights import TOKEN, fresh_wanted, right_wanted
+from fabric.services.workspaces import actor_of
 
 log = logging.getLogger(__name__)
 
@@ -42,19 +43,6 @@ USED_EVERY_S = 60
 US = 1_000_000
 
 _name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-
-
-class Scope(StrEnum):
-    """What a token may do. None of them includes another."""
-
-    READ = "read"
-    """Look at fabrics, runs, events and escalations."""
-    RUN = "run"
-    """Start and cancel runs; move circuit breakers; make test calls of models."""
-    DECIDE = "decide"
-    """Answer escalations in the user's name."""
-    MANAGE = "manage"
-    """Invite people, give and take roles, remove members; store and delete keys of model endpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +70,7 @@ class TokenHolder:
     scopes: frozenset[Scope]
 
 
-NotAccepted = Literal["unknown", "revoked", "expired", "inactive"]
+NotAccepted = Literal["unknown", "revoked", "expired", "inactive", "not_theirs"]
 
 
 def _machine_now() -> int:
@@ -96,23 +84,20 @@ def token_create(
     user: str = "",
     scopes: Collection[str] = (Scope.READ,),
     expires_days: int | None = None,
-    within: Collection[Scope] = tuple(Scope),
     now: Callable[[], int] = _machine_now,
 ) -> CreatedToken:
-    """A token that acts for ``user`` (empty: the local owner). ``expires_days`` None: it does not expire. ``within``: the scopes of who makes it.
+    """A token that acts for ``user``: for whoever makes it (empty), or for a service account. ``expires_days`` None: it does not expire.
 
-    Raises Refused: forbidden (it is another one's, or could do more than who makes it), invalid (name, scopes, expires), not_found (user), conflict (a token that is not revoked has the name).
+    The tokens of a person are made by that person, signed in freshly; those of programs by owners, likewise; a token makes none.
+    Raises Refused: forbidden, invalid (name, scopes, expires), not_found (user), conflict (a token that is not revoked has the name).
     """
-    _may_for(actor, user or OWNER, "make")
+    fresh_wanted(actor, "make tokens")
+    _may_make(actor, user or actor.name)
     if not _name.fullmatch(name):
         message = f"{name[:40]!r} is no name for a token; use up to 63 letters, digits, dots, - and _, beginning with a letter or digit"
         raise Refused(message, code="invalid", field="name")
-    picked, holder = _scopes(scopes), _holder(actor, user)
-    if more := [scope for scope in picked if scope not in within]:
-        message = f"a token makes none that may do more than itself: it lacks the scope {', '.join(more)}"
-        raise Refused(message, code="forbidden", field="scopes")
+    picked, holder = _scopes(scopes), _holder(actor, user or actor.name)
     if Scope.DECIDE in picked:
-        _made_by_a_person(actor)
         _decides_something(holder)
     if expires_days is not None and not 1 <= expires_days <= DAYS_MAX:
         message = f"a token cannot expire in {expires_days:,} days; give 1 to {DAYS_MAX:,}"
@@ -122,6 +107,7 @@ def token_create(
     secret = PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
     try:
         with transaction.atomic():
+            _may_make(actor, holder.get_username(), members_locked(actor))
             ApiToken.objects.create(
                 workspace_id=actor.workspace_id,
                 user=holder,
@@ -143,8 +129,9 @@ def token_create(
 def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_now) -> bool:
     """Ends a token at once and for good; its name is free again. False: it was revoked before. Refused not_found, forbidden (it is another one's)."""
     named = ApiToken.objects.filter(workspace_id=actor.workspace_id, name=name[:100])
-    if (whose := named.values_list("user__username", flat=True).first()) is not None:
-        _may_for(actor, whose, "revoke")
+    whose = named.values_list("user__username", flat=True).first()
+    if whose not in (None, actor.name):
+        right_wanted(actor, Right.MEMBERS, "revoke tokens of others")
     with transaction.atomic():
         if named.filter(revoked_at__isnull=True).update(revoked_at=now()):
             audit_record(actor=actor, act=Act.TOKEN_REVOKED, subject=name)
@@ -173,7 +160,11 @@ def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> Token
     if not row.user.is_active:
         return "inactive"
     _note_use(row, at)
-    actor = replace(actor_of(row.user, workspace_id=row.workspace_id), via=f"token:{row.name}")
+    actor = actor_of(row.user, workspace_id=row.workspace_id)
+    if actor.kind == "person" and row.created_by != actor.name:
+        return "not_theirs"
+    behind = () if row.created_by == actor.name else (row.created_by,)
+    actor = replace(actor, via=f"{TOKEN}{row.name}", behind=behind)
     return TokenHolder(row.name, actor, frozenset(Scope(scope) for scope in row.scopes.split(",")))
 
 
@@ -197,29 +188,31 @@ def _scopes(given: Collection[str]) -> tuple[Scope, ...]:
     return tuple(scope for scope in Scope if scope in given)
 
 
-def _may_for(actor: Actor, user: str, verb: str) -> None:
-    if actor.name != user:
-        right_wanted(actor, Right.MEMBERS, f"{verb} tokens of others")
+def _may_make(actor: Actor, user: str, members: Mapping[str, Member] | None = None) -> None:
+    """Refuses who would make a token with which they are somebody else. ``members``: those of the moment in which it is made; None: whoever came in may."""
+    if user == actor.name and actor.kind == "person":
+        return
+    right_wanted(actor, Right.MEMBERS, "make tokens of programs")
+    if members is None:
+        found = Member.objects.filter(workspace_id=actor.workspace_id, name=user, removed_at__isnull=True).first()
+    else:
+        found = members.get(user)
+        if not has(held_in(members[actor.name].roles), Right.MEMBERS):
+            raise Refused(f"{actor.name} may not make tokens of programs any more", code="forbidden", field="actor")
+    if found is not None and not found.service:
+        message = f"nobody makes a token that acts for {user}: {user} signs in and makes it, on the page of members"
+        raise Refused(message, code="forbidden", field="user")
 
 
 def _holder(actor: Actor, name: str) -> User:
-    if not name:
-        return owner_ensure()
     rows = Member.objects.filter(
         workspace_id=actor.workspace_id, name=name, removed_at__isnull=True, user__is_active=True
     )
     found = rows.select_related("user").first()
     if found is None:
-        message = f"there is no active member {name[:80]!r}; leave it out for the local owner"
+        message = f"there is no active member {name[:80]!r}: `manage.py member list` shows them"
         raise Refused(message, code="not_found", field="user")
     return found.user
-
-
-def _made_by_a_person(actor: Actor) -> None:
-    """Refuses a program that makes a token for itself. What the token lets pass is held to what its maker may let pass."""
-    if actor.kind == "service":
-        message = "a program makes no token that decides: have a person make it"
-        raise Refused(message, code="forbidden", field="scopes")
 
 
 def _decides_something(holder: User) -> None:

@@ -16,6 +16,7 @@ from django.db.models import Exists, OuterRef, Subquery
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.names import COMMAND_LINE
 from fabric.core.roles import Right, Role, held_in, written
 from fabric.models import LoginLink, Member, Run, Workspace
 from fabric.services.audit import SYSTEM, audit_record
@@ -25,8 +26,6 @@ DEFAULT_WORKSPACE = "default"
 OWNER = "owner"
 LOOKS_ON: Mapping[Right, Role] = {Right.AUDIT: Role.AUDITOR, Right.REVEAL: Role.SAFETY}
 """By right to see more than everybody: the role with which whoever has it looks at runs of drills."""
-COMMAND_LINE = "command_line"
-"""By what an act at the machine itself came in."""
 OWNER_ROLES = frozenset(str(role) for role in Role)
 """On an installation of one's own, its owner may do everything and answers every question."""
 LOGIN_LINK_S = 3_600
@@ -108,10 +107,15 @@ def actor_of(
         "user_id": OuterRef("user_id"),
         "removed_at__gt": signed_in_at or 0,
     }
+    others = Member.objects.filter(
+        workspace_id=OuterRef("workspace_id"), removed_at__isnull=True, service=False, user__is_active=True
+    ).exclude(id=OuterRef("id"))
     found = (
         Member.objects.filter(user_id=user.pk or 0, removed_at__isnull=True, **place)
         .values("workspace_id", "name", "roles", "service")
-        .annotate(drills_id=Subquery(drills), removed_since=Exists(Member.objects.filter(**since)))
+        .annotate(
+            drills_id=Subquery(drills), removed_since=Exists(Member.objects.filter(**since)), others=Exists(others)
+        )
         .first()
     )
     if found is None:
@@ -124,6 +128,7 @@ def actor_of(
         workspace_id=found["workspace_id"],
         kind="service" if found["service"] else "person",
         roles=held_in(found["roles"]),
+        alone=not found["service"] and not found["others"],
         signed_in_at=signed_in_at or 0,
         drills_id=found["drills_id"] or "",
     )
@@ -165,15 +170,16 @@ def owner_actor() -> Actor:
     return replace(actor_of(owner_ensure()), signed_in_at=_now())
 
 
-def login_link_create(user: User, *, valid_s: float = LOGIN_LINK_S) -> str:
-    """A token that logs ``user`` in once, within ``valid_s`` seconds. It is not kept and cannot be shown again."""
+def login_link_create(user: User, *, valid_s: float = LOGIN_LINK_S, by: Actor | None = None) -> str:
+    """A token that logs ``user`` in once, within ``valid_s`` seconds. It is not kept and cannot be shown again. ``by``: None where it is made at the machine."""
     token = secrets.token_urlsafe(32)
     now, workspace_id = _now(), workspace_default()
     expires_at = now + round(valid_s * US)
     with transaction.atomic():
         LoginLink.objects.filter(expires_at__lte=now).delete()
-        LoginLink.objects.create(workspace_id=workspace_id, user=user, token_hash=_hash(token), expires_at=expires_at)
-        maker = replace(system_actor(workspace_id), via=COMMAND_LINE)
+        made = {"user": user, "expires_at": expires_at, "created_by": by.name if by else ""}
+        LoginLink.objects.create(workspace_id=workspace_id, token_hash=_hash(token), **made)
+        maker = by or replace(system_actor(workspace_id), via=COMMAND_LINE)
         audit_record(actor=maker, act=Act.LOGIN_LINK_CREATED, subject=user.get_username(), expires_at=expires_at)
     return token
 
@@ -195,6 +201,12 @@ def login_link_consume(token: str) -> User | None:
         who = Actor(name=link.user.get_username(), workspace_id=link.workspace_id)
         audit_record(actor=who, act=Act.SIGNED_IN, subject=who.name, link=link.id)
     return link.user
+
+
+def login_link_maker(token: str) -> str:
+    """The member who made this link for somebody else; empty: it was made at the machine, for oneself, or never."""
+    found = LoginLink.objects.filter(token_hash=_hash(token)).values_list("created_by", "user__username").first()
+    return "" if found is None or found[0] == found[1] else found[0]
 
 
 def sign_out_record(user: AbstractBaseUser | AnonymousUser) -> None:

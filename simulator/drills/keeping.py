@@ -16,7 +16,7 @@ from fabric.core.envelope import Row
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.spec import FabricSpec
 from fabric.models import Attachment, Escalation, Event, Family, Inbox, Revision, Run
-from fabric.runtime.batch_parts import EscalationChange
+from fabric.runtime.batch_parts import EscalationChange, names_text
 from fabric.runtime.ports import Document
 from fabric.services.fabrics import revision_ensure
 from fabric.services.workspaces import drills_workspace_ensure
@@ -171,6 +171,7 @@ def _run(kept: Kept, revision: Revision, row: RunRow, place: str) -> Run:
         priority=PRIORITIES.index(new.priority),
         created_at=row.inbox[0].created_at,
         created_by=new.requested_by,
+        caused_by=names_text(new.caused_by),
         state=columns.state.value,
         stage=columns.stage,
         epoch=columns.epoch,

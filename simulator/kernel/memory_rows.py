@@ -8,7 +8,7 @@ from fabric.adapters.journal_rows import ANNOUNCED_US, PRIORITIES, Loaded
 from fabric.core.envelope import Row
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import TERMINAL, RunState
-from fabric.runtime.batch_parts import EscalationChange, FamilyCaps, RunColumns, Snapshot
+from fabric.runtime.batch_parts import EscalationChange, FamilyCaps, RunColumns, Snapshot, names_text
 from fabric.runtime.ports import Claimed, InboxItem, NewRun, StoredRow
 
 
@@ -106,7 +106,7 @@ class RunRow:
         return loaded.claimed(
             *(new.run_id, self.fence, new.revision_id, new.trace_id, new.seed, new.tier, orphaned),
             *(self.claims, self.last_seq, self.head, self.format, new.workspace_id, new.queue, new.session_key),
-            *(new.parent_run_id, new.parent_command, fabric_id, new.requested_by, capped),
+            *(new.parent_run_id, new.parent_command, fabric_id, new.requested_by, names_text(new.caused_by), capped),
             priority=self.urgency[0],
             cut=cut,
             at=now,

@@ -14,6 +14,7 @@ from fabric.adapters.deciders import with_standings
 from fabric.adapters.journal_rows import SECOND_US, Counters, checked, fitting, weight
 from fabric.adapters.store_errors import IncarnationRetired, RunMissing, StoreBusy
 from fabric.core.audit import AuditEntry
+from fabric.core.eligibility import ALONE
 from fabric.core.envelope import Row
 from fabric.core.flow import FORMAT
 from fabric.core.frozen import replace
@@ -307,7 +308,11 @@ class MemoryStore(Counters):
 
     def holds(self, name: str) -> str | None:
         """What somebody holds, as a member's row has it; None: they are none who decides."""
-        return written(list(Role)) if self.people is None else self.people.get(name)
+        if self.people is None:
+            return written(list(Role))
+        roles = self.people.get(name)
+        alone = [one for one, held in self.people.items() if held is not None] == [name]
+        return f"{ALONE},{roles}" if alone else roles
 
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         """See ``ports.JournalStore``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from fabric.core.eligibility import STOPS
 from fabric.core.envelope import Event
+from fabric.core.roles import held_in
 from fabric.core.run import Run
 from fabric.core.taxonomy import Tier
 from simulator.kernel.seen import Seen, on
@@ -31,7 +32,7 @@ def answers_by_right(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     holds = seen.holds(fact.actor)
     if holds is None:
         return f"{fact.actor} is no member"
-    return "" if ",".join(fact.roles) == holds else f"{fact.actor} was judged on {fact.roles} and holds {holds}"
+    return "" if set(fact.roles) == held_in(holds) else f"{fact.actor} was judged on {fact.roles} and holds {holds}"
 
 
 @on("escalation_approved", "escalation_edited", "escalation_decided")
@@ -43,11 +44,11 @@ def nobodys_own(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if fact.kind == "escalation_edited":
         seen.wrote[fact.escalation_id] = fact.actor
         agreed[:] = [] if seen.run.tier is Tier.HIGH_STAKES else [fact.actor]
-        return f"{fact.actor} started the run" if fact.actor == seen.run.requested_by else ""
+        return _own(seen, fact)
     if getattr(fact, "verb", "approve") in STOPS:
         return ""
-    if fact.actor == seen.run.requested_by:
-        return f"{fact.actor} started the run"
+    if wrong := _own(seen, fact):
+        return wrong
     if fact.kind == "escalation_approved" and fact.agreed == (fact.actor,):
         agreed.clear()  # Other terms than those before.
     high = seen.run.tier is Tier.HIGH_STAKES
@@ -62,3 +63,11 @@ def nobodys_own(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if high and fact.verb == "edit":
         return "an edit of high-stakes was done at one person's word"
     return "" if len(agreed) >= question.approvals else f"{len(agreed)} of {question.approvals} agreed"
+
+
+def _own(seen: Seen, fact: Any) -> str:
+    """Who started it, or caused that, lets it pass where they are alone there and one is enough."""
+    run, approvals = seen.run, seen.run.questions[fact.escalation_id].fact.approvals
+    if fact.actor not in (run.requested_by, *run.caused_by) or ("alone" in fact.roles and approvals == 1):
+        return ""
+    return f"{fact.actor} started the run"

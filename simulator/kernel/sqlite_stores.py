@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fabric.adapters.deciders import HOLDS_SQL
 from fabric.adapters.grants_sqlite import SqliteGrants
 from fabric.adapters.guards_sqlite import SqliteGuards
 from fabric.adapters.journal_rows import stored_row
@@ -54,6 +55,7 @@ _MEMBER = """
 INSERT INTO fabric_member (id, workspace_id, user_id, name, roles, service, created_at, created_by, removed_by)
 VALUES (?, ?, (SELECT id FROM auth_user WHERE username = ?), ?3, ?, 0, 1, '', '')
 """
+_HOLDS = HOLDS_SQL.format(workspace="?1", name="?2")
 _ESCALATIONS = f"SELECT id, run_id, {', '.join(COLUMNS)} FROM fabric_escalation ORDER BY rowid"  # noqa: S608 - constants
 
 
@@ -135,7 +137,7 @@ class SqliteWorldStore(SqliteStore):
 
     def holds(self, name: str) -> str | None:
         """See ``WorldStore``."""
-        found = self._read("SELECT roles FROM fabric_member WHERE name = ? AND removed_at IS NULL", (name,))
+        found = self._read(_HOLDS, (WORKSPACE, name))
         return found[0][0] if found else None
 
     def hold(self, name: str, roles: str | None) -> None:
@@ -198,7 +200,7 @@ def _escalation(row: tuple[Any, ...]) -> EscalationChange:
     name, _, *rest = row
     fields = dict(zip(COLUMNS, rest, strict=True))
     fields |= {one: names_of(fields[one]) for one in LISTS}
-    fields |= {one: bool(fields[one]) for one in ("by_system", "reminded", "onward")}
+    fields |= {one: bool(fields[one]) for one in ("by_system", "alone", "reminded", "onward")}
     return EscalationChange(
         **fields | {"escalation_id": name, "verbs": tuple(filter(None, fields["verbs"].split(",")))}
     )

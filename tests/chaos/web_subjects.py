@@ -14,7 +14,8 @@ from fabric.core.actor import Actor
 
 def main() -> None:
     """Makes what is asked for until standard input closes. The first line that it says is a token and a fabric's name."""
-    from fabric.services.tokens import Scope, token_create
+    from fabric.core.scopes import Scope
+    from fabric.services.tokens import token_create
     from fabric.services.workspaces import owner_actor
 
     actor = owner_actor()

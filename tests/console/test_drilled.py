@@ -15,11 +15,12 @@ from console.access import ROUTES
 from console.drilled import CHANGES
 from console.live.door import NOT_ALLOWED, admissions
 from fabric.core.roles import Right
+from fabric.core.scopes import Scope
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import Run
 from fabric.selectors.attention import attention
 from fabric.selectors.runs import runs_list
-from fabric.services.tokens import Scope, token_create
+from fabric.services.tokens import token_create
 from fabric.services.workspaces import actor_of, drills_workspace, owner_actor
 from simulator.drills.batches import batch_drill
 from simulator.drills.models import Drill

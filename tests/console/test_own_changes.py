@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from fabric.core.scopes import Scope
 from fabric.models import ChangeRequest
 from fabric.selectors.change_requests import change_request_get
 from fabric.selectors.fabrics import revision_get
 from fabric.services import drafts
 from fabric.services.change_requests import change_request_open
-from fabric.services.tokens import Scope, token_create
+from fabric.services.tokens import token_create
 from tests.console.api.client import Program
 from tests.fabric.management.console import command
 from tests.fabric.services.world import EYES, published_by_two
-from tests.people import member
+from tests.people import member, token_of
 
 OTHER = EYES.replace("A small fabric", "Another")
 
@@ -31,7 +32,7 @@ class World:
         self.asked = change_request_open(actor=actor, source=OTHER)
         self.session = Program()
         self.session.client = browser
-        self.token = Program(token_create(actor=actor, name="own", user=actor.name, scopes=tuple(Scope)).secret)
+        self.token = Program(token_create(actor=actor, name="own", scopes=tuple(Scope)).secret)
 
 
 def _draft(world: World) -> Any:
@@ -87,7 +88,7 @@ def test_a_program_asks_and_a_person_agrees(actor, browser, tmp_path):
     secret = token_create(actor=actor, name="robots", user=robot.username, scopes=(Scope.READ, Scope.RUN)).secret
     assert _api(Program(secret), world) == 403  # No token of an account of programs has the scope to decide.
     ana = member("ana")
-    theirs = Program(token_create(actor=actor, name="anas", user=ana.username, scopes=tuple(Scope)).secret)
+    theirs = Program(token_of(ana, "anas"))
     wrong = theirs.post(f"/api/v1/change-requests/{world.asked.id}/approve", {"digest": "0" * 32})
     assert wrong.status_code == 409
     done = theirs.post(f"/api/v1/change-requests/{world.asked.id}/approve", {"digest": world.asked.digest}).json()
@@ -98,3 +99,14 @@ def test_a_program_asks_and_a_person_agrees(actor, browser, tmp_path):
     assert world.token.post(f"{here}/reject", {"reason": "Stay."}).json()["state"] == "rejected"
     assert theirs.post(f"{here}/withdraw", {}).status_code == 409
     assert ChangeRequest.objects.filter(state="open").count() == 0
+
+
+def test_who_made_a_programs_token_does_not_agree_to_what_it_asks_for(actor, browser, tmp_path):
+    world = World(actor, browser, tmp_path)
+    robot = Program(token_of(member("robot", "editor", service=True), "robots", (Scope.READ, Scope.RUN)))
+    asked = robot.post("/api/v1/change-requests", {"source": OTHER}).json()
+    here = f"/api/v1/change-requests/{asked['id']}/approve"
+    refused = world.session.post(here, {"digest": asked["digest"]})
+    assert refused.status_code == 403
+    assert "Owner caused that robot asked for this change" in refused.json()["detail"]
+    assert Program(token_of(member("ana"), "anas")).post(here, {"digest": asked["digest"]}).status_code == 200

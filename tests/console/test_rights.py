@@ -1,6 +1,6 @@
 """Each of the eight roles asks for every address that changes something. Whoever may not is told so and changes nothing; nobody who may is stopped.
 
-Total over the addresses: a new one that takes a POST needs a row in ``ASKED``, which says the right that it wants.
+The matrix comes from the declarations (``console.route_rights``, ``callers.SCOPES``, ``access.ROUTES``): every address, every method, every role.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
-from django.test import Client
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
+from django.urls import resolve
 
-from console.access import ROUTES, Policy
+from console import access
+from console.access import ROUTES, AccessMiddleware, Policy
+from console.api import callers
 from console.api.callers import SCOPES
+from console.route_rights import CHANGES, LOOKS, wanted
 from fabric.core.roles import RIGHTS, Right, Role, holders
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import AuditLine, Inbox, Member, MemoryEntry, ModelTest, ProviderKey, Revision, Run
@@ -24,7 +29,6 @@ from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
 from fabric.services.invitations import invitation_create
 from fabric.services.model_list import models_list
-from fabric.services.tokens import Scope, token_create
 from simulator.drills.models import Drill, Schedule, StoredScenario
 from simulator.drills.schedules import schedule_create
 from simulator.drills.services import drill_ask
@@ -32,36 +36,8 @@ from simulator.library.services import scenario_save
 from tests.console import test_access
 from tests.fabric.services.test_memories import REMEMBERING
 from tests.fabric.services.world import SMALL, change_waits, ran
-from tests.people import member, signed_in
+from tests.people import member, signed_in, token_of
 from tests.simulator.library.sources import source
-
-QUESTION = "it is for whoever the question asks"
-OWN = "it is about one's own sign-in, or an invitation"
-LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS, KEYS, AUDIT, REVEAL = (
-    Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS, Right.KEYS, Right.AUDIT, Right.REVEAL,
-)  # fmt: skip
-BYTES = (AUDIT, REVEAL)
-"""Whoever has one of them may take a journal away byte for byte."""
-
-
-class Asked(NamedTuple):
-    """What the test posts to an address, and the right that the address wants. Several: one is enough. A sentence: no right decides there."""
-
-    wants: Right | tuple[Right, ...] | str
-    body: Mapping[str, Any] = {}
-
-    @property
-    def rights(self) -> tuple[Right, ...]:
-        """Returns the rights of which a caller needs one."""
-        if isinstance(self.wants, tuple):
-            return self.wants
-        return (self.wants,) if isinstance(self.wants, Right) else ()
-
-    @property
-    def roles(self) -> frozenset[Role]:
-        """Returns the roles that have at least one of these rights."""
-        return frozenset().union(*(RIGHTS[right] for right in self.rights))
-
 
 WHY = {"reason": "To see."}
 SOURCE = {"source": source("another")}
@@ -73,143 +49,89 @@ PLACE = {"provider": "openai", "host": "https://api.example.org/v1"}
 SECRET = {**PLACE, "key": "sk-0123456789abcdef"}
 KEY = {"memory": "notes", "key": "k", **WHY}
 
-PAGES: Mapping[str, Asked] = {
-    "login": Asked(OWN),
-    "login-link": Asked(OWN),
-    "logout": Asked(OWN),
-    "invitation": Asked(OWN),
-    "start": Asked(RUN, {"fabric": "small", "text": "What do the notes say?"}),
-    "run-cancel": Asked(CONTROL, WHY),
-    "run-terminate": Asked(CONTROL, WHY),
-    "run-pause": Asked(CONTROL, WHY),
-    "run-resume": Asked(CONTROL),
-    "run-say": Asked(CONTROL, {"text": "Mind the VAT."}),
-    "run-fork": Asked(RUN, {"what": "", "value": "", "start_key": "k"}),
-    "run-export": Asked(BYTES),
-    "run-context": Asked(CONTROL, {"name": "k", "value": "1"}),
-    "run-event-reveal": Asked(REVEAL),
-    "fabric-memory-reveal": Asked(REVEAL, {"key": "k", "version": 1}),
-    "review-reveal": Asked(REVEAL),
-    "run-scenario": Asked(EDIT, {"name": "kept"}),
-    "decide": Asked(QUESTION),
-    "decision-undo": Asked(QUESTION),
-    "decision-continue": Asked(QUESTION),
-    "reviews-next": Asked(QUESTION),
-    "reviews-together": Asked(QUESTION),
-    "reviews-export": Asked(AUDIT, {"form": "csv"}),
-    "review-changes": Asked(QUESTION),
-    "review-claim": Asked(QUESTION),
-    "review-release": Asked(QUESTION),
-    "review-reassign": Asked(QUESTION),
-    "review-beat": Asked(QUESTION),
-    "review-close": Asked(QUESTION),
-    "drills-ask": Asked(RUN, {"fabric": "small", "cells": "cost_overrun:batch"}),
-    "drills-stop": Asked(OPERATE, {"fabric": "small"}),
-    "drills-lever": Asked(OPERATE, {"act": "pull", **WHY}),
-    "drills-schedules": Asked(OPERATE, {"fabric": "small", "cron": "0 3 * * *", "what": "all"}),
-    "drills-schedule": Asked(OPERATE, {"act": "pause", "version": 1}),
-    "scenario-new": Asked(EDIT, SOURCE),
-    "scenario-ask": Asked(RUN, {"fabric": "small", "tier": ["batch"], "do": "run", "mode": "virtual"}),
-    "scenario-edit": Asked(EDIT, {"source": source("mine"), "version": 1}),
-    "scenario-duplicate": Asked(EDIT, {"to": "copied"}),
-    "scenario-delete": Asked(EDIT, {"version": 1}),
-    "breaker": Asked(OPERATE, {"act": "open", "generation": 0, **WHY}),
-    "fabric-draft": Asked(EDIT, {"step": 0, "f.title": "Another"}),
-    "fabric-draft-begin": Asked(EDIT),
-    "fabric-new": Asked(EDIT, {"template": "blank"}),
-    "fabric-import": Asked(EDIT, {"source": SMALL, "name": "another"}),
-    "fabric-duplicate": Asked(EDIT, {"to": "another"}),
-    "fabric-draft-beat": Asked(EDIT, {"part": "Fabric"}),
-    "fabric-draft-undo": Asked(EDIT, {"step": 0}),
-    "fabric-draft-redo": Asked(EDIT, {"step": 0}),
-    "fabric-draft-discard": Asked(EDIT, {"step": 0}),
-    "fabric-draft-publish": Asked(EDIT, {"step": 0, "act": "publish"}),
-    "fabric-draft-drills": Asked(RUN, {"step": 0, "cells": "all"}),
-    "fabric-draft-merge": Asked(EDIT, {"step": 0, "base": 1}),
-    "fabric-request": Asked(EDIT, {"act": "reject", **WHY}),
-    "fabric-revert": Asked(EDIT, {"number": 1, "expect": 1, "act": "revert"}),
-    "fabric-memory": Asked(OPERATE, {"act": "write", "key": "k", "version": 0, "value": "1", **WHY}),
-    "fabric-memory-export": Asked(LOOK),
-    "notification-resend": Asked(OPERATE),
-    "notifications-mine": Asked("it is about one's own mail"),
-    "model-key": Asked(KEYS, SECRET),
-    "model-key-delete": Asked(KEYS, PLACE),
-    "model-test": Asked(EDIT, {"at_most": "1000"}),
-    "member-invite": Asked(MEMBERS, ROLES),
-    "member-service": Asked(MEMBERS, {"name": "nightly", "roles": ["operator"]}),
-    "member": Asked(MEMBERS, {"act": "roles", "before": "viewer", "roles": ["auditor"]}),
-    "invitation-revoke": Asked(MEMBERS),
-    "token-create": Asked(MEMBERS, {"name": "another", "scopes": ["read"]}),
-    "token-revoke": Asked("one's own are for oneself, those of others for owners"),
-    "account": Asked(OWN),
+PAGES: Mapping[str, Mapping[str, Any]] = {
+    "start": {"fabric": "small", "text": "What do the notes say?"},
+    "run-cancel": WHY,
+    "run-terminate": WHY,
+    "run-pause": WHY,
+    "run-say": {"text": "Mind the VAT."},
+    "run-fork": {"what": "", "value": "", "start_key": "k"},
+    "run-context": {"name": "k", "value": "1"},
+    "run-scenario": {"name": "kept"},
+    "reviews-export": {"form": "csv"},
+    "drills-ask": {"fabric": "small", "cells": "cost_overrun:batch"},
+    "drills-stop": {"fabric": "small"},
+    "drills-lever": {"act": "pull", **WHY},
+    "drills-schedules": {"fabric": "small", "cron": "0 3 * * *", "what": "all"},
+    "drills-schedule": {"act": "pause", "version": 1},
+    "scenario-new": SOURCE,
+    "scenario-ask": {"fabric": "small", "tier": ["batch"], "do": "run", "mode": "virtual"},
+    "scenario-edit": {"source": source("mine"), "version": 1},
+    "scenario-duplicate": {"to": "copied"},
+    "scenario-delete": {"version": 1},
+    "breaker": {"act": "open", "generation": 0, **WHY},
+    "fabric-draft": {"step": 0, "f.title": "Another"},
+    "fabric-new": {"template": "blank"},
+    "fabric-import": {"source": SMALL, "name": "another"},
+    "fabric-duplicate": {"to": "another"},
+    "fabric-draft-beat": {"part": "Fabric"},
+    "fabric-draft-undo": {"step": 0},
+    "fabric-draft-redo": {"step": 0},
+    "fabric-draft-discard": {"step": 0},
+    "fabric-draft-publish": {"step": 0, "act": "publish"},
+    "fabric-draft-drills": {"step": 0, "cells": "all"},
+    "fabric-draft-merge": {"step": 0, "base": 1},
+    "fabric-request": {"act": "reject", **WHY},
+    "fabric-revert": {"number": 1, "expect": 1, "act": "revert"},
+    "fabric-memory": {"act": "write", "key": "k", "version": 0, "value": "1", **WHY},
+    "fabric-memory-reveal": {"key": "k", "version": 1},
+    "model-key": SECRET,
+    "model-key-delete": PLACE,
+    "model-test": {"at_most": "1000"},
+    "member-invite": ROLES,
+    "member-service": {"name": "nightly", "roles": ["operator"]},
+    "member": {"act": "roles", "before": "viewer", "roles": ["auditor"]},
 }
-"""By route, the pages that take a POST."""
+"""What is posted to a page, where it is not nothing."""
 
-API: Mapping[str, Asked] = {
-    "api-runs": Asked(RUN, {"fabric": "small", "text": "What do the notes say?"}),
-    "api-run-cancel": Asked(CONTROL, WHY),
-    "api-run-terminate": Asked(CONTROL, WHY),
-    "api-run-pause": Asked(CONTROL, WHY),
-    "api-run-resume": Asked(CONTROL),
-    "api-run-say": Asked(CONTROL, {"text": "Mind the VAT."}),
-    "api-run-context": Asked(CONTROL, {"set": {"k": 1}}),
-    "api-run-fork": Asked(RUN, {"seq": 1}),
-    "api-run-export": Asked(BYTES),
-    "api-run-event-reveal": Asked(REVEAL, {"seq": 1}),
-    "api-fabric-memory-reveal": Asked(REVEAL, {"memory": "notes", "key": "k", "version": 1}),
-    "api-escalation-reveal": Asked(REVEAL),
-    "api-run-scenario": Asked(EDIT),
-    "api-escalation-decision": Asked(QUESTION),
-    "api-escalation-undo": Asked(QUESTION),
-    "api-escalation-continue": Asked(QUESTION),
-    "api-escalations-decide": Asked(QUESTION),
-    "api-escalation-next": Asked(QUESTION),
-    "api-escalation-claim": Asked(QUESTION),
-    "api-escalation-reassign": Asked(QUESTION),
-    "api-escalation-heartbeat": Asked(QUESTION),
-    "api-escalation-release": Asked(QUESTION),
-    "api-escalation-close": Asked(QUESTION),
-    "api-decisions-export": Asked(AUDIT),
-    "api-breakers-open": Asked(OPERATE, MOVE),
-    "api-breakers-reset": Asked(OPERATE, MOVE),
-    "api-fabrics": Asked(EDIT, {"source": SMALL}),
-    "api-drafts": Asked(EDIT, {"source": SMALL, "name": "another"}),
-    "api-changes": Asked(EDIT, {"source": SMALL}),
-    "api-change-approve": Asked(EDIT, {"digest": "0" * 32}),
-    "api-change-reject": Asked(EDIT, WHY),
-    "api-change-withdraw": Asked("it is for whoever asked"),
-    "api-fabric-lint": Asked(EDIT, {"source": SMALL}),
-    "api-fabric-revert": Asked(EDIT, {"revision": 1}),
-    "api-fabric-memories-export": Asked(LOOK),
-    "api-fabric-memory-write": Asked(OPERATE, {**KEY, "version": 0, "value": 1}),
-    "api-fabric-memory-delete": Asked(OPERATE, {**KEY, "version": 1}),
-    "api-fabric-drills": Asked(RUN, {"cells": [CELL]}),
-    "api-scenarios": Asked(EDIT, SOURCE),
-    "api-scenarios-check": Asked(LOOK, SOURCE),
-    "api-scenario-drills": Asked(RUN),
-    "api-drills-stop": Asked(OPERATE),
-    "api-drills-lever-pull": Asked(OPERATE, WHY),
-    "api-drills-lever-release": Asked(OPERATE, WHY),
-    "api-drills-schedules": Asked(OPERATE, SCHEDULE),
-    "api-drills-schedule": Asked(OPERATE, {**SCHEDULE, "version": 1}),
-    "api-drills-schedule-pause": Asked(OPERATE, {"version": 1}),
-    "api-drills-schedule-resume": Asked(OPERATE, {"version": 1}),
-    "api-drills-schedule-delete": Asked(OPERATE, {"version": 1}),
-    "api-drills-schedule-run": Asked(OPERATE),
-    "api-notification-resend": Asked(OPERATE),
-    "api-model-key": Asked(KEYS, SECRET),
-    "api-model-key-delete": Asked(KEYS, PLACE),
-    "api-model-test": Asked(EDIT),
-    "api-invitations": Asked(MEMBERS, ROLES),
-    "api-invitation-revoke": Asked(MEMBERS),
-    "api-tokens": Asked(MEMBERS, {"name": "another", "user": "target", "scopes": ["read"]}),
-    "api-token-revoke": Asked("one's own are for oneself, those of others for owners"),
-    "api-notifications-mine": Asked("it is about one's own mail"),
-    "api-member-services": Asked(MEMBERS, {"name": "nightly", "roles": ["operator"]}),
-    "api-member-roles": Asked(MEMBERS, {"roles": ["auditor"]}),
-    "api-member-remove": Asked(MEMBERS),
+API: Mapping[str, Mapping[str, Any]] = {
+    "api-runs": {"fabric": "small", "text": "What do the notes say?"},
+    "api-run-cancel": WHY,
+    "api-run-terminate": WHY,
+    "api-run-pause": WHY,
+    "api-run-say": {"text": "Mind the VAT."},
+    "api-run-context": {"set": {"k": 1}},
+    "api-run-fork": {"seq": 1},
+    "api-run-event-reveal": {"seq": 1},
+    "api-breakers-open": MOVE,
+    "api-breakers-reset": MOVE,
+    "api-fabrics": {"source": SMALL},
+    "api-drafts": {"source": SMALL, "name": "another"},
+    "api-changes": {"source": SMALL},
+    "api-change-approve": {"digest": "0" * 32},
+    "api-change-reject": WHY,
+    "api-fabric-lint": {"source": SMALL},
+    "api-fabric-revert": {"revision": 1},
+    "api-fabric-memory-write": {**KEY, "version": 0, "value": 1},
+    "api-fabric-memory-delete": {**KEY, "version": 1},
+    "api-fabric-memory-reveal": {"memory": "notes", "key": "k", "version": 1},
+    "api-fabric-drills": {"cells": [CELL]},
+    "api-scenarios": SOURCE,
+    "api-scenarios-check": SOURCE,
+    "api-drills-lever-pull": WHY,
+    "api-drills-lever-release": WHY,
+    "api-drills-schedules": SCHEDULE,
+    "api-drills-schedule": {**SCHEDULE, "version": 1},
+    "api-drills-schedule-pause": {"version": 1},
+    "api-drills-schedule-resume": {"version": 1},
+    "api-drills-schedule-delete": {"version": 1},
+    "api-model-key": SECRET,
+    "api-model-key-delete": PLACE,
+    "api-invitations": ROLES,
+    "api-member-services": {"name": "nightly", "roles": ["operator"]},
+    "api-member-roles": {"roles": ["auditor"]},
 }
-"""By route, the operations of the API that take a POST."""
+"""What is posted to an operation, likewise."""
 
 
 class World(NamedTuple):
@@ -250,7 +172,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
     for role in Role:
         user = member(f"the-{role}", role)
         browsers[role] = signed_in(user)
-        secret = token_create(actor=actor, name=f"of-{role}", user=user.username, scopes=tuple(Scope)).secret
+        secret = token_of(user, f"of-{role}")
         programs[role] = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}")
     monkeypatch.setattr(test_access, "SAMPLE", {**test_access.SAMPLE, **there})
     return World(there, browsers, programs)
@@ -275,34 +197,60 @@ def standing() -> Mapping[str, int]:
 
 
 def page(world: World, role: Role, name: str) -> Any:
-    return world.browsers[role].post(test_access.address(name), PAGES[name].body)
+    return world.browsers[role].post(test_access.address(name), PAGES.get(name, {}))
+
+
+def where(name: str) -> str:
+    found = test_access.address(name)
+    return found.replace("/members/small/", "/members/target/") if name.startswith("api-member-") else found
 
 
 def operation(world: World, role: Role, name: str) -> Any:
-    where = test_access.address(name)
-    if name.startswith("api-member-"):
-        where = where.replace("/members/small/", "/members/target/")
-    body = dict(API[name].body)
+    body = dict(API.get(name, {}))
     if name.startswith("api-breakers-"):
         body |= {"scope": world.of["scope"], "kind": world.of["kind"]}
-    return world.programs[role].post(where, json.dumps(body), content_type="application/json")
+    return world.programs[role].post(where(name), json.dumps(body), content_type="application/json")
 
 
-DOORS: Mapping[str, tuple[Mapping[str, Asked], Callable[[World, Role, str], Any]]] = {
-    "pages": (PAGES, page),
-    "api": (API, operation),
-}
+DOORS: Mapping[str, Callable[[World, Role, str], Any]] = {"pages": page, "api": operation}
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
+def changes(door: str) -> Mapping[str, tuple[Right, ...]]:
+    """What is changed through a door, with the rights of which one is enough."""
+    return {name: wanted(name, "POST") for name in CHANGES if name.startswith("api-") is (door == "api")}
+
+
+def roles_of(rights: tuple[Right, ...]) -> frozenset[Role]:
+    return frozenset().union(*(RIGHTS[right] for right in rights))
+
+
+def declared() -> set[tuple[str, str]]:
+    """The methods that an address takes, as the tables of the product say."""
+    looked = {(name, method) for name in LOOKS for method in ("GET", "HEAD")}
+    return looked | {(name, "POST") for name in CHANGES if ROUTES[name] is not Policy.API} | set(SCOPES)
+
+
+def through(user: Any, name: str, method: str) -> Any:
+    """What the door says by itself: None lets through."""
+    request = RequestFactory(HTTP_HOST="127.0.0.1").generic(method, test_access.address(name))
+    request.user, request.resolver_match = user, resolve(test_access.address(name))
+    return AccessMiddleware(lambda asked: HttpResponse()).process_view(request, HttpResponse, (), {})
+
+
+@pytest.mark.parametrize("behind", ["the door", "the service"])
 @pytest.mark.parametrize("door", DOORS)
-def test_who_has_not_the_right_is_told_who_has_it_and_changes_nothing(door, world):
-    table, ask = DOORS[door]
+def test_who_has_not_the_right_is_told_who_has_it_and_changes_nothing(door, behind, world, monkeypatch):
+    """At the door; and, were it open, by the service."""
+    if behind == "the service":
+        for module in (access, callers):
+            monkeypatch.setattr(module, "refused_at_door", lambda *asked: "")
     before, wrong = standing(), []
-    for name, asked in table.items():
-        for role in set(Role) - asked.roles if asked.rights else ():
-            answer = ask(world, role, name)
+    for name, rights in changes(door).items():
+        for role in set(Role) - roles_of(rights) if rights else ():
+            answer = DOORS[door](world, role, name)
             said = answer.content.decode() if answer.status_code == 403 else ""
-            if not all(holders(right) in said for right in asked.rights):
+            if not all(holders(right) in said for right in rights):
                 wrong.append(f"{name} as {role}: {answer.status_code}")
     assert sorted(wrong) == []
     assert standing() == before
@@ -310,28 +258,68 @@ def test_who_has_not_the_right_is_told_who_has_it_and_changes_nothing(door, worl
 
 @pytest.mark.parametrize("door", DOORS)
 def test_who_has_the_right_is_not_stopped(door, world):
-    table, ask = DOORS[door]
     wrong = []
-    for name, asked in table.items():
-        for role in sorted(asked.roles):
-            answer = ask(world, role, name)
-            if answer.status_code in (401, 403) or answer.status_code >= 500:
+    for name, rights in changes(door).items():
+        for role in sorted(roles_of(rights)):
+            answer = DOORS[door](world, role, name)
+            if answer.status_code in (401, 403, 405) or answer.status_code >= 500:
                 wrong.append(f"{name} as {role}: {answer.status_code}")
     assert sorted(wrong) == []
 
 
-def test_every_address_that_takes_a_post_says_which_right_it_wants(world):
-    taking = {
-        name
-        for name, policy in ROUTES.items()
-        if policy is not Policy.API
-        and name not in {*PAGES, "styleguide"}
-        and world.browsers[Role.VIEWER].post(test_access.address(name)).status_code != 405
+@pytest.mark.parametrize("door", DOORS)
+def test_others_decisions_are_for_who_audits(door, world):
+    """Of what is one's own for everybody, the part that a right decides; tokens have tests of their own (test_tokens, test_step_up)."""
+    name = "reviews-export" if door == "pages" else "api-decisions-export"
+    for role in Role:
+        assert (DOORS[door](world, role, name).status_code == 403) is (role not in RIGHTS[Right.AUDIT])
+
+
+def test_every_address_says_what_each_method_wants():
+    """A page that is there and not declared, or the other way round, shows below: it takes, or refuses, what it should not."""
+    assert set(CHANGES) | LOOKS | {name for name, _ in SCOPES} | callers.ANY_CALLER == set(ROUTES)
+    assert {route for route, method in SCOPES if method != "GET"} == {
+        name for name in CHANGES if name.startswith("api-")
     }
-    assert taking == set()
-    assert {route for route, method in SCOPES if method != "GET"} == set(API)
-    assert set(PAGES) <= set(ROUTES)
     assert {method for _, method in SCOPES} == {"GET", "POST"}
+    assert (set(PAGES) | set(API)) <= set(CHANGES)
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OWNER])
+def test_what_is_not_declared_is_not_there(role, world):
+    """Whoever asks, who may least and who may most: each method of each address that no table has is a 405."""
+    there, wrong, cells = declared(), [], 0
+    for name, policy in ROUTES.items():
+        client = (world.programs if policy is Policy.API else world.browsers)[role]
+        for method in METHODS:
+            if (name, method) in there or name in callers.ANY_CALLER or name == "logout":
+                continue
+            cells += 1
+            answer = client.generic(method, where(name), "{}", content_type="application/json")
+            shut = policy is Policy.STAFF and role is not Role.OWNER  # They are not told what there is.
+            if answer.status_code != (403 if shut else 405):
+                wrong.append(f"{method} {name}: {answer.status_code}")
+    assert sorted(wrong) == []
+    others = sum(1 for name, _ in there if name not in callers.ANY_CALLER and name != "logout")
+    assert cells + others == len(METHODS) * len(set(ROUTES) - callers.ANY_CALLER - {"logout"})
+
+
+def test_each_cell_of_the_matrix_is_as_declared(world):
+    """Addresses x methods x roles, at the door: 403 for who has none of the rights that are wanted, through for everybody else."""
+    wrong, cells = [], 0
+    people = {role: Member.objects.get(name=f"the-{role}").user for role in Role}
+    for name, method in sorted(declared()):
+        if ROUTES[name] is Policy.API:
+            continue
+        for role, user in people.items():
+            cells += 1
+            answer, rights = through(user, name, method), wanted(name, method)
+            lacks = bool(rights) and role not in roles_of(rights)
+            staff = ROUTES[name] is Policy.STAFF and role is not Role.OWNER
+            if (answer is not None and answer.status_code == 403) is not (lacks or staff):
+                wrong.append(f"{method} {name} as {role}")
+    assert sorted(wrong) == []
+    assert cells == len(Role) * sum(1 for name, _ in declared() if ROUTES[name] is not Policy.API)
 
 
 READABLE = {"run-events-download": "?form=readable"}

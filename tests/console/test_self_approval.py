@@ -21,7 +21,7 @@ from console.api.callers import SCOPES
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core.inputs import INBOX, DecisionMade
-from fabric.core.roles import LOCAL_OWNER
+from fabric.core.scopes import Scope
 from fabric.management.following import Following
 from fabric.models import Escalation, Event, Inbox, ReviewClaim
 from fabric.selectors.answers import input_id
@@ -33,12 +33,12 @@ from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from fabric.services.members import service_create
 from fabric.services.runs import run_start
-from fabric.services.tokens import Scope, token_create
-from fabric.services.workspaces import actor_of
+from fabric.services.tokens import token_create
+from fabric.services.workspaces import OWNER, actor_of
 from tests.console.api.client import Program
 from tests.fabric.management.console import command
 from tests.fabric.services.world import DOUBTFUL, NOTES, WATCHED, published_by_two
-from tests.people import member, signed_in
+from tests.people import fresh, member, signed_in, token_of
 
 ANSWERS = ("decide", "reviews-together", "api-escalation-decision", "api-escalations-decide")
 LATER = ("decision-undo", "decision-continue", "api-escalation-undo", "api-escalation-continue")
@@ -56,7 +56,7 @@ class World:
     """A run that somebody started and that waits, and that somebody's ways in."""
 
     def __init__(self, user: Any, fabric: str) -> None:
-        self.user, self.actor = user, actor_of(user)
+        self.user, self.actor = user, fresh(user)
         self.browser = signed_in(user)
         more: dict[str, Any] = {
             "actor": self.actor,
@@ -91,8 +91,7 @@ def by_session(world: World) -> Any:
 
 
 def _token(world: World) -> Program:
-    secret = token_create(actor=world.actor, name="own", user=world.actor.name, scopes=tuple(Scope)).secret
-    return Program(secret)
+    return Program(token_of(world.user, "own"))
 
 
 def by_token(world: World) -> Any:
@@ -263,16 +262,58 @@ def nothing_passed(world: World) -> None:
     assert not Event.objects.filter(run_id=item.run_id, kind__in=kinds).exists()
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_who_started_a_run_lets_nothing_of_it_pass(owner, way):
+@pytest.mark.parametrize(
+    ("way", "name"), [*((way, "ana") for way in WAYS if "manage.py" not in way), *((way, OWNER) for way in WAYS)]
+)
+def test_who_started_a_run_lets_nothing_of_it_pass(owner, way, name):
+    """Whatever they are called: the local owner is not alone where somebody else may sign in."""
     act, told = WAYS[way]
-    at_the_machine, by = way.startswith("manage.py"), actor_of(owner)
-    fabric = (published_by_two(by, WATCHED) if at_the_machine else fabric_publish(actor=by, source=DOUBTFUL)).name
-    who = owner if at_the_machine else member("ana", "owner", "editor", "reviewer")
+    fabric = fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name
+    who = owner if name == OWNER else member(name, "owner", "editor", "reviewer")
     member("ben", "owner", "reviewer")
     world = World(who, fabric)
     assert act(world) == told
     nothing_passed(world)
+
+
+def test_who_is_alone_in_the_workspace_answers_for_their_own_run(owner):
+    member("robot", "operator", service=True)
+    member("gone", "owner", is_active=False)
+    world = World(owner, fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name)
+    assert world.actor.alone
+    assert by_page(world) == 302
+    assert Following(world.actor, world.item.run_id, answered=frozenset({world.item.id})).to_rest().state == "completed"
+    assert Escalation.objects.values_list("decided_by", "alone").get() == (OWNER, True)
+
+
+def test_who_is_joined_before_the_run_takes_the_answer_is_alone_no_longer(owner):
+    world = World(owner, fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name)
+    assert by_page(world) == 302
+    member("ben", "owner", "reviewer")
+    nothing_passed(world)
+
+
+def test_who_made_a_programs_token_lets_nothing_of_what_it_started_pass(owner):
+    robot = member("robot", "operator", service=True)
+    fabric = fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name
+    secret = token_of(robot, "robots", (Scope.READ, Scope.RUN))
+    body = {"fabric": fabric, "text": "What do the notes say?", "documents": [{"name": NOTES.name, "text": NOTES.text}]}
+    run_id = Program(secret).post("/api/v1/runs", body).json()["id"]
+    ben = member("ben", "owner", "reviewer")
+    Following(actor_of(owner), run_id).to_rest()
+    (item,) = escalations_open(actor_of(owner), run_id)
+    assert item.barred == ("robot", OWNER)
+    decide = partial(
+        escalation_decide,
+        store=wiring.store(),
+        nudge=NullNudge(),
+        escalation_id=item.id,
+        verb="approve",
+        digest=item.digest,
+    )
+    with pytest.raises(Refused, match="it is their own"):
+        decide(actor=actor_of(owner))
+    assert decide(actor=actor_of(ben)).created
 
 
 def test_two_are_asked_of_whom_neither_started_it(owner):
@@ -280,7 +321,7 @@ def test_two_are_asked_of_whom_neither_started_it(owner):
     for name in ("ben", "carla"):
         member(name, "owner", "reviewer")
     world = World(owner, published_by_two(actor_of(owner), WATCHED).name)
-    assert world.actor.name == LOCAL_OWNER
+    assert world.actor.name == OWNER
     assert by_page(world) == 403
     decide = partial(
         escalation_decide, **world.ports, escalation_id=world.item.id, verb="approve", digest=world.item.digest

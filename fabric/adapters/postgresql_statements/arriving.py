@@ -11,7 +11,8 @@ from fabric.runtime.ports import TAKEN_BACK
 RUN_COLUMNS = """
   id, workspace_id, fabric_id, revision_id, session_key, start_key, title, trace_id, seed, tier, queue, priority, created_at,
   created_by, state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, deadline_at, last_seq, head_hash, fence,
-  wake_at, claims, claim_ticket, format, parent_run_id, parent_command, root_run_id, cap_usd_micros, origin_run_id, origin_seq
+  wake_at, claims, claim_ticket, format, parent_run_id, parent_command, root_run_id, cap_usd_micros, origin_run_id, origin_seq,
+  caused_by
 """
 
 CREATE = Statement(f"""
@@ -21,7 +22,7 @@ WITH {NOW}, run AS (
     :revision_id::text, :session_key::text, :start_key::text, :title::text, :trace_id::text, :seed::bigint, :tier::text,
     :queue::text, :priority::smallint, us, :requested_by::text, 'queued', '', 0, 0, 0, '', false, false,
     :deadline_at::bigint, 0, :head::bytea, 0, us, 0, 0, :format::smallint, :parent_run_id::text, :parent_command::text,
-    :root_run_id::text, :cap::bigint, :origin_run_id::text, :origin_seq::int
+    :root_run_id::text, :cap::bigint, :origin_run_id::text, :origin_seq::int, :caused_by::text
   FROM now ON CONFLICT DO NOTHING RETURNING id, workspace_id
 ), arrived AS (
   INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, wakes, format)

@@ -23,8 +23,10 @@ class RunStarted:
     depth: int = 1
     """Level of nesting; the root run is 1."""
     requested_by: str = ""
+    caused_by: tuple[str, ...] = ()
+    """Who made what the starter acted with, such as a service account's token, where it was somebody else."""
     kind: ClassVar[str] = "run_started"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -26,6 +26,7 @@ def _run_started(run: Run, event: Event, fact: ev.RunStarted) -> Run:
         started_at=event.at,
         request_ref=event.content_ref,
         requested_by=fact.requested_by,
+        caused_by=fact.caused_by,
     )
 
 

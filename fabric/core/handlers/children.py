@@ -18,7 +18,7 @@ from fabric.core.work import Work
 
 def requested(work: Work, given: ChildRequested) -> None:
     """Takes what the run pins for good, its place in the family with it."""
-    if not start.begun(work, given, depth=given.depth, requested_by=given.requested_by):
+    if not start.begun(work, given, depth=given.depth):
         return
     fact = ev.LineagePinned(
         parent_run_id=given.parent_run_id,

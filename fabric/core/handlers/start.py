@@ -11,12 +11,12 @@ from fabric.core.work import Work
 
 def requested(work: Work, given: RunRequested) -> None:
     """Takes what the run pins for good."""
-    begun(work, given, requested_by=given.requested_by)
+    begun(work, given)
 
 
 def forked(work: Work, given: ForkRequested) -> None:
     """Takes what the run pins for good, and what it goes on from."""
-    if not begun(work, given, requested_by=given.requested_by):
+    if not begun(work, given):
         return
     for (
         kept
@@ -41,9 +41,7 @@ def forked(work: Work, given: ForkRequested) -> None:
     )
 
 
-def begun(
-    work: Work, given: RunRequested | ForkRequested | ChildRequested, *, depth: int = 1, requested_by: str = ""
-) -> bool:
+def begun(work: Work, given: RunRequested | ForkRequested | ChildRequested, *, depth: int = 1) -> bool:
     """Starts the run. False: it has started already, and a second start changes nothing."""
     if work.run.state is not RunState.QUEUED:
         work.emit(ev.InputIgnored(input_kind=given.kind, reason="the run has started already"))
@@ -56,7 +54,8 @@ def begun(
             deadline_at=given.deadline_at,
             seed=work.ctx.seed,
             depth=depth,
-            requested_by=requested_by,
+            requested_by=given.requested_by,
+            caused_by=given.caused_by,
         ),
         given.request,
     )

@@ -104,9 +104,12 @@ class Command(FabricCommand):
         ]
 
     def _remove(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
-        tokens = member_remove(actor=owner_actor(), name=options["name"])
-        said = f"{options['name']} is no member any more: sign-ins are over, {tokens} token{'s' if tokens != 1 else ''} revoked"
-        return {"name": options["name"], "tokens_revoked": tokens}, [said]
+        ended = member_remove(actor=owner_actor(), name=options["name"])
+        counts = f"{_plural(ended.tokens, 'token')} and {_plural(ended.invitations, 'invitation')} revoked"
+        told = {"tokens_revoked": ended.tokens, "invitations_revoked": ended.invitations}
+        return {"name": options["name"], **told}, [
+            f"{options['name']} is no member any more: sign-ins are over, {counts}"
+        ]
 
     def _service(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
         actor = owner_actor()
@@ -156,3 +159,7 @@ def _invitation(one: InvitationView) -> JSON:
         "created_by": one.created_by,
         "expires_at": rfc3339(one.expires_at),
     }
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

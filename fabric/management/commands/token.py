@@ -7,10 +7,11 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from fabric.core.scopes import Scope
 from fabric.core.words import instant
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.tokens import TokenView, tokens_list
-from fabric.services.tokens import DAYS_MAX, Scope, token_create, token_revoke
+from fabric.services.tokens import DAYS_MAX, token_create, token_revoke
 from fabric.services.workspaces import owner_actor
 
 JSON = Any
@@ -26,7 +27,9 @@ class Command(FabricCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
         making = actions.add_parser("create", help="make a token; it is printed once and cannot be shown again")
         making.add_argument("name", metavar="NAME", help="what it is called in the list, e.g. the program's name")
-        making.add_argument("--user", default="", metavar="U", help="for whom it acts (default: the local owner)")
+        making.add_argument(
+            "--user", default="", metavar="U", help="the service account for which it acts (default: the local owner)"
+        )
         making.add_argument(
             "--expires", type=int, default=None, metavar="DAYS", help=f"1 to {DAYS_MAX} (default: it does not expire)"
         )

@@ -59,8 +59,9 @@ def main() -> None:
     from django.db import close_old_connections
     from django.test import Client
 
+    from fabric.core.scopes import Scope
     from fabric.services.fabrics import fabric_publish
-    from fabric.services.tokens import Scope, token_create
+    from fabric.services.tokens import token_create
     from fabric.services.workspaces import owner_actor
     from tests.fabric.services.world import SMALL
 

@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 
 from fabric.core.actor import Actor
-from fabric.services.tokens import Scope, token_create
+from fabric.core.scopes import Scope
+from fabric.services.tokens import token_create
 from tests.console.api.client import Program
 from tests.console.conftest import _fresh_wiring, actor, browser, doubtful, owner, paying, small, stranger
 

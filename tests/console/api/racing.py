@@ -131,8 +131,9 @@ def unread_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> A
 
 def revocation(race: Race, at_once: Callable[..., Any], number: int) -> Any:
     """A token that is revoked while it is used: each start was done or refused, and afterwards none is."""
+    from fabric.core.scopes import Scope
     from fabric.models import Run
-    from fabric.services.tokens import Scope, token_create, token_revoke
+    from fabric.services.tokens import token_create, token_revoke
 
     name = f"short-{number}"
     short = Race(
@@ -164,9 +165,10 @@ SCENES = (starts, other_starts, cancels, decisions, other_decisions, unread_deci
 
 def main() -> None:
     """Race, then tell."""
+    from fabric.core.scopes import Scope
     from fabric.models import Run
     from fabric.services.fabrics import fabric_publish
-    from fabric.services.tokens import Scope, token_create
+    from fabric.services.tokens import token_create
     from fabric.services.workspaces import owner_actor
     from tests.fabric.services.at_once import at_once
     from tests.fabric.services.world import DOUBTFUL, SMALL

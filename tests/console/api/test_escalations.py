@@ -12,10 +12,9 @@ from fabric.models import Escalation, Inbox
 from fabric.selectors.runs import run_events
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
-from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
 from tests.fabric.services.world import COSTLY, CROWDED, REPLACEABLE, SPARED_STRICT, ran
-from tests.people import member
+from tests.people import member, token_of
 
 LIST = "/api/v1/escalations"
 
@@ -31,8 +30,7 @@ def question(program, doubtful, actor):
 @pytest.fixture
 def colleague(owner, actor):
     """Another person's program."""
-    member("rosa")
-    return Program(token_create(actor=actor, name="rosas", user="rosa", scopes=tuple(Scope)).secret)
+    return Program(token_of(member("rosa"), "rosas"))
 
 
 def answer_to(program, question, verb="approve", **more):
@@ -103,7 +101,7 @@ def test_the_same_answer_again_changes_nothing(program, question):
 
 
 def decided(question, **more):
-    columns = {"decided_at": 1_772_357_400_123_456, "verb": "approve", "decided_by": "owner", **more}
+    columns = {"decided_at": 1_772_357_400_123_456, "verb": "approve", "decided_by": "owner", "alone": True, **more}
     Escalation.objects.filter(id=question["id"]).update(**columns)
 
 
@@ -114,6 +112,9 @@ def test_the_same_answer_again_after_the_run_took_it(program, question):
 
 
 def test_another_answer_is_refused_and_says_who_when_what(program, colleague, question):
+    Escalation.objects.update(
+        barred="\ncleo\n"
+    )  # Somebody else started it, so that its owner may answer beside a colleague.
     answer_to(program, question)
     told = answer_to(colleague, question, "reject", message="no")
     assert told.status_code == 409
@@ -214,6 +215,9 @@ def test_an_answer_counts_at_once(program, question, actor):
 
 
 def test_second_thoughts_about_what_is_not_there_or_not_yours(program, colleague, question):
+    Escalation.objects.update(
+        barred="\ncleo\n"
+    )  # Somebody else started it, so that its owner may answer beside a colleague.
     for way in ("undo", "continue"):
         assert program.post(f"{LIST}/{question['id']}/{way}", {}).status_code == 409
         assert program.post(f"{LIST}/0123456789abcdef/{way}", {}).status_code == 404

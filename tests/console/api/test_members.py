@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fabric.models import Member
-from fabric.services.tokens import Scope, token_create
+from fabric.services.tokens import token_create
 from tests.console.api.client import Program
-from tests.people import member, signed_in
+from tests.people import member, signed_in, token_of
 
 MEMBERS = "/api/v1/members"
 INVITATIONS = f"{MEMBERS}/invitations"
@@ -28,7 +28,7 @@ def test_somebody_is_invited_comes_in_is_given_roles_and_removed(program, owner)
     assert (seen["roles"], seen["added_by"], seen["service"]) == (["legal", "operator"], "owner", False)
     assert program.post(f"{MEMBERS}/rosa/roles", {"roles": ["owner"], "before": ["viewer"]}).status_code == 409
     gone = program.post(f"{MEMBERS}/rosa/remove", {})
-    assert (gone.status_code, gone.json()) == (200, {"name": "rosa", "tokens_revoked": 0})
+    assert (gone.status_code, gone.json()) == (200, {"name": "rosa", "tokens_revoked": 0, "invitations_revoked": 0})
     assert rosa.get("/runs").status_code == 403
     assert rosa.get("/api/v1/runs").status_code == 403
     assert [one["name"] for one in program.get(MEMBERS).json()["members"]] == ["ben", "owner"]
@@ -50,8 +50,7 @@ def test_an_account_of_programs_is_made(program):
 
 
 def test_it_takes_an_owner_and_the_scope(program, owner, actor):
-    member("vera", "auditor")
-    other = Program(token_create(actor=actor, name="veras", user="vera", scopes=tuple(Scope)).secret)
+    other = Program(token_of(member("vera", "auditor"), "veras"))
     program.post(INVITATIONS, {"roles": ["viewer"], "email": "rosa@example.org"})
     seen = other.get(MEMBERS).json()
     assert ([one["name"] for one in seen["members"]], seen["invitations"]) == (["owner", "vera"], [])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from console.throttle import MODEL_TESTS
+from fabric.core.scopes import Scope
 from fabric.models import ProviderKey
 from fabric.services.fabrics import fabric_publish
 from fabric.services.model_list import models_list
-from fabric.services.tokens import Scope, token_create
+from fabric.services.tokens import token_create
 from simulator.endpoint import ScriptedEndpoint, refusal
 from tests.console.api.client import Program
 from tests.fabric.services.asked_models import KEY, PRICED, able, fabric

@@ -113,7 +113,7 @@ def test_others_are_refused_with_who_may(actor, question, role):
         assert "They are revealed to the role safety alone" in page.replace("<b>", "").replace("</b>", "")
         refused = other.post(f"{address}/reveal")
         assert refused.status_code == 403
-        assert "may not see what is withheld: that is for safety" in text(refused)
+        assert "may not do this: that is for safety" in text(refused)
     assert told() == []
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core.scopes import Scope
 from fabric.models import AuditLine, Escalation, Inbox, ReviewClaim, Run, TicketClosure
 from fabric.services.fabrics import fabric_publish
-from fabric.services.tokens import Scope, token_create
+from fabric.services.tokens import token_create
 from tests.console.api.client import Program
 from tests.fabric.services.world import COSTLY, PAYING, ran
-from tests.people import member
+from tests.people import member, token_of
 
 LIST = "/api/v1/escalations"
 
@@ -25,15 +26,13 @@ def question(program, doubtful, actor):
 @pytest.fixture
 def ana(actor):
     """Another one who is asked, by a program."""
-    member("ana", "owner", "reviewer")
-    return Program(token_create(actor=actor, name="anas", user="ana", scopes=tuple(Scope)).secret)
+    return Program(token_of(member("ana", "owner", "reviewer"), "anas"))
 
 
 @pytest.fixture
 def ben(actor):
     """A member who is asked nothing."""
-    member("ben", "viewer")
-    return Program(token_create(actor=actor, name="bens", user="ben", scopes=tuple(Scope)).secret)
+    return Program(token_of(member("ben", "viewer"), "bens"))
 
 
 def at(question, way=""):

@@ -7,8 +7,9 @@ from django.core.cache import cache
 from django.db import OperationalError, connection
 
 from console.throttle import WINDOW_S
+from fabric.core.scopes import Scope
 from fabric.models import Run
-from fabric.services.tokens import Scope, token_create
+from fabric.services.tokens import token_create
 from tests.console.api.client import Program, check
 from tests.console.test_throttle import in_one_minute
 

@@ -95,7 +95,7 @@ def test_who_is_no_operator_is_told_for_whom_it_is(vera, actor, small):
     assert 'id="lever-pull"' not in page.content.decode()
     answer = vera.post(PAGE, {"act": "pull", "reason": "Why not."})
     assert answer.status_code == 403
-    assert "may not pull the lever of drills: that is for operator or owner" in text(answer)
+    assert "may not do this: that is for operator or owner" in text(answer)
 
 
 # -- what goes on ------------------------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from fabric.models import Invitation, Member
 from fabric.services.invitations import invitation_create
 from fabric.services.members import member_remove
 from fabric.services.runs import run_start
-from fabric.services.tokens import token_create
 from fabric.services.workspaces import actor_of
-from tests.people import member, signed_in
+from tests.people import member, signed_in, token_of
 
 PAGE = "/settings/members"
 PASSWORD = "four-dull-words-in-a-row"
@@ -84,8 +83,8 @@ def test_somebody_is_invited_and_accepts(browser):
         ({"name": "", "password": PASSWORD, "again": PASSWORD}, 422, "Choose a name."),
         ({"name": "rosa"}, 422, "Choose a password."),
         ({"name": "rosa", "password": "short", "again": "short"}, 422, "This password is too short."),
-        ({"name": "owner", "password": PASSWORD, "again": PASSWORD}, 422, "Owner is the name of a role here"),
-        ({"name": "VERA", "password": PASSWORD, "again": PASSWORD}, 409, "Somebody has the name VERA already"),
+        ({"name": "owner", "password": PASSWORD, "again": PASSWORD}, 422, "Owner means something else in journals"),
+        ({"name": "VERA", "password": PASSWORD, "again": PASSWORD}, 422, "This name is not to be had"),
     ],
 )
 def test_what_cannot_be_accepted_is_said_beside_its_field(browser, sent, status, said):
@@ -155,7 +154,7 @@ def test_roles_are_given_on_the_member_s_page_and_a_change_in_between_is_seen(br
 def test_who_is_removed_is_out_with_every_sign_in_and_token_at_once(browser, actor, small):
     user = member("vera", "editor")
     vera = signed_in(user)
-    token_create(actor=actor, name="veras", user="vera")
+    token_of(user, "veras")
     run_id = run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="What?").run_id
     cookie = next(morsel.value for name, morsel in vera.cookies.items() if "session" in name)
     assert admissions([(cookie, run_id)])[cookie, run_id].key is not None

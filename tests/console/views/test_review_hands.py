@@ -136,6 +136,7 @@ def test_it_is_handed_on_to_who_is_asked(browser, ana, doubt):
 
 
 def test_the_next_free_one_is_claimed(browser, ana, doubts):
+    Escalation.objects.update(barred="\ncleo\n")  # Somebody else's, who started them.
     first, second = sorted(doubts, key=lambda item: (item.due_at, item.id))
     post(ana, first, "claim")
     assert browser.post("/reviews/next").headers["Location"] == f"/reviews/{second.id}"
@@ -182,10 +183,10 @@ def test_high_stakes_wants_a_reason_and_a_fresh_sign_in(browser, costly):
 
 def test_where_two_have_to_agree_the_page_says_who_has(browser, ana, doubt):
     two = Escalation.objects.filter(id=doubt.id)
-    two.update(approvals=2)
+    two.update(approvals=2, barred="\ncleo\n")
     said = text_of(browser.get(f"/reviews/{doubt.id}"))
     assert "0 of 2 agreed" in said
-    assert "A second person confirms the same bytes: not you." in said
+    assert "A second person confirms the same bytes: not you, and not cleo." in said
     two.update(agreed="\nana\n")
     said = text_of(browser.get(f"/reviews/{doubt.id}"))
     assert "1 of 2 agreed" in said

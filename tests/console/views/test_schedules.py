@@ -136,7 +136,7 @@ def test_who_is_no_operator_looks_on(vera, actor, small):
     for act in ("pause", "delete", "run"):
         answer = vera.post(f"{PAGE}/{one.id}", {"act": act, "version": 1})
         assert answer.status_code == 403, act
-        assert "Vera may not make and change schedules: that is for operator or owner" in text(answer)
+        assert "Vera may not do this: that is for operator or owner" in text(answer)
 
 
 def test_the_pages_cost_does_not_grow_with_what_is_there(browser, actor, small, django_assert_max_num_queries):

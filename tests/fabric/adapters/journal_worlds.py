@@ -39,9 +39,10 @@ INSERT INTO fabric_fabric (id, name, title, created_at, workspace_id)
 INSERT INTO fabric_revision (id, number, digest, spec, published_at, published_by, fabric_id, workspace_id)
   VALUES ('{REVISION}', 1, 'digest', '{{}}', '2026-01-01 00:00:00+00:00', '', 'fabric-1', '{WORKSPACE}');
 INSERT INTO auth_user (id, password, is_superuser, username, first_name, last_name, email, is_staff, is_active, date_joined)
-  VALUES (1001, '', FALSE, 'bob', '', '', '', FALSE, TRUE, '2026-01-01 00:00:00+00:00');
+  VALUES (1001, '', FALSE, 'bob', '', '', '', FALSE, TRUE, '2026-01-01 00:00:00+00:00'),
+    (1002, '', FALSE, 'ann', '', '', '', FALSE, TRUE, '2026-01-01 00:00:00+00:00');
 INSERT INTO fabric_member (id, workspace_id, user_id, name, roles, created_at, created_by, removed_by)
-  VALUES ('member-bob', '{WORKSPACE}', 1001, 'bob', '{BOBS}', 1, '', '');
+  VALUES ('member-bob', '{WORKSPACE}', 1001, 'bob', '{BOBS}', 1, '', ''), ('member-ann', '{WORKSPACE}', 1002, 'ann', 'viewer', 1, '', '');
 """
 TABLES = (
     "event",
@@ -93,7 +94,11 @@ class MemoryWorld:
 
     def give_bob(self, roles: str | None) -> None:
         """What bob holds from now on; None: he is no member any more."""
-        self.store.people = {} if roles is None else {"bob": roles}
+        self.store.people = {"ann": "viewer"} if roles is None else {"ann": "viewer", "bob": roles}
+
+    def leave_bob(self, ann: str | None = None) -> None:
+        """Nobody but bob may sign in, where ann holds nothing."""
+        self.store.people = {"bob": BOBS} if ann is None else {"ann": ann, "bob": BOBS}
 
     def claims(self, run_id: str) -> int:
         return self.store.standing(run_id)[2]
@@ -156,7 +161,13 @@ class SqlWorld:
 
     def give_bob(self, roles: str | None) -> None:
         """What bob holds from now on; None: he is no member any more."""
-        self.ask(f"UPDATE fabric_member SET roles = '{roles or BOBS}', removed_at = {1 if roles is None else 'NULL'}")
+        gone = 1 if roles is None else "NULL"
+        self.ask(f"UPDATE fabric_member SET roles = '{roles or BOBS}', removed_at = {gone} WHERE name = 'bob'")
+
+    def leave_bob(self, ann: str | None = None) -> None:
+        """Nobody but bob may sign in, where ann holds nothing."""
+        gone = 1 if ann is None else "NULL"
+        self.ask(f"UPDATE fabric_member SET roles = '{ann or ''}', removed_at = {gone} WHERE name = 'ann'")
 
     def claims(self, run_id: str) -> int:
         return int(self.ask(f"SELECT claims FROM fabric_run WHERE id = '{run_id}'")[0][0])
@@ -238,6 +249,7 @@ class PostgresqlWorld(SqlWorld):
         self.ask(AS_REPLICA)
         self.ask("TRUNCATE " + ", ".join(f"fabric_{table}" for table in TABLES))
         self.give_bob(BOBS)
+        self.leave_bob("viewer")
         self.stores = [PostgresqlStore(dsn)]
         self.store = self.stores[0]
 

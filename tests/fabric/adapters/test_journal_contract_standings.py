@@ -33,6 +33,17 @@ def test_it_is_what_they_hold_at_that_moment(world):
     assert {item.standing for item in world.store.inbox("worker")} == {None, Standing("bob", None)}
 
 
+def test_the_one_person_who_may_sign_in_is_alone_until_somebody_joins(world):
+    world.leave_bob()
+    claimed = answered(world)
+    (_, answer) = claimed.inbox
+    assert answer.standing == Standing("bob", f"alone,{BOBS}")
+    world.leave_bob("viewer")
+    batch = Journal(claimed.run_id).batch(consumed=("start", "answer"), standings=(("answer", answer.standing),))
+    assert world.store.write([batch]) == [Written.INPUT_GONE], "what was judged on is not so any more"
+    assert {item.standing for item in world.store.inbox("worker")} == {None, Standing("bob", BOBS)}
+
+
 def test_whoever_is_no_member_holds_nothing(world):
     world.give_bob("reviewer")
     claimed = answered(world, "mallory")

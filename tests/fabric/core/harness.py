@@ -6,6 +6,7 @@ before it, and renders each prompt to hold its size against what was reserved fo
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -85,6 +86,8 @@ class World(Told):
     people: Mapping[str, str | None] | None = None
     """What those who answer hold; None: whoever does holds every role."""
     requester: str = "alice"
+    causers: tuple[str, ...] = ()
+    """Who is behind the requester."""
     usual: UsualRates = field(default_factory=UsualRates)
     """What its process knows of its fabric's usual rates."""
     claim: Mapping[str, Any] = field(default_factory=dict)
@@ -130,7 +133,8 @@ class World(Told):
         request: dict[str, Any] = {"text": text, "documents": [d.name for d in self.documents]}
         request["document_bytes"] = [len(d.text.encode()) for d in self.documents]
         deadline = self.now + int(self.spec.policy.deadlines_of(self.tier).run_s * US)
-        self.put(RunRequested(input_id="start", request=request, deadline_at=deadline, requested_by=self.requester))
+        given = RunRequested(input_id="start", request=request, deadline_at=deadline, requested_by=self.requester)
+        self.put(dataclasses.replace(given, caused_by=self.causers))
         return self
 
     def go(self, *, until_s: float | None = None, steps: int = 20_000) -> World:

@@ -129,10 +129,36 @@ def test_new_caps_are_for_finance():
     assert world.end.state is RunState.COMPLETED
 
 
-@pytest.mark.parametrize(("tier", "eyes", "barred"), [(BATCH, {}, ()), (BATCH, EYES, ("owner",)), (HIGH, {}, ())])
-def test_the_owner_of_an_installation_of_their_own_is_alone_but_where_two_are_asked_for(tier, eyes, barred):
-    world = World(lone(table=CELL, humans=eyes), BROKEN, tier=tier, requester="owner").start().go()
-    assert world.question.fact.barred == barred
+@pytest.mark.parametrize("tier", [BATCH, HIGH])
+def test_who_is_alone_in_the_workspace_lets_their_own_run_go_on(tier):
+    world = World(lone(table=CELL), BROKEN, tier=tier, requester="ann", people={"ann": "alone,reviewer"}).start().go()
+    assert world.question.fact.barred == ("ann",)
+    world.decide("approve", actor="ann", message="x").go()
+    assert world.end.state is RunState.COMPLETED
+    assert world.of(ev.EscalationDecided)[0].roles == ("alone", "reviewer"), "so that it can be judged again"
+
+
+@pytest.mark.parametrize(
+    ("who", "roles", "eyes"), [("owner", "owner,reviewer", {}), ("ann", "alone,reviewer", EYES), ("owner", "alone,owner,reviewer", EYES)]
+)  # fmt: skip
+def test_a_name_makes_nobody_alone_and_two_are_two(who, roles, eyes):
+    world = World(lone(table=CELL, humans=eyes), BROKEN, tier=BATCH, requester=who, people={who: roles}).start().go()
+    world.decide("approve", actor=who).go()
+    assert ignored(world) == [
+        f"{who} may reject this and not let it pass: it is their own, and somebody else has to agree"
+    ]
+    assert world.run.questions
+
+
+def test_who_made_the_token_of_a_program_is_barred_from_what_it_started():
+    world = World(lone(table=CELL), BROKEN, tier=BATCH, requester="robot", causers=("ann",), people=PEOPLE).start().go()
+    assert (world.run.caused_by, world.question.fact.barred) == (("ann",), ("robot", "ann"))
+    world.decide("approve", actor="ann").go()
+    assert ignored(world) == [
+        "ann may reject this and not let it pass: it is their own, and somebody else has to agree"
+    ]
+    world.decide("approve", actor="bea").go()
+    assert world.end.state is RunState.COMPLETED
 
 
 # -- two people --------------------------------------------------------------------------------------------------------

@@ -22,7 +22,11 @@ def test_from_the_invitation_to_the_end(actor):
     assert "rosa has the roles auditor from now on" in command("member", "roles", "rosa", "auditor").out
     listed = command("member", "list").out
     assert "rosa   auditor  never signed in" in listed
-    assert command("member", "remove", "rosa", "--json").last == {"name": "rosa", "tokens_revoked": 0}
+    assert command("member", "remove", "rosa", "--json").last == {
+        "name": "rosa",
+        "tokens_revoked": 0,
+        "invitations_revoked": 0,
+    }
     assert [one["name"] for one in command("member", "list", "--json").last["members"]] == ["owner"]
 
 

@@ -11,19 +11,11 @@ import pytest
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
+from fabric.core.scopes import Scope
 from fabric.models import ApiToken
 from fabric.selectors.tokens import tokens_list
 from fabric.services.errors import Refused
-from fabric.services.tokens import (
-    DAYS_MAX,
-    PREFIX,
-    USED_EVERY_S,
-    Scope,
-    TokenHolder,
-    token_create,
-    token_revoke,
-    token_use,
-)
+from fabric.services.tokens import DAYS_MAX, PREFIX, USED_EVERY_S, TokenHolder, token_create, token_revoke, token_use
 from tests.fabric.management.console import command
 from tests.fabric.services.world import actor, stranger
 from tests.people import member
@@ -56,7 +48,7 @@ class TestCommand:
         assert secret not in str(row)
 
     def test_with_everything(self, actor):
-        member("rosa")
+        member("rosa", "operator", service=True)
         said = command(
             "token", "create", "ci", "--user", "rosa", "--expires", "30", "--scope", "run", "read", "--json"
         ).last
@@ -95,6 +87,7 @@ class TestCommand:
             (("create", "x" * 64), "no name"),
             (("create", "ci", "--scope", "admin"), "there are: read, run, decide"),
             (("create", "ci", "--user", "nobody"), "no active member"),
+            (("create", "ci", "--user", "rosa"), "rosa signs in and makes it"),
             (("create", "ci", "--expires", "0"), "cannot expire in 0 days"),
             (("create", "ci", "--expires", str(DAYS_MAX + 1)), "cannot expire"),
             (("create", "ci", "--expires", "9" * 40), "cannot expire"),
@@ -102,6 +95,7 @@ class TestCommand:
         ],
     )
     def test_what_cannot_be_done_is_said_in_a_sentence(self, actor, words, about):
+        member("rosa")
         said = command("token", *words)
         assert (said.code, said.out) == (2, "")
         assert about in said.err

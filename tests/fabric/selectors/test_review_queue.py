@@ -38,13 +38,13 @@ def three(actor, doubtful):
 @pytest.fixture
 def ana(actor):
     """Another owner."""
-    return replace(actor, name="ana", roles=frozenset({"owner", "reviewer"}))
+    return replace(actor, name="ana", alone=False, roles=frozenset({"owner", "reviewer"}))
 
 
 @pytest.fixture
 def ben(actor):
     """A member who is asked nothing."""
-    return replace(actor, name="ben", roles=frozenset({"viewer"}))
+    return replace(actor, name="ben", alone=False, roles=frozenset({"viewer"}))
 
 
 def ids(page):
@@ -87,6 +87,7 @@ def test_all_that_wait_are_seen_by_everybody_and_say_whether_one_may(actor, ana,
 
 
 def test_what_one_has_agreed_to_waits_for_a_second_person(actor, ana, three):
+    Escalation.objects.update(barred=names_text(["cleo"]))
     Escalation.objects.filter(id=three[1].id).update(approvals=2, agreed=names_text(["ana"]))
     (row,) = queue_page(actor, Tab.SECOND).rows
     assert (row.question.id, row.question.second_wanted, row.why_not) == (three[1].id, True, "")
@@ -238,3 +239,12 @@ def test_a_page_takes_few_statements(actor, ana, three, django_assert_max_num_qu
         queue_page(actor, Tab.UNCLAIMED)
     with django_assert_max_num_queries(2):
         queue_counts(actor)
+
+
+def test_who_is_alone_sees_their_own_as_theirs_to_answer_but_where_two_agree(actor, three):
+    assert [reviews_waiting(one).n for one in (actor, replace(actor, alone=False))] == [3, 0]
+    assert [row.why_not for row in queue_page(actor, Tab.OPEN).rows] == ["", "", ""]
+    Escalation.objects.filter(id=three[0].id).update(approvals=2)
+    assert reviews_waiting(actor).n == 2
+    row = next(row for row in queue_page(actor, Tab.OPEN).rows if row.question.id == three[0].id)
+    assert "it is their own" in row.why_not

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -12,11 +13,11 @@ from fabric.models import Escalation, Inbox, ReviewClaim
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import escalation_get, escalations_open
 from fabric.selectors.review_claims import claim_of
-from fabric.services.answer_checks import SIGN_IN_S
 from fabric.services.claims import review_claim, review_release
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide, escalation_decide_now
 from fabric.services.fabrics import fabric_publish
+from fabric.services.rights import SIGN_IN_S
 from tests.fabric.services.world import DOUBTFUL, SPARED_STRICT, ran
 from tests.people import member
 
@@ -75,7 +76,8 @@ class TestWhoMay:
         assert f"item {item.id}: ben is not asked: this is for " in error.message
 
     @pytest.mark.parametrize("column", ["barred", "agreed", "proposed_by"])
-    def test_what_is_ones_own_is_rejected_and_not_let_pass(self, decide, item, column):
+    def test_what_is_ones_own_is_rejected_and_not_let_pass(self, decide, item, actor, column):
+        decide = partial(decide, actor=replace(actor, alone=False))
         Escalation.objects.update(**{column: "owner" if column == "proposed_by" else names_text(["owner"])})
         assert refused(decide, item).code == "forbidden"
         assert decide(item, "reject", message="No.").created

@@ -6,9 +6,11 @@ import pytest
 from django.contrib.auth.models import User
 
 from fabric.models import AuditLine, Invitation, Member
+from fabric.selectors.members import invitations_open
 from fabric.services.errors import Refused
 from fabric.services.invitations import (
     DAYS_MAX,
+    NOT_TO_BE_HAD,
     invitation_accept,
     invitation_create,
     invitation_find,
@@ -89,6 +91,20 @@ def test_a_name_or_a_password_that_cannot_be_taken_leaves_the_link_as_it_is(acto
     found = refused(invitation_accept, token=made.token, name=name, password=password)
     assert (found.code, found.field) == ("invalid", field)
     assert invitation_find(made.token).id == made.id
+
+
+def test_a_link_does_not_tell_who_has_an_account(actor):
+    """Whatever is against a name is said in one sentence; and the tenth such name is the link's last, so that nobody goes through a list of names."""
+    member("vera", "viewer")
+    member("gone", "viewer")
+    Member.objects.filter(name="gone").update(removed_at=1)
+    User.objects.create_user("elsewhere")
+    made, known = invitation_create(actor=actor, roles=["legal"]), ("vera", "VERA", "gone", "elsewhere", "legal")
+    for name in known * 2:
+        found = refused(invitation_accept, token=made.token, name=name, password=PASSWORD)
+        assert (found.code, found.field, found.message) == ("invalid", "name", NOT_TO_BE_HAD)
+    assert refused(invitation_accept, token=made.token, name="rosa", password=PASSWORD).code == "not_found"
+    assert invitations_open(actor) == []
 
 
 def test_who_has_an_account_joins_with_it_and_a_member_does_not(actor):

@@ -6,7 +6,7 @@ import fabric.models.keys
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fabric", "0030_declined")]
+    dependencies = [("fabric", "0031_nobody_is_two")]
 
     operations = [
         migrations.CreateModel(

@@ -1,0 +1,139 @@
+"""Who may use which address with which method: declared here, asked at the door of pages and API, and asked again by the service with its own sentence.
+
+``console.access`` says who gets to an address at all. What is not declared for a method is not there: 405, whoever asks.
+``tests/console/test_rights.py`` makes the matrix of addresses, methods and roles from these tables, and holds every cell of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.core.actor import Actor
+from fabric.core.roles import Right, holders
+
+Wants = tuple[Right, ...] | str
+"""The rights of which one is enough; a sentence: no right decides there, but what is asked for."""
+
+QUESTION = "it is for whoever the question asks"
+OWN = "it is about one's own sign-in, mail, tokens or invitation"
+OTHERS = "one's own for everybody, those of others by a right that the service asks for"
+EVERYBODY = "it is for every member"
+
+_LOOKS = """
+    healthz login login-link invitation members member account overview overview-live overview-card start runs
+    runs-news run run-cancel run-terminate run-pause run-resume run-say run-context run-fork run-scenario run-question
+    run-event run-event-json run-events-download reviews reviews-news reviews-history review drills drills-live
+    drills-runs drills-lever drills-schedules drills-schedule drill drill-live scenarios scenario scenario-new
+    scenario-live scenario-edit scenario-toml scenario-json drill-pytest drill-report drills-batch-report
+    drills-report search frame styleguide fabrics fabric fabric-new fabric-import fabric-draft fabric-draft-publish
+    fabric-draft-drills fabric-draft-history fabric-draft-merge fabric-request fabric-compare fabric-revision
+    fabric-yaml fabric-memory breakers breakers-live breaker models notifications protections api-docs
+"""
+LOOKS = frozenset(_LOOKS.split())
+"""Pages that are looked at, by every member where the address is not for everybody. Those of the API are in ``callers.SCOPES``."""
+
+_CHANGES: tuple[tuple[Wants, str], ...] = (
+    (
+        (Right.RUN,),
+        """
+            start run-fork drills-ask scenario-ask fabric-draft-drills api-runs api-run-fork api-fabric-drills
+            api-scenario-drills
+        """,
+    ),
+    (
+        (Right.CONTROL,),
+        """
+            run-cancel run-terminate run-pause run-resume run-say run-context api-run-cancel api-run-terminate
+            api-run-pause api-run-resume api-run-say api-run-context
+        """,
+    ),
+    (
+        (Right.EDIT,),
+        """
+            run-scenario scenario-new scenario-edit scenario-duplicate scenario-delete fabric-draft fabric-draft-begin
+            fabric-new fabric-import fabric-duplicate fabric-draft-beat fabric-draft-undo fabric-draft-redo
+            fabric-draft-discard fabric-draft-publish fabric-draft-merge fabric-request fabric-revert model-test
+            api-run-scenario api-fabrics api-drafts api-changes api-change-approve api-change-reject api-fabric-lint
+            api-fabric-revert api-scenarios api-model-test
+        """,
+    ),
+    (
+        (Right.OPERATE,),
+        """
+            drills-stop drills-lever drills-schedules drills-schedule breaker fabric-memory notification-resend
+            api-breakers-open api-breakers-reset api-fabric-memory-write api-fabric-memory-delete api-drills-stop
+            api-drills-lever-pull api-drills-lever-release api-drills-schedules api-drills-schedule
+            api-drills-schedule-pause api-drills-schedule-resume api-drills-schedule-delete api-drills-schedule-run
+            api-notification-resend
+        """,
+    ),
+    (
+        (Right.MEMBERS,),
+        """
+            member-invite member-service member invitation-revoke api-invitations api-invitation-revoke
+            api-member-services api-member-roles api-member-remove
+        """,
+    ),
+    (
+        (Right.KEYS,),
+        """
+            model-key model-key-delete api-model-key api-model-key-delete
+        """,
+    ),
+    (
+        (Right.REVEAL,),
+        """
+            run-event-reveal review-reveal fabric-memory-reveal api-run-event-reveal api-escalation-reveal
+            api-fabric-memory-reveal
+        """,
+    ),
+    (
+        (Right.AUDIT, Right.REVEAL),
+        """
+            run-export api-run-export
+        """,
+    ),
+    (
+        QUESTION,
+        """
+            decide decision-undo decision-continue reviews-next reviews-together review-changes review-claim
+            review-release review-reassign review-beat review-close api-escalation-decision api-escalation-undo
+            api-escalation-continue api-escalations-decide api-escalation-next api-escalation-claim
+            api-escalation-reassign api-escalation-heartbeat api-escalation-release api-escalation-close
+        """,
+    ),
+    (
+        OWN,
+        """
+            login login-link logout invitation account notifications-mine api-notifications-mine api-change-withdraw
+        """,
+    ),
+    (
+        OTHERS,
+        """
+            token-create api-tokens token-revoke api-token-revoke reviews-export api-decisions-export
+        """,
+    ),
+    (
+        EVERYBODY,
+        """
+            fabric-memory-export api-fabric-memories-export api-scenarios-check
+        """,
+    ),
+)
+CHANGES: Mapping[str, Wants] = {name: wants for wants, names in _CHANGES for name in names.split()}
+"""What a POST to an address wants, by route name."""
+
+
+def wanted(route: str, method: str) -> tuple[Right, ...]:
+    """The rights of which one is enough; none: no right decides there."""
+    found = CHANGES.get(route, ()) if method == "POST" else ()
+    return () if isinstance(found, str) else found
+
+
+def refused_at_door(actor: Actor, route: str, method: str) -> str:
+    """Why somebody may not use an address so, in a sentence; empty: they may, as far as rights decide."""
+    rights = wanted(route, method)
+    if not rights or any(actor.may(right) for right in rights):
+        return ""
+    return f"{actor.name} may not do this: that is for {', or for '.join(holders(right) for right in rights)}"

@@ -1,0 +1,117 @@
+"""What gives others a way in, or takes theirs, wants a sign-in of the last minutes, as high-stakes answers do: members, tokens, keys, one's mail address.
+
+Total over the addresses: whatever changes one of those has its row here, on the pages and in the API.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from console.api.callers import SCOPES
+from fabric.core.scopes import Scope
+from fabric.models import AuditLine, Member
+from fabric.services.members import login_link_for
+from fabric.services.provider_keys import key_set
+from fabric.services.workspaces import owner_actor
+from tests.people import aged, member, signed_in, token_of
+
+PLACE = {"provider": "openai", "host": "https://api.example.org/v1"}
+SECRET = {**PLACE, "key": "sk-0123456789abcdef"}
+REFERER = "http://127.0.0.1/settings/members"
+MAIL = {"wants": ["question"], "email": "elsewhere@example.org"}
+
+PAGES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
+    "member-invite": ((), {"roles": ["owner"]}),
+    "member-service": ((), {"name": "nightly", "roles": ["operator"]}),
+    "member": (("vera",), {"act": "roles", "before": "viewer", "roles": ["owner"]}),
+    "member remove": (("vera",), {"act": "remove"}),
+    "token-create": (("owner",), {"name": "another", "scopes": ["read"], "days": "30"}),
+    "model-key": ((), SECRET),
+    "model-key-delete": ((), PLACE),
+    "notifications-mine": ((), MAIL),
+}
+API: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any], int]] = {
+    "api-invitations": ((), {"roles": ["owner"]}, 200),
+    "api-member-services": ((), {"name": "nightly", "roles": ["operator"]}, 200),
+    "api-member-roles": (("vera",), {"roles": ["owner"]}, 200),
+    "api-member-remove": (("vera",), {}, 200),
+    "api-tokens": ((), {"name": "another", "scopes": ["read"]}, 403),
+    "api-model-key": ((), SECRET, 200),
+    "api-model-key-delete": ((), PLACE, 200),
+    "api-notifications-mine": ((), MAIL, 403),
+}
+"""By operation: what is sent, and what a token with the scope ``manage`` is answered."""
+NONE_WANTED = {"api-invitation-revoke", "api-token-revoke"}
+"""What only ends a way in: nobody is kept from doing that."""
+
+
+@pytest.fixture
+def vera(owner: User) -> User:
+    key_set(actor=owner_actor(), **SECRET)
+    return member("vera", "viewer")
+
+
+def at_page(name: str, there: tuple[str, ...]) -> str:
+    ids = [Member.objects.get(name=one).id for one in there]
+    return reverse(name.partition(" ")[0], args=ids)
+
+
+def acts() -> int:
+    return AuditLine.objects.exclude(kind="signed_in").count()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_wants_a_fresh_sign_in_and_leads_to_it(browser: Client, vera: User, name: str):
+    there, body = PAGES[name]
+    where = at_page(name, there)
+    before, sent = acts(), partial(Client.post, path=where, data=dict(body), HTTP_REFERER=REFERER)
+    refused = sent(aged(browser))
+    assert (refused.status_code, acts()) == (403, before)
+    assert "sign in again" in refused.content.decode()
+    assert re.search(r'href="/login\?again=1&(amp;)?next=%2Fsettings%2Fmembers"', refused.content.decode())
+    assert sent(signed_in(User.objects.get(username="owner"))).status_code in (200, 302)
+
+
+@pytest.mark.parametrize("name", API)
+def test_the_api_wants_it_of_a_browser_and_takes_a_tokens_scope_where_it_says_so(
+    browser: Client, vera: User, name: str
+):
+    there, body, by_token = API[name]
+    where, owner = reverse(name, args=there), User.objects.get(username="owner")
+    sent = partial(Client.post, path=where, data=json.dumps(body), content_type="application/json")
+    before = acts()
+    refused = sent(aged(browser))
+    assert (refused.status_code, acts()) == (403, before)
+    assert "sign in again" in refused.json()["detail"]
+    secret = token_of(owner, "manages", (Scope.MANAGE,))
+    answer = sent(Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}"))
+    assert answer.status_code == by_token
+
+
+def test_every_operation_that_manages_is_here():
+    managing = {name for (name, method), scope in SCOPES.items() if scope is Scope.MANAGE and method != "GET"}
+    assert managing == set(API) | NONE_WANTED
+
+
+def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: User):
+    """Who made it may be who came by it: what wants a fresh sign-in wants one of their own, and what they started the maker does not let pass."""
+    link = login_link_for(actor=owner_actor(), name="vera")
+    came = Client(HTTP_HOST="127.0.0.1")
+    came.post(f"/login/{link}")
+    refused = came.post(at_page("token-create", ("vera",)), {"name": "hers", "scopes": ["read"]})
+    assert refused.status_code == 403
+    assert "owner made the link of this sign-in" in refused.content.decode().lower()
+    chosen = {"password": "four-dull-words-in-a-row", "again": "four-dull-words-in-a-row"}
+    assert came.post("/settings/account", chosen).status_code == 302
+    own = Client(HTTP_HOST="127.0.0.1")
+    assert own.post("/login", {"name": "vera", "password": chosen["password"]}).status_code == 302
+    assert own.post(at_page("token-create", ("vera",)), {"name": "hers", "scopes": ["read"]}).status_code == 200
