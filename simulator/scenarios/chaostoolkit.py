@@ -15,8 +15,9 @@ from typing import Any
 
 from simulator.scenarios.catalogue import Refused
 from simulator.scenarios.problems import Path, Problem, Unreadable, shown
-from simulator.scenarios.reading import BYTES_MAX, scenario_of
+from simulator.scenarios.reading import scenario_of
 from simulator.scenarios.scenario import Scenario
+from simulator.scenarios.toml_reading import BYTES_MAX
 
 JSON = Any
 OURS = "fabric-flow"

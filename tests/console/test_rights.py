@@ -183,7 +183,7 @@ API: Mapping[str, Asked] = {
     "api-fabric-memory-delete": Asked(OPERATE, {**KEY, "version": 1}),
     "api-fabric-drills": Asked(RUN, {"cells": [CELL]}),
     "api-scenarios": Asked(EDIT, SOURCE),
-    "api-scenarios-check": Asked(LOOK, SOURCE),
+    "api-scenarios-check": Asked(RUN, SOURCE),
     "api-scenario-drills": Asked(RUN),
     "api-drills-stop": Asked(OPERATE),
     "api-drills-lever-pull": Asked(OPERATE, WHY),
