@@ -84,6 +84,8 @@ def imported(text: str, *, origin: str = "") -> Imported:
         raise Unreadable([f"{where}line {error.lineno}, column {error.colno}: this is no JSON: {said}"]) from None
     except RecursionError:
         raise Unreadable([f"{where}is nested too deeply; make it flatter"]) from None
+    except ValueError:
+        raise Unreadable([f"{where}has a number with more digits than are read; make it shorter"]) from None
     if not isinstance(tree, dict):
         raise Unreadable([f"{where}{shown(tree)} is no experiment, which is an object"])
     reading = _Reading(tree)

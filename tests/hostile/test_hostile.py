@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODULES = ("texts",)
+MODULES = ("texts", "documents", "evaluators")
 GROWN_KB_MAX = 64 * 1024
 LIMIT_S = 500
 """Seconds until a whole table is given up: no measure, only an end."""
