@@ -36,6 +36,7 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
     (
         (Right.RUN,),
         """
+            api-scenarios-check
             start run-fork drills-ask scenario-ask fabric-draft-drills api-runs api-run-fork api-fabric-drills
             api-scenario-drills
         """,
@@ -117,7 +118,7 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
     (
         EVERYBODY,
         """
-            fabric-memory-export api-fabric-memories-export api-scenarios-check
+            fabric-memory-export api-fabric-memories-export
         """,
     ),
 )

@@ -18,11 +18,11 @@ from simulator.drills.services import SEED_MAX
 from simulator.library.asking import scenario_ask
 from simulator.library.capturing import scenario_capture
 from simulator.library.selectors import ScenarioView, scenario_get, scenarios_list
-from simulator.library.services import NAME_MAX, importable, scenario_import
+from simulator.library.services import NAME_MAX, scenario_check, scenario_import
 from simulator.library.words import disturbances_words
 from simulator.scenarios.chaostoolkit import experiment_of
-from simulator.scenarios.reading import BYTES_MAX
 from simulator.scenarios.scenario import Scenario
+from simulator.scenarios.toml_reading import BYTES_MAX
 
 router = Router(tags=["scenarios"])
 NAME = "The scenario's name."
@@ -163,7 +163,7 @@ def import_scenario(request: HttpRequest, body: Annotated[ImportIn, Body()]) -> 
 @router.post("/scenarios/check", response=CheckedOut, url_name="api-scenarios-check", operation_id="checkScenario")
 def check_scenario(request: HttpRequest, body: Annotated[SourceIn, Body()]) -> CheckedOut:
     """Check a scenario. Every mistake is told with its line and path; nothing is kept."""
-    one, source, left_out = importable(body.source)
+    one, source, left_out = scenario_check(actor=actor_of(request), text=body.source)
     view = ScenarioView(name=one.name, origin="ours", source=source, scenario=one)
     return CheckedOut(scenario=ScenarioOut(**_told(view)), words=disturbances_words(one), left_out=list(left_out))
 

@@ -29,7 +29,7 @@ from simulator.library.services import (
 from simulator.scenarios.catalogue import FAULTS, PORTS
 from simulator.scenarios.chaostoolkit import experiment_of
 from simulator.scenarios.probes import PROBES
-from simulator.scenarios.reading import BYTES_MAX
+from simulator.scenarios.toml_reading import BYTES_MAX
 
 JSON = Any
 DAMAGED = "The form was not whole, and nothing was done: load the page again."

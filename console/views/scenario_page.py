@@ -51,8 +51,8 @@ from simulator.library.words import as_written, touched
 from simulator.scenarios import catalogue
 from simulator.scenarios.catalogue import FAULTS
 from simulator.scenarios.probes import PROBES
-from simulator.scenarios.reading import BYTES_MAX
 from simulator.scenarios.scenario import Scalar, Scenario, overridden
+from simulator.scenarios.toml_reading import BYTES_MAX
 
 JSON = Any
 RECENT = 20

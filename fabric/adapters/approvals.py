@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fabric.adapters import invariants
-from fabric.adapters.invariants import ExpressionProblem, program_of, sentence_of
+from fabric.adapters.expression_costs import without_texts
+from fabric.adapters.expressions import evaluated
+from fabric.adapters.invariants import ExpressionProblem, program_of
 from fabric.core.asking_before import RUN
 from fabric.core.evaluators import Asks
 from fabric.core.spec import FabricSpec
@@ -32,7 +33,7 @@ def asks_of(spec: FabricSpec) -> dict[str, Asks]:
 
 
 def _program(rule: str) -> Any:
-    if "/" in invariants.without_texts(rule):
+    if "/" in without_texts(rule):
         raise ExpressionProblem(
             "divides, and what is divided by zero is neither more nor less than anything; multiply instead: a > 2.0 * b"
         )
@@ -47,13 +48,10 @@ def _asks(rule: str) -> Asks:
         odd = next(_no_numbers(about["args"], "args"), "") if reads_texts else ""
         if odd:
             return True, f"{odd} is not a number, and neither more nor less than one"
-        try:
-            found = program.execute(dict(about))
-        except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody has said that the call may go
-            return True, f"it could not be evaluated: {sentence_of(error)}"
-        if isinstance(found, bool):
-            return found, ""
-        return True, f"it gave {type(found).__name__}, not true or false"
+        found = evaluated(program, rule, about)
+        if found.error:
+            return True, f"it could not be evaluated: {found.failed}"
+        return (True, found.failed) if found.failed else (found.holds, "")
 
     return asks
 

@@ -36,6 +36,9 @@ _TELLABLE = re.compile(
 """Of an error's wording what names only the policy's own words and types: the rest may quote arguments."""
 
 
+NESTING_MAX = 32
+"""Brackets of a policy within each other, and its ``if``s, which may stand within each other without any."""
+_NESTS = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|[()\[\]{}]|\bif\b', re.DOTALL)
 _ENDED = "unexpected end of input"
 
 
@@ -163,8 +166,13 @@ def _entities(spec: FabricSpec) -> list[JSON]:
 
 def _parsed(policy: CedarPolicy) -> JSON:
     """One policy in Cedar's JSON. PolicyProblem with the line for what does not parse, and for what is not exactly one policy."""
+    if _too_deep(policy.text):
+        raise PolicyProblem(f"is nested more than {NESTING_MAX} deep; make it flatter")
     try:
         found = json.loads(cedarpy.policies_to_json_str(policy.text))
+        sum(1 for _ in _nodes(found))
+    except RecursionError:
+        raise PolicyProblem("joins more than can be read with one another; split it") from None
     except ValueError as error:
         said = clean_text(" ".join(str(error).split()))[0][:SENTENCE_CHARS].replace("`", "'")
         raise PolicyProblem(f"does not parse, line {_line(policy.text, str(error))}: {said}") from None
@@ -174,6 +182,19 @@ def _parsed(policy: CedarPolicy) -> JSON:
     if len(static) != 1:
         raise PolicyProblem(f"holds {len(static)} policies; write one, and give each its own name")
     return static[0]
+
+
+def _too_deep(text: str) -> bool:
+    """Whether more stands within each other than is read: the parser's stack would end, and the process with it."""
+    depth = 0
+    for found in _NESTS.finditer(text):
+        if found[0] in ("(", "[", "{", "if"):
+            depth += 1
+        elif found[0] in (")", "]", "}"):
+            depth -= 1
+        if depth > NESTING_MAX:
+            return True
+    return False
 
 
 def _line(text: str, whole: str) -> int:

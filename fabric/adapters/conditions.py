@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fabric.adapters.invariants import ExpressionProblem, loops, program_of, sentence_of
+from fabric.adapters.expression_costs import loops
+from fabric.adapters.expressions import evaluated
+from fabric.adapters.invariants import ExpressionProblem, program_of
 
 JSON = Any
 KNOWN = ("calls",)
@@ -16,11 +18,10 @@ def holds(condition: str, about: Mapping[str, JSON]) -> tuple[bool, str]:
     if loops(condition):
         return False, "it goes through a list, which a condition may not"
     try:
-        found = program_of(condition, KNOWN).execute(dict(about))
+        program = program_of(condition, KNOWN)
     except ExpressionProblem as problem:
         return False, str(problem)
-    except Exception as error:  # noqa: BLE001 - whatever the library raises, the condition did not say yes
-        return False, f"it could not be evaluated: {sentence_of(error)}"
-    if isinstance(found, bool):
-        return found, ""
-    return False, f"it gave {type(found).__name__}, not true or false"
+    found = evaluated(program, condition, about)
+    if found.error:
+        return False, f"it could not be evaluated: {found.failed}"
+    return (False, found.failed) if found.failed else (found.holds, "")

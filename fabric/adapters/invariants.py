@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib import import_module
-from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
-from types import ModuleType
+from functools import lru_cache
 from typing import Any
 
+from fabric.adapters.expression_costs import MACROS, may_take_long, without_texts
+from fabric.adapters.expressions import Evaluated, evaluated, library, sentence_of
 from fabric.core.evaluators import Holds
 from fabric.core.gates import Invariant, OracleCheck
-from fabric.core.text import clean_text
 
 JSON = Any
 KNOWN = ("payload", "run", "stage")
 OF_AN_OUTCOME = ("outcome", "exit_criteria", "run")
 OF_AN_ANSWER = (*OF_AN_OUTCOME, "answer")
-SENTENCE_CHARS = 200
 RUN = ("id", "tier", "epoch", "depth", "request", "documents")
 FUNCTIONS = (
     *(
@@ -42,12 +37,9 @@ FUNCTIONS = (
     *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
 )
 """What the library can call, beside operators and ``has``, ``all``, ``exists``, ``exists_one``, ``map`` and ``filter``, which it resolves itself."""
-_TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
 _FIELD = re.compile(r"(?<![\w.])run\s*\.\s*(\w+)")
-_BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\s*\(\s*(\w+)\s*,")
+_BOUND = re.compile(rf"\.\s*(?:{'|'.join(MACROS)})\s*\(\s*(\w+)\s*,")
 """Names that an expression brings itself: ``items.all(item, ...)``."""
-_LOOP = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(")
-"""Where an expression goes through a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +53,8 @@ class Answered:
 
 
 Asks = Callable[[Mapping[str, JSON]], Answered]
+Evaluates = Callable[[Any, str, Mapping[str, JSON]], Evaluated]
+"""Evaluates a compiled expression, which is given as text too."""
 
 
 class ExpressionProblem(ValueError):
@@ -71,10 +65,10 @@ class ExpressionProblem(ValueError):
 def program_of(expression: str, known: tuple[str, ...] = KNOWN, of_run: tuple[str, ...] = RUN) -> Any:
     """A compiled expression that may name ``known``, and of the run ``of_run``. ExpressionProblem says why it is none."""
     try:
-        program = _library().compile(expression)
+        program = library().compile(expression)
     except ValueError as error:
         raise ExpressionProblem(f"does not compile: {sentence_of(error)}") from None
-    bound = set(_BOUND.findall(expression))
+    bound = set(_BOUND.findall(without_texts(expression)))
     for name in program.variables():
         if name not in known and name not in bound:
             raise ExpressionProblem(f"names {name!r}; there are: {', '.join(known)}")
@@ -85,23 +79,6 @@ def program_of(expression: str, known: tuple[str, ...] = KNOWN, of_run: tuple[st
         if name not in of_run:
             raise ExpressionProblem(f"names run.{name}, which there is not; there are: {', '.join(of_run)}")
     return program
-
-
-def without_texts(expression: str) -> str:
-    """An expression with every text in it empty."""
-    return _TEXT.sub("''", expression)
-
-
-@cache
-def _library() -> ModuleType:
-    """The library's compiled part alone, once somebody asks: the package imports its own command line, a terminal toolkit of 300 modules, with it."""
-    package = find_spec("cel")
-    part = PathFinder.find_spec("cel.cel", package.submodule_search_locations) if package else None
-    if part is None or part.loader is None:
-        return import_module("cel")  # Built otherwise; or missing, which this says.
-    library = sys.modules["cel.cel"] = module_from_spec(part)
-    part.loader.exec_module(library)
-    return library
 
 
 def problems(invariants: Sequence[Invariant]) -> Iterator[tuple[str, str]]:
@@ -120,19 +97,14 @@ def problems(invariants: Sequence[Invariant]) -> Iterator[tuple[str, str]]:
 def never_holds(expression: str, known: tuple[str, ...]) -> bool:
     """Whether it is false without reading anything, so that it always is. What reads something ends in an error here, and may hold.
 
-    What loops is not decided: loops within loops over lists of its own can take as long as their author likes, and this is asked while one types.
+    What may take long is not decided: this is asked while one types.
     """
-    if loops(expression):
+    if may_take_long(expression):
         return False
     try:
         return program_of(expression, known).execute({}) is False
     except Exception:  # noqa: BLE001 - whatever the library raises: it is named elsewhere, or was not decided
         return False
-
-
-def loops(expression: str) -> bool:
-    """Whether it goes through a list."""
-    return _LOOP.search(expression) is not None
 
 
 def holds_by_stage(invariants: Sequence[Invariant]) -> dict[str, tuple[Holds, ...]]:
@@ -178,24 +150,18 @@ def holds_of(invariant: Invariant) -> Holds:
     return _holds(asks_of(invariant))
 
 
-def asks_of(asked: Invariant | OracleCheck) -> Asks:
+def asks_of(asked: Invariant | OracleCheck, evaluates: Evaluates = evaluated) -> Asks:
     """Asks one condition, and tells a no from what could not be evaluated. ExpressionProblem for an expression that is none."""
     what, known = ("invariant", KNOWN) if isinstance(asked, Invariant) else ("check", named_by(asked))
-    program, named = program_of(asked.expression or "", known), f"{what} {asked.name}"
+    expression = asked.expression or ""
+    program, named = program_of(expression, known), f"{what} {asked.name}"
 
     def asks(about: Mapping[str, JSON]) -> Answered:
-        try:
-            found = program.execute(dict(about))
-        except Exception as error:  # noqa: BLE001 - whatever the library raises, the check did not pass
-            return Answered(
-                f"{named} could not be evaluated: {type(error).__name__}: {sentence_of(error)}", evaluated=False
-            )
-        if found is True:
-            return Answered()
-        if found is False:
-            return Answered(f"{named}: {asked.message}")
-        said = f"{named} could not be evaluated: it gave {type(found).__name__}, not true or false"
-        return Answered(said, evaluated=False)
+        found = evaluates(program, expression, about)
+        if found.failed or found.error:
+            said = f"{found.error}: {found.failed}" if found.error else found.failed
+            return Answered(f"{named} could not be evaluated: {said}", evaluated=False)
+        return Answered() if found.holds else Answered(f"{named}: {asked.message}")
 
     return asks
 
@@ -205,9 +171,3 @@ def _holds(asks: Asks) -> Holds:
         return asks(about).said
 
     return holds
-
-
-def sentence_of(error: Exception) -> str:
-    """What an error says, as one line without its drawing."""
-    lines = [line for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("|")]
-    return clean_text(" ".join(" ".join(lines).split()))[0][:SENTENCE_CHARS]

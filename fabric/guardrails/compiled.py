@@ -16,6 +16,8 @@ from fabric.guardrails.accepts import Accepts
 from fabric.guardrails.rules import RULES, Rule
 
 JSON = Any
+GROUPS_MAX = 20
+"""Groups of a pattern: each costs time at each character."""
 MEMORY_BYTES = 8 * 1024 * 1024
 """Of one compiled pattern at most: a pattern that needs more is refused."""
 SHOWN_CHARS = 4
@@ -62,6 +64,8 @@ def pattern_of(text: str) -> Any:
         said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
         hint = "; lookaround and references back do not exist in RE2" if "(?" in said or "\\" in said else ""
         raise PatternProblem(f"is no RE2 pattern: {said[:200]}{hint}") from None
+    if found.groups > GROUPS_MAX:
+        raise PatternProblem(f"has {found.groups} groups; at most {GROUPS_MAX}, write (?:...) where none is taken")
     if found.search("") is not None:
         raise PatternProblem("matches the empty text, so it would block everything; make it ask for something")
     return found

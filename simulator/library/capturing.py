@@ -22,8 +22,9 @@ from simulator.library.facts import facts_of
 from simulator.library.selectors import ScenarioView, scenario_get
 from simulator.library.services import DOING, NAME_MAX, checked, free_name, renamed, scenario_save
 from simulator.library.strikings import Facts
-from simulator.scenarios.reading import BYTES_MAX, dump, scenario_of
+from simulator.scenarios.reading import dump, scenario_of
 from simulator.scenarios.scenario import REQUEST, Scenario
+from simulator.scenarios.toml_reading import BYTES_MAX
 
 ABORT = {"virtual_s": 400_000.0}
 STEADY = {

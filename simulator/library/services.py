@@ -21,8 +21,9 @@ from simulator.drills.models import StoredScenario
 from simulator.library.selectors import ScenarioView, scenario_get, shipped_views, stored_view
 from simulator.scenarios import chaostoolkit
 from simulator.scenarios.problems import Unreadable
-from simulator.scenarios.reading import BYTES_MAX, dump, read
+from simulator.scenarios.reading import dump, read
 from simulator.scenarios.scenario import Scenario
+from simulator.scenarios.toml_reading import BYTES_MAX
 
 KEPT_MAX = 500
 """Scenarios that a workspace can have of its own."""
@@ -133,9 +134,16 @@ class Imported:
 
 def scenario_import(*, actor: Actor, text: str, name: str = "", origin: str = "") -> Imported:
     """Keeps the scenario in a text: TOML, or an experiment of chaostoolkit in JSON. Raises Refused as ``scenario_save`` does; invalid where nothing can be done here."""
+    right_wanted(actor, Right.EDIT, DOING)
     scenario, source, left_out = importable(text, origin)
     kept = name or scenario.name
     return Imported(scenario_save(actor=actor, source=source, name=kept), left_out)
+
+
+def scenario_check(*, actor: Actor, text: str) -> tuple[Scenario, str, tuple[str, ...]]:
+    """As ``importable``, for whoever may have scenarios played or write them. Refused forbidden for others, before anything is read."""
+    right_wanted(actor, Right.RUN, "check scenarios")
+    return importable(text)
 
 
 def importable(text: str, origin: str = "") -> tuple[Scenario, str, tuple[str, ...]]:

@@ -15,8 +15,9 @@ from typing import Any
 
 from simulator.scenarios.catalogue import Refused
 from simulator.scenarios.problems import Path, Problem, Unreadable, shown
-from simulator.scenarios.reading import BYTES_MAX, scenario_of
+from simulator.scenarios.reading import scenario_of
 from simulator.scenarios.scenario import Scenario
+from simulator.scenarios.toml_reading import BYTES_MAX
 
 JSON = Any
 OURS = "fabric-flow"
@@ -83,6 +84,8 @@ def imported(text: str, *, origin: str = "") -> Imported:
         raise Unreadable([f"{where}line {error.lineno}, column {error.colno}: this is no JSON: {said}"]) from None
     except RecursionError:
         raise Unreadable([f"{where}is nested too deeply; make it flatter"]) from None
+    except ValueError:
+        raise Unreadable([f"{where}has a number with more digits than are read; make it shorter"]) from None
     if not isinstance(tree, dict):
         raise Unreadable([f"{where}{shown(tree)} is no experiment, which is an object"])
     reading = _Reading(tree)

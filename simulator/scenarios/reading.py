@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,10 +22,8 @@ from simulator.scenarios.scenario import (
     resolved,
     steady_probe,
 )
+from simulator.scenarios.toml_reading import NoToml, toml_read
 from simulator.scenarios.toml_text import Lines, pairs_written
-
-BYTES_MAX = 256 * 1024
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def read_file(path: pathlib.Path) -> Scenario:
@@ -56,17 +52,11 @@ def read(text: str, *, origin: str = "") -> Scenario:
 
 
 def _tree(text: str, origin: str) -> dict[str, JSON]:
-    if len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX:
-        raise Unreadable([f"{origin or 'the scenario'}: is longer than {BYTES_MAX} bytes; make it shorter"])
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = _PLACE.search(str(error))
-        last = text.count("\n") + 1
-        place = f"line {found[1]}, column {found[2]}" if found and found[1] else f"line {last}"
-        said = _PLACE.sub("", str(error))
-        where = ", ".join(part for part in (origin, place) if part)
-        raise Unreadable([f"{where}: this is no TOML: {said[:1].lower()}{said[1:]}"]) from None
+        return toml_read(text)
+    except NoToml as error:
+        where = ", ".join(part for part in (origin, error.place) if part)
+        raise Unreadable([f"{where or 'the scenario'}: {error.sentence}"]) from None
 
 
 def scenario_of(tree: Mapping[str, JSON]) -> Scenario:

@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from simulator.scenarios.problems import Path
+from simulator.scenarios.toml_reading import TEXT, toml_read
 
 JSON = Any
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _KEY = re.compile(r"""[ \t]*(?:([A-Za-z0-9_-]+)|"((?:[^"\\\n]|\\.)*)"|'([^'\n]*)')[ \t]*(\.?)""")
-_STRING = re.compile(
-    r'"""(?:[^"\\]|\\.|"(?!""))*"{3,5}|\'\'\'(?:[^\']|\'(?!\'\'))*\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL
-)
+_STRING = re.compile(TEXT, re.DOTALL)
 _PLAIN = re.compile(r"[^,\]}#\n]*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Lines:
-    """Where the values of a TOML text stand. The text is one that ``tomllib`` reads."""
+    """Where the values of a TOML text stand. The text is one that ``toml_read`` takes."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -79,7 +77,7 @@ class Lines:
         keys: list[str] = []
         while found := _KEY.match(self._text, at):
             bare, quoted, raw, dot = found.groups()
-            keys.append(bare or (raw if quoted is None else tomllib.loads(f'key = "{quoted}"')["key"]))
+            keys.append(bare or (raw if quoted is None else toml_read(f'key = "{quoted}"')["key"]))
             at = found.end()
             if not dot:
                 break

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken, ToolError
@@ -24,9 +25,13 @@ from fabric.services.errors import Refused
 
 JSON = Any
 BYTES_MAX = 5_000_000
+VALUES_MAX, YAML_VALUES_MAX = 300_000, 50_000
+"""Values and fields of a document, about. A parser of YAML holds each in a kilobyte."""
 FETCH_S = 30.0
 HOPS_MAX = 20
 """References that lead to references, at most."""
+_MARK = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
+"""A text, or what begins or parts values."""
 
 
 class Unreadable(Exception):
@@ -120,6 +125,8 @@ def _tree(text: str, origin: str) -> JSON:
     if text.lstrip()[:1] == "{":
         if nesting(text) > DEPTH_MAX:
             raise _refused(origin, f"is nested deeper than {DEPTH_MAX} levels")
+        if sum(found[0][0] != '"' for found in _MARK.finditer(text)) > VALUES_MAX:
+            raise _refused(origin, f"has more than {VALUES_MAX:,} values; take parts out")
         try:
             return json.loads(text)
         except ValueError as error:
@@ -127,8 +134,7 @@ def _tree(text: str, origin: str) -> JSON:
     yaml = YAML(typ="safe", pure=True)
     try:
         # A name that stands for what was written before can make a short text endless.
-        if any(isinstance(event, AliasEvent) for event in yaml.parse(text)):
-            raise _refused(origin, "has YAML aliases (*name), which are not followed; write them out")
+        _count(yaml.parse(text), origin)
         return _plain(yaml.load(text))
     except RecursionError:
         raise _refused(origin, "is nested too deeply") from None
@@ -136,6 +142,19 @@ def _tree(text: str, origin: str) -> JSON:
         mark = getattr(error, "problem_mark", None) if isinstance(error, MarkedYAMLError) else None
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
         raise _refused(origin, f"is neither JSON nor YAML: {getattr(error, 'problem', None) or error}{where}") from None
+
+
+def _count(events: Iterable[Any], origin: str) -> None:
+    """Refused for aliases, and for what is deeper or more than is read: told while it is parsed, since the parser bounds neither."""
+    depth = 0
+    for count, event in enumerate(events):
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if isinstance(event, AliasEvent):
+            raise _refused(origin, "has YAML aliases (*name), which are not followed; write them out")
+        if depth > DEPTH_MAX:
+            raise _refused(origin, f"is nested deeper than {DEPTH_MAX} levels")
+        if count > YAML_VALUES_MAX:
+            raise _refused(origin, f"has more than {YAML_VALUES_MAX:,} values; save it as JSON, or take parts out")
 
 
 def _plain(node: Any) -> JSON:

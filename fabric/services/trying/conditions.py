@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabric.adapters import invariants
+from fabric.adapters.expressions import evaluated_here
 from fabric.core import judging
 from fabric.core.flow import Stage
 from fabric.core.gates import Gates, Invariant, OracleCheck
@@ -53,7 +54,7 @@ def _asked(draft: Draft, given: Given, stage: Stage, payload: JSON, **more: JSON
 
 def _compiled(path: str, asked: Invariant | OracleCheck) -> invariants.Asks:
     try:
-        return invariants.asks_of(asked)
+        return invariants.asks_of(asked, evaluated_here)
     except invariants.ExpressionProblem as problem:
         raise parts.PartBroken(Problem(f"{path}.expression", f"{asked.name} {problem}")) from None
 

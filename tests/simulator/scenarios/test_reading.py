@@ -10,8 +10,9 @@ from fabric.core.taxonomy import FailureType, Tier
 from simulator.scenarios.catalogue import Refused
 from simulator.scenarios.parameters import Calls
 from simulator.scenarios.problems import Unreadable
-from simulator.scenarios.reading import BYTES_MAX, dump, read, read_file
+from simulator.scenarios.reading import dump, read, read_file
 from simulator.scenarios.scenario import Scenario, overridden
+from simulator.scenarios.toml_reading import BYTES_MAX
 from simulator.scenarios.toml_text import Lines, written
 
 GOOD = '''name = "storm"

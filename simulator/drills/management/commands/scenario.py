@@ -26,8 +26,8 @@ from simulator.library.words import AROUND_A_RUN, disturbances_words, touched
 from simulator.scenarios import catalogue
 from simulator.scenarios.chaostoolkit import experiment_of
 from simulator.scenarios.playing import play
-from simulator.scenarios.reading import BYTES_MAX
 from simulator.scenarios.scenario import Scalar, Scenario, overridden
+from simulator.scenarios.toml_reading import BYTES_MAX
 
 if TYPE_CHECKING:
     from simulator.library.reports import Play

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from fabric.adapters.apart import NO_ROOM
 from fabric.services.errors import Refused
 from fabric.services.trying.apart import Children, tried
-from fabric.services.trying.child import NO_ROOM
 from fabric.services.trying.trials import TRIALS, made
 from tests.fabric.services.trying.drafts import CASES, as_json, draft
 

@@ -1,0 +1,127 @@
+"""Cases of what a fabric asks its runs: CEL, Cedar, regular expressions, schemas; and of files that people attach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pydantic import ValidationError
+
+from fabric.adapters import cedar_policies
+from fabric.adapters.documents import read_all
+from fabric.adapters.expression_costs import too_costly
+from fabric.adapters.expressions import evaluated
+from fabric.adapters.invariants import ExpressionProblem, program_of
+from fabric.adapters.output_schemas import problems as schema_problems
+from fabric.core.gates import CedarPolicy, Gates
+from fabric.guardrails.compiled import Looking, PatternProblem, pattern_of, scan_of
+from fabric.services.fabric_yaml import fabric_read
+from tests.fabric.services.world import SMALL
+from tests.hostile.measured import Case
+from tests.hostile.texts import filled
+
+LIST = f"[{','.join(['1'] * 40)}]"
+ABOUT = {"payload": {"names": ["x"] * 100_000, "text": "x" * 1_000_000}, "run": {}, "stage": "finalize"}
+SPEC = fabric_read(SMALL).spec
+
+
+def expression(text: str) -> str:
+    """What is said of an expression: when it is compiled, at publication, and when it is asked."""
+    try:
+        program = program_of(text)
+    except ExpressionProblem as problem:
+        return str(problem)
+    found = evaluated(program, text, ABOUT)
+    said = found.failed or str(found.holds)
+    return f"{too_costly(text) or 'it may be published'}; {said}"
+
+
+def policy(text: str) -> str:
+    """What is said of a policy."""
+    try:
+        gates = Gates(policies=(CedarPolicy(name="own", text=text),))
+    except ValidationError as error:
+        return error.errors()[0]["msg"]
+    spec = SPEC.model_copy(update={"gates": gates})
+    found = "\n".join(sentence for _, sentence in cedar_policies.problems(spec))
+    return found or "it may be published"
+
+
+def pattern(text: str) -> str:
+    """What is said of a pattern of a guardrail, and how much it finds."""
+    try:
+        look = Looking("own", pattern_of(text))
+    except PatternProblem as problem:
+        return str(problem)
+    return f"{len(scan_of([look])({'text': 'a' * 20_000}))} found"
+
+
+def schema(text: str) -> str:
+    """What is said of an output schema that is nested so deep."""
+    made: dict[str, object] = {"type": "object"}
+    for _ in range(int(text)):
+        made = {"anyOf": [made, {"type": "null"}]}
+    agents = (SPEC.agents[0].model_copy(update={"output_schema": made}), *SPEC.agents[1:])
+    found = "\n".join(sentence for _, sentence in schema_problems(SPEC.model_copy(update={"agents": agents})))
+    return found or "it may be published"
+
+
+def attachment(text: str) -> str:
+    """What is said of a table that somebody attaches."""
+    documents, problems = read_all([("a.csv", text.encode())])
+    return "\n".join(map(str, problems)) or f"{len(documents)} is taken"
+
+
+Rows = Mapping[str, tuple[str, str]]
+CEL: Rows = {
+    "six loops within each other": ("".join(f"{LIST}.all(a{n}, " for n in range(6)) + "true" + ")" * 6, "6 deep.*; it took longer than 2 seconds"),
+    "two loops over a payload": ("payload.names.all(a, payload.names.all(b, a == b))", "it may be published; it took longer than 2 seconds"),
+    "texts that double": ("[payload.text]" + ".map(a, a + a)" * 60 + "[0] == ''", "more memory than it may have|took longer"),
+    "texts that are added": (" + ".join(["payload.text"] * 130) + " == ''", "False|more memory than it may have|took longer"),
+    "loops behind comments": ("[1].all // )\n(a, " * 3 + "true" + ")" * 3, "3 deep"),
+    "parentheses": ("(" * 990 + "1" + ")" * 990, "does not compile"),
+    "lists": ("[" * 990 + "]" * 990, "does not compile"),
+    "parentheses without an end": ("(" * 2_000, "does not compile"),
+    "signs": ("!" * 1_996 + "true", "it may be published; True"),
+    "a pattern that backtracks": ("payload.text.matches('(x+)+$')", "True"),
+    "a pattern that is large": ("payload.text.matches('((x{1000}){1000}){1000}')", "."),
+}  # fmt: skip
+CEDAR: Rows = {
+    "parentheses": ("permit(principal, action, resource) when { " + "(" * 4_900 + "true" + ")" * 4_900 + " };", "nested more than 32 deep"),
+    "negations": ("permit(principal, action, resource) when { " + "!" * 9_000 + "true };", "does not parse"),
+    "conditions": ("permit(principal, action, resource) " + "when { true } " * 690 + ";", "it may be published"),
+    "sums": ("permit(principal, action, resource) when { " + "1 + " * 2_400 + "1 == 1 };", "joins more than can be read"),
+    "ors": ("permit(principal, action, resource) when { " + "true||" * 1_600 + "true };", "joins more than can be read"),
+    "fields": ("permit(principal, action, resource) when { context" + ".a" * 4_900 + " };", "joins more than can be read"),
+    "lists": ("permit(principal, action, resource) when { " + "[" * 4_900 + "]" * 4_900 + " };", "nested more than 32 deep"),
+    "conditions within each other": ("permit(principal, action, resource) when { " + "if true then true else " * 430 + "true };", "nested more than 32 deep"),
+    "brackets in texts": ('permit(principal, action, resource) when { "' + "(" * 9_000 + '" == "" };', "it may be published"),
+    "policies": (filled("permit(principal, action, resource);", 9_990), "holds [0-9]+ policies"),
+}  # fmt: skip
+PATTERN: Rows = {
+    "backtracks": ("(a+)+$", "found"),
+    "repeats": ("((a{1000}){1000}){1000}", "is no RE2 pattern"),
+    "parentheses": ("(" * 490 + "a" + ")" * 490, "has 490 groups; at most 20"),
+    "as many groups as there may be": ("(" * 20 + "a" + ")" * 20, "1 found"),
+    "groups that take nothing": ("(?:" * 240 + "a" + ")" * 240, "1 found"),
+    "alternatives": ("|".join(["a?a"] * 250), "found"),
+}
+SCHEMA: Rows = {"as deep as YAML may be": ("15", "it may be published")}
+ATTACHED: Rows = {
+    "columns": ("," * 990_000, "."),
+    "quotes": ('"' * 990_000, "."),
+    "a cell without an end": ('a,b\n"' + "x" * 990_000, "."),
+    "rows": ("a,b\n" * 247_000, "."),
+    "too long": ("a,b\n" * 2_000_000, "at most 1,000,000 are taken"),
+}
+ASKED: Mapping[str, tuple[Callable[[str], str], str, Rows]] = {
+    "CEL": (expression, "[1].all(a, true)", CEL),
+    "Cedar": (policy, "permit(principal, action, resource);", CEDAR),
+    "pattern": (pattern, "b", PATTERN),
+    "schema": (schema, "1", SCHEMA),
+    "attachment": (attachment, "a,b\n1,2\n", ATTACHED),
+}
+CASES: Mapping[str, Case] = {
+    f"{kind}, {name}": Case(said, harmless, *row)
+    for kind, (said, harmless, rows) in ASKED.items()
+    for name, row in rows.items()
+}
