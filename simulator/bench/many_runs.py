@@ -70,7 +70,11 @@ def generate(workspace_id: str, fabrics: list[tuple[str, str]], count: int, *, n
     raw: sqlite3.Connection = connection.connection
     while some := list(islice(rows, BATCH)):
         raw.execute("BEGIN IMMEDIATE")
-        raw.executemany(f"INSERT INTO fabric_run ({columns}) VALUES ({marks})", some)  # noqa: S608 - Names of columns.
+        try:
+            raw.executemany(f"INSERT INTO fabric_run ({columns}) VALUES ({marks})", some)  # noqa: S608 - Names of columns.
+        except BaseException:
+            raw.execute("ROLLBACK")
+            raise
         raw.execute("COMMIT")
 
 
@@ -78,7 +82,10 @@ def _rows(workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: in
     """The oldest first. The same for the same arguments."""
     draw = random.Random(SEED)  # noqa: S311 - Made-up rows, the same each time.
     apart = DAYS * 86_400 * US // max(1, count)
-    blank = {field.attname: field.get_default() for field in Run._meta.concrete_fields}
+    blank = {
+        field.attname: field.db_default if field.has_db_default() else field.get_default()
+        for field in Run._meta.concrete_fields
+    }
     common = [n for n in range(len(fabrics)) if FABRICS[n] != "rare-audit"]
     for number in range(count):
         at = now - (count - number) * apart + draw.randrange(max(1, apart))
