@@ -25,9 +25,13 @@ class Hit:
     excerpt: str
     """The first characters, the rest by its length."""
 
+    def found(self) -> str:
+        """What stands there, as a sentence without its path."""
+        return f"looks like {self.rule} ({self.excerpt})"
+
     def said(self) -> str:
         """As a sentence with its path."""
-        return f"{self.path or 'text'}: looks like {self.rule} ({self.excerpt})"
+        return f"{self.path or 'text'}: {self.found()}"
 
 
 Scan = Callable[[JSON], list[Hit]]

@@ -324,7 +324,7 @@ def publication_warnings(spec: FabricSpec, installation: Installation | None = N
         doubts = publication_people.doubtful(spec, installation.people)
         found += [Problem(path, sentence) for path, sentence in doubts]
     for cell in _falling_back(spec):
-        sentence = f"is not given, so {cell.failure} in tier {cell.tier} ends the run as failed: its caller reads why, and gets no answer; give a text where callers need one"
+        sentence = f"is not given, so {cell.failure} in tier {cell.tier} ends the run, or its branch, as failed: the caller of a failed run reads why and gets a partial result at most; give a text where callers need one"
         found.append(Problem("safe_fallback", sentence))
     named = [(f"policy.deadlines.{tier}", tier) for tier in spec.policy.deadlines]
     named += [(cell.path, cell.tier) for cell in spec.cells]

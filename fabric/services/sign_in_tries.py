@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 import time
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
+from itertools import count, takewhile
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import BigIntegerField, Case, F, Value, When
 
 from fabric.models import SignInTries
 
@@ -58,42 +61,47 @@ def of_address(address: str) -> Who:
 def try_begin(*several: Who) -> int:
     """Counts one more try of each. Returns the seconds to wait, where nothing was counted; 0: it may go on."""
     now = _now()
+    SignInTries.objects.filter(at__lt=now - KEPT_S * US).delete()
     with transaction.atomic():
-        rows = [_locked(who, now) for who in sorted(several, key=lambda who: who.key)]
-        wait = max(row.until - now for row, _ in rows)
-        if wait > 0:
-            return math.ceil(wait / US)
-        for row, most in rows:
-            row.failed += 1
-            row.at = now
-            row.until = now + _wait_s(row.failed - most) * US if row.failed >= most else 0
-            row.save(update_fields=["failed", "at", "until"])
-    return 0
+        if all(_counted(who, now) for who in _in_order(several)):
+            return 0
+        transaction.set_rollback(True)
+    waiting = SignInTries.objects.filter(who__in=[who.key for who in several])
+    until = max(waiting.values_list("until", flat=True), default=now)
+    return max(1, math.ceil((until - now) / US))
 
 
 def try_forgive(*several: Who) -> None:
     """Takes back a try that was right: all tries of a name, and this one of an address. Whoever has one account is free to guess at no other."""
     with transaction.atomic():
-        for who in sorted(several, key=lambda who: who.key):
+        for who in _in_order(several):
+            row = SignInTries.objects.filter(who=who.key)
             if who.named:
-                SignInTries.objects.filter(who=who.key).delete()
+                row.delete()
                 continue
-            row, most = _locked(who, _now())
-            row.failed = max(0, row.failed - 1)
-            row.until = row.until if row.failed >= most else 0
-            row.save(update_fields=["failed", "until"])
+            waits_still = Case(When(failed__gt=who.most, then=F("until")), default=Value(0))
+            row.filter(failed__gt=0).update(failed=F("failed") - 1, until=waits_still)
 
 
-def _locked(who: Who, now: int) -> tuple[SignInTries, int]:
-    """The row of somebody, which nobody else changes until the transaction is over."""
-    SignInTries.objects.filter(at__lt=now - KEPT_S * US).delete()
+def _counted(who: Who, now: int) -> bool:
+    """Counts a try of somebody who need not wait: one UPDATE judges on the row as it then is. False: they have to wait."""
     SignInTries.objects.bulk_create([SignInTries(who=who.key, at=now, failed=0, until=0)], ignore_conflicts=True)
-    return SignInTries.objects.select_for_update().get(who=who.key), who.most
+    free = SignInTries.objects.filter(who=who.key, until__lte=now)
+    return free.update(failed=F("failed") + 1, at=now, until=_until(who.most, now)) == 1
 
 
-def _wait_s(over: int) -> int:
-    """Seconds after so many tries beyond those that are free."""
-    return WAIT_MAX_S if over > WAIT_MAX_S.bit_length() else min(WAIT_MAX_S, FIRST_WAIT_S << over)
+def _until(most: int, now: int) -> Case:
+    """Until when somebody waits after one more try, of the tries that stand in the row."""
+    last = most - 1  # The tries before the one that is the last free one.
+    doubling = takewhile(lambda wait: wait < WAIT_MAX_S, (FIRST_WAIT_S << over for over in count()))
+    waits = [When(failed=last + over, then=Value(now + wait * US)) for over, wait in enumerate(doubling)]
+    at_most = Value(now + WAIT_MAX_S * US)
+    return Case(When(failed__lt=last, then=Value(0)), *waits, default=at_most, output_field=BigIntegerField())
+
+
+def _in_order(several: Iterable[Who]) -> list[Who]:
+    """In one order for all, so that no two of them hold what the other waits for."""
+    return sorted(several, key=lambda who: who.key)
 
 
 def _tries() -> int:

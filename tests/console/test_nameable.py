@@ -80,7 +80,7 @@ LOADED = {
     "fabric/adapters/graph_rules.py": 1,  # FABRIC_GRAPH_RULES.
     "fabric/adapters/tools/callables.py": 1,  # FABRIC_TOOLS.
     "fabric/adapters/tools/mcp/servers.py": 1,  # A constant; it is handed over as a function.
-    "fabric/adapters/invariants.py": 2,  # Constants.
+    "fabric/adapters/expressions.py": 2,  # Constants: the library of expressions, whole or its compiled part.
     "console/live/door.py": 1,  # Django's SESSION_ENGINE.
     "simulator/chaos/nursery.py": 1,  # The command line of a chaos drill.
 }

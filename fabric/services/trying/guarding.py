@@ -74,7 +74,7 @@ def _value(text: str) -> JSON:
 def _line(hit: Hit) -> TriedLine:
     shipped = compiled.SHIPPED.get(hit.rule.partition(".")[0])
     finds = shipped.finds if shipped is not None and "." in hit.rule else "a pattern of the fabric's own"
-    return TriedLine("fails", f"{hit.rule} ({hit.excerpt})", hit.path or "text", finds)
+    return TriedLine("fails", hit.found(), hit.path or "text", finds)
 
 
 GUARDRAILS = Trial("Do the guardrails find something in this?", (_GROUPS, f"{_GROUPS}.N"), _fields, _tried)

@@ -8,6 +8,7 @@ from fabric.core import events as ev
 from fabric.core.draw import unit
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
+from fabric.core.words import words
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import T0, US, ran
 from tests.fabric.core.scripts import HANGS, asks, fails, gives, summary
@@ -134,7 +135,7 @@ def test_there_is_no_sleep_after_the_last_attempt():
 def test_what_does_not_go_away_by_itself_enters_at_the_last_rung(cause, tier, state):
     world = ran(lone(), {"worker": fails(cause)}, tier=tier)
     assert len(world.requests) == 1
-    assert {fact.reason for fact in world.of(ev.RungSkipped)[:2]} == {f"{cause} does not go away by itself"}
+    assert {fact.reason for fact in world.of(ev.RungSkipped)[:2]} == {f"{words(cause)} does not go away by itself"}
     assert world.run.state is (state or RunState.RUNNING)
     assert bool(world.run.questions) is (tier is Tier.HIGH_STAKES)
 

@@ -41,7 +41,7 @@ def test_calls_that_may_take_longer_than_a_stall_have_to_be_said(deadlines, watc
 def test_a_fabric_without_a_static_answer_says_that_it_will_surface():
     (warning,) = publication_warnings(small(safe_fallback=None))
     assert warning.path == "safe_fallback"
-    assert "unsafe_output in tier interactive is surfaced" in warning.sentence
+    assert "unsafe_output in tier interactive ends the run, or its branch, as failed" in warning.sentence
     assert publication_warnings(small(safe_fallback=None, tiers={"default": "batch", "allowed": ["batch"]})) == []
 
 

@@ -44,6 +44,16 @@ def test_one_that_is_refused_is_not_counted(clock):
     assert {try_begin(of_name("vera")) for _ in range(50)} == {FIRST_WAIT_S}
 
 
+def test_where_one_has_to_wait_the_other_is_not_counted(clock):
+    """Whichever of the two is asked first."""
+    for _ in range(TRIES):
+        try_begin(of_name("vera"))
+    addresses = [of_address(f"192.0.2.{n}") for n in range(8)]
+    assert {who.key < of_name("vera").key for who in addresses} == {True, False}
+    assert {try_begin(who, of_name("vera")) for who in addresses} == {FIRST_WAIT_S}
+    assert [row.failed for row in SignInTries.objects.all()] == [TRIES]
+
+
 def test_a_name_is_one_whatever_its_case_and_form(clock):
     for name in ("Vera", "vera", "VERA", "ｖera", "vera", "vera"):
         assert try_begin(of_name(name)) == 0

@@ -17,7 +17,7 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.model_list import models_list
 from fabric.services.workspaces import owner_actor
 from simulator.endpoint import ScriptedEndpoint, refusal
-from tests.fabric.services.asked_models import KEY, PRICED, able, fabric
+from tests.fabric.services.asked_models import DEAR, KEY, PRICED, able, fabric
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PLACE = ("openai", "https://api.openai.com/v1")
@@ -64,10 +64,10 @@ def opened():
 def test_nothing_and_something_is_listed(manage, settings, actor):
     assert manage("list") == (0, "No published fabric names a model, and FABRIC_MODEL is not set.\n", "")
     settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY = PLACE[1], "nobodys", "sk-of-the-env"
-    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, {PRICED}"))
+    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, {DEAR}"))
     _, said, _ = manage("list")
     assert "https://api.openai.com:443 (openai): key from FABRIC_MODEL_KEY" in said
-    assert "gpt-4o  $0.15 in, $0.6 out per million tokens (fabric)  used by asks r1  never tested" in said
+    assert "gpt-4o  $3 in, $12 out per million tokens (fabric)  used by asks r1  never tested" in said
     assert "nobodys  unpriced  used by no fabric" in said
     _, said, _ = manage("list", "--json")
     told = json.loads(said)
@@ -128,6 +128,6 @@ def test_one_that_does_not_answer_ends_with_1(manage, asked, actor):
 
 def test_what_names_none_or_several_is_told(manage, settings, actor):
     settings.FABRIC_MODEL_URL = PLACE[1]
-    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, {PRICED}", "model: gpt-4o"))
+    fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, {DEAR}", "model: gpt-4o"))
     assert manage("test", "nothing") == (2, "", "there is no model 'nothing'; `manage.py model list` lists them\n")
     assert "2 models are 'gpt-4o': give the id of one" in manage("test", "gpt-4o")[2]

@@ -187,6 +187,6 @@ def test_the_fabric_that_is_broken_here_is_good_and_says_that_it_will_surface(ac
     done = command("fabric", "publish", str(file))
     assert done.code == 0
     assert done.err == (
-        "note: own.yaml, line 1, column 1, safe_fallback: is not given, so unsafe_output in tier interactive ends the run as failed: "
-        "its caller reads why, and gets no answer; give a text where callers need one\n"
+        "note: own.yaml, line 1, column 1, safe_fallback: is not given, so unsafe_output in tier interactive ends the run, or its branch, as failed: "
+        "the caller of a failed run reads why and gets a partial result at most; give a text where callers need one\n"
     )

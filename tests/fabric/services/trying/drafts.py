@@ -110,7 +110,7 @@ CASES: dict[str, Case] = {
         "gates.guardrails.0",
         {"place": "finalize", "text": "The balance is 40 euros."},
         {"place": "finalize", "text": f"The token is {SECRET}."},
-        "credentials.github_token (ghp_…, 40 characters)",
+        "looks like credentials.github_token (ghp_…, 40 characters)",
         {"place": "finalize", "text": "The balance."},
         "is no RE2 pattern",
         {"gates.guardrails.0.patterns": [{"name": "own", "pattern": "(?<=a)b"}]},
