@@ -99,7 +99,7 @@ class WriteIn(Given):
     )
 
 
-class RevealIn(Given):
+class MemoryRevealIn(Given):
     """Which version under which key."""
 
     memory: str = Field(min_length=1, max_length=MEMORY_CHARS, description="The memory's name.", examples=["suppliers"])
@@ -186,7 +186,7 @@ def export_memories(
     url_name="api-fabric-memory-reveal",
     operation_id="revealMemory",
 )
-def reveal_memory(request: HttpRequest, body: Annotated[RevealIn, Body()], name: str = FABRIC) -> HistoryOut:
+def reveal_memory(request: HttpRequest, body: Annotated[MemoryRevealIn, Body()], name: str = FABRIC) -> HistoryOut:
     """Reveal what is withheld of a version under a key. For the role safety; the audit stream is told. 409 where nothing is withheld."""
     found = memory_reveal(actor=actor_of(request), fabric=name, **body.model_dump())
     return HistoryOut(count=found.count, entries=[_written(one) for one in found.entries])

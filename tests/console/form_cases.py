@@ -265,7 +265,12 @@ FORMS = {
     ),
     "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
     "fabric-memory-reveal": FormCase(
-        ("key", "version"), {"key": "budget", "version": "1"}, 409, "is withheld; look at it as it is", done=409
+        ("key", "version"),
+        {"key": "budget", "version": "1"},
+        409,
+        "is withheld; look at it as it is",
+        (404, 409, 413),
+        done=409,
     ),
     "fabric-memory": FormCase(
         ("act", "key", "version", "value", "reason"),

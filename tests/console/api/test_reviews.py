@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fabric.core.scopes import Scope
@@ -17,8 +19,8 @@ LIST = "/api/v1/escalations"
 
 @pytest.fixture
 def question(program, doubtful, actor):
-    """An open question, as the list has it."""
-    ran(actor, doubtful)
+    """An open question, as the list has it. Somebody else started the run, so that its owner may answer beside a colleague."""
+    ran(replace(actor, name="cleo"), doubtful)
     (found,) = program.get(LIST).json()["escalations"]
     return found
 

@@ -193,7 +193,8 @@ def test_how_fast_people_decide_is_said(browser, actor, doubtful, worker):
     page = text(browser.get("/"))
     assert "none in 7 days" in page
     question = Escalation.objects.get(run_id=run.id)
-    Escalation.objects.update(decided_at=question.opened_at + 220_000_000, verb="approve", decided_by="owner")
+    decided = {"verb": "approve", "decided_by": "owner", "alone": True}
+    Escalation.objects.update(decided_at=question.opened_at + 220_000_000, **decided)
     page = text(browser.get("/"))
     assert "3 m 40 s" in page
     assert "of 1, 7 days" in page

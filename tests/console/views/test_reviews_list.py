@@ -142,7 +142,9 @@ def test_an_empty_list_hears_of_the_first_question(browser, actor, doubtful):
 def test_a_question_that_was_answered_elsewhere_says_so_where_it_stands(browser, question, verb, by_system, said):
     page = browser.get("/reviews").content.decode()
     now = time.time_ns() // 1_000
-    Escalation.objects.filter(id=question.id).update(verb=verb, by_system=by_system, decided_by="owner", decided_at=now)
+    Escalation.objects.update(barred="\ncleo\n")  # Somebody else started it.
+    decided = {"verb": verb, "by_system": by_system, "decided_by": "owner"}
+    Escalation.objects.filter(id=question.id).update(decided_at=now, **decided)
     count, rows = news(browser, page)
     assert count == 0
     standing, words = rows[question.id]
@@ -215,6 +217,7 @@ def test_news_of_nothing_are_few_statements(browser, question, django_assert_max
 
 
 def test_the_title_and_the_navigation_count_what_whoever_looks_may_decide(browser, question):
+    Escalation.objects.update(barred="\ncleo\n")  # Somebody else started it, so that its owner may answer beside ben.
     ben = signed_in(member("ben", "viewer"))
     counted = 'data-tone="human">1<span class="vh"> for you to decide'
     mine, theirs = (one.get("/reviews").content.decode() for one in (browser, ben))

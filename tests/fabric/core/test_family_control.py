@@ -389,6 +389,6 @@ def test_what_families_say_is_read_by_programs_that_know_families() -> None:
         "child_ended",
     }
     told = {kind: SINCE_INPUT[kind] for kind in SINCE_INPUT if kind.startswith("child_")}
-    # A child begins with whoever started its root, who may not let pass what it asks, and with what earlier tries did; its end names causes that the parent's program has to know, and says whether its keys are spent.
-    assert (told.pop("child_requested"), told.pop("child_ended")) == (10, 12)
+    # A child begins with whoever started its root, who may not let pass what it asks, and who caused that, and with what earlier tries did; its end names causes that the parent's program has to know, and says whether its keys are spent.
+    assert (told.pop("child_requested"), told.pop("child_ended")) == (12, 12)
     assert set(told.values()) == {2}

@@ -140,7 +140,12 @@ def test_every_input_from_outside_survives_the_inbox():
     change |= {"status": Status.EXECUTED, "deadline_at": 1, "args": {}}
     down = HandedDown(child_id="d", step_id="s", **change)
     samples |= {"mutations": (HandedUp(**change),), "agents_alive": 3, "agents_spawned": 9}
-    samples |= {"caps": (NamedCap("stage:plan", "tokens", 5),), "set": {"k": 1}, "delete": ("old",)}
+    samples |= {
+        "caps": (NamedCap("stage:plan", "tokens", 5),),
+        "set": {"k": 1},
+        "delete": ("old",),
+        "caused_by": ("ann", "bob"),
+    }
     for kind in get_args(InboxInput):
         given = {f.name: samples.get(f.name, f"a {f.name}") for f in fields(kind) if f.name not in ("kind", "version")}
         one = kind(**given | ({"mutations": (down,)} if kind is ChildRequested else {}))

@@ -192,7 +192,7 @@ class TestEdits:
 
 class TestTwo:
     def test_the_first_of_two_is_told_that_a_second_is_wanted(self, decide, item):
-        Escalation.objects.update(approvals=2)
+        Escalation.objects.update(approvals=2, barred="\ncleo\n")
         assert decide(item).second_wanted
         assert not decide(item).created
 
@@ -201,7 +201,7 @@ class TestTwo:
         assert not decide(item, "reject", message="No.").second_wanted
 
     def test_another_one_meanwhile_is_told_that_they_are_asked_next(self, decide, ana, item):
-        Escalation.objects.update(approvals=2)
+        Escalation.objects.update(approvals=2, barred="\ncleo\n")
         decide(item, undo_s=30)
         with pytest.raises(Refused, match="a second person is asked as soon as") as caught:
             decide(item, actor=ana)

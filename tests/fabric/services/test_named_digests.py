@@ -82,9 +82,10 @@ def test_its_beginning_is_enough_and_the_run_gets_the_whole(decide, actor, item)
 
 def test_what_changed_since_is_said(decide, actor):
     """In high-stakes an edit is a proposal, which is asked about from then on."""
-    run = ran(actor, fabric_publish(actor=actor, source=TWICE).name, documents=())
-    (item,) = escalations_open(actor, run.id)
+    name = fabric_publish(actor=actor, source=TWICE).name
     member("ana", "owner", "reviewer")
+    run = ran(replace(actor, name="cleo"), name, documents=())
+    (item,) = escalations_open(actor, run.id)
     ana = replace(actor, name="ana")
     assert decide(item, "edit", digest=item.digest, edited={"to": "Bob", "usd": 5}, actor=ana).second_wanted
     driven_until(run.id, lambda: escalation_get(actor, item.id).digest != item.digest)

@@ -8,6 +8,7 @@ from fabric.models import Escalation, Run
 from fabric.services.fabrics import fabric_publish
 from tests.fabric.management.console import command, shown
 from tests.fabric.services.world import PAYING, WATCHED, published_by_two, ran
+from tests.people import member
 
 REQUEST = ("--input", "What do the notes say?")
 BRIEFS = "{goal: G, briefs: [%s], exit_criteria: [E]}"
@@ -70,6 +71,7 @@ def test_explain_prints_what_is_asked_below(run):
 
 
 def test_the_first_of_two_agreements_comes_back_with_the_question(actor):
+    member("ana", "owner", "reviewer")
     published_by_two(actor, WATCHED)
     ran(replace(actor, name="ana"), "watched")
     item = Escalation.objects.get()
