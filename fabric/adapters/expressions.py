@@ -68,7 +68,7 @@ def evaluated_here(program: JSON, expression: str, about: Mapping[str, JSON]) ->
 
 @cache
 def library() -> ModuleType:
-    """The library's compiled part alone, once somebody asks: the package imports its own command line, a terminal toolkit of 300 modules, with it."""
+    """Returns the compiled part of the CEL library. The package itself would import its command line and 300 modules of a terminal toolkit."""
     package = find_spec("cel")
     part = PathFinder.find_spec("cel.cel", package.submodule_search_locations) if package else None
     if part is None or part.loader is None:

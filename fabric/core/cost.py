@@ -41,16 +41,16 @@ class Price:
 
     def raised_to(self, floor: Price) -> Price:
         """Returns the dearer of the two for each kind of token."""
-        own, least = self._of_each(), floor._of_each()
+        own, least = self.of_each(), floor.of_each()
         return Price(**{name: max(own[name], least[name]) for name in own}) if self.fields_below(floor) else self
 
     def fields_below(self, floor: Price) -> list[str]:
         """Returns the fields whose price, or what stands for it, is below another's."""
-        own, least = self._of_each(), floor._of_each()
+        own, least = self.of_each(), floor.of_each()
         return [name for name in own if own[name] < least[name]]
 
-    def _of_each(self) -> dict[str, int]:
-        """The price of each field, or what stands for it."""
+    def of_each(self) -> dict[str, int]:
+        """Returns the price of each field, or the price that stands for it where it has none."""
         side_in, side_out = self.input_usd_micros_per_mtok, self.output_usd_micros_per_mtok
         written = _or(self.cache_write_usd_micros_per_mtok, side_in * CACHE_WRITE_FACTOR)
         return {
@@ -77,7 +77,7 @@ class Price:
 
     def _parts(self, parts: TokenParts) -> tuple[tuple[int, int, int], ...]:
         """``(tokens, their price, the price of their side)`` of each part, in the order of its fields."""
-        of = self._of_each()
+        of = self.of_each()
         side_in, side_out = self.input_usd_micros_per_mtok, self.output_usd_micros_per_mtok
         return (
             (parts.cached, of["cached_usd_micros_per_mtok"], side_in),

@@ -44,7 +44,7 @@ def not_below_list(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             continue
         field = below[0].replace("_micros", "")
         sentence = (
-            f"{field} of model {model.name!r} is below the {dollars(getattr(floor, below[0]) or 0)} of the price list; "
+            f"{field} of model {model.name!r} is below the {dollars(floor.of_each()[below[0]])} of the price list; "
             "leave price out, or have the operator name the model in FABRIC_BELOW_LIST_PRICE"
         )
         yield Problem(f"models.{n}.price", sentence)

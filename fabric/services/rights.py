@@ -32,7 +32,7 @@ def is_recent(actor: Actor) -> bool:
 
 
 def is_fresh(actor: Actor) -> bool:
-    """Whether that was themselves: whoever made a sign-in link for somebody else may have used it as well."""
+    """Returns True after a fresh sign-in by the person alone. The maker of a sign-in link for somebody else may have used it too."""
     return is_recent(actor) and not actor.behind
 
 

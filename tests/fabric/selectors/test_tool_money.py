@@ -1,4 +1,4 @@
-"""What a run's story and its token kinds say of tools with a price."""
+"""A run's story and its token kinds count the tools that have a price."""
 
 from __future__ import annotations
 
