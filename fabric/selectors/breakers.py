@@ -1,7 +1,7 @@
 """The circuit breakers of a workspace: where each stands, how far it is from opening, and what became of it lately.
 
 Which there are follows from the published revisions; a row that an earlier revision's policy left behind is among them. A provider's row is shared by all
-workspaces: it is shown where a fabric uses that provider.
+fabrics that use that provider: it is shown where one does.
 """
 
 from __future__ import annotations
