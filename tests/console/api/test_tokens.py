@@ -21,9 +21,9 @@ def nightly(actor):
 
 
 def test_a_service_accounts_token_is_made_used_listed_and_revoked(signed_in, program, nightly):
-    asked = {"name": "nightly", "user": nightly, "scopes": ["read", "run"], "days": 30}
+    asked = {"name": "nightly", "user": nightly, "scopes": ["read", "start"], "days": 30}
     made = signed_in.post(TOKENS, asked).json()
-    assert (made["name"], made["user"], made["scopes"]) == ("nightly", nightly, ["read", "run"])
+    assert (made["name"], made["user"], made["scopes"]) == ("nightly", nightly, ["read", "start"])
     assert token_use(made["secret"]).actor.name == nightly
     assert Program(made["secret"]).get("/api/v1/runs").status_code == 200
     (listed,) = program.get(TOKENS, user=nightly).json()["tokens"]
