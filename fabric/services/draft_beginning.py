@@ -76,7 +76,8 @@ def draft_import(*, actor: Actor, text: str, name: str = "", origin: str = "", r
     named = drafts.name_wanted(name if name.strip() else _name_in(text, origin))
     text = _named(text, named) if name.strip() else text
     what = f"{origin[:80] or 'a file'} was imported"
-    right_wanted(actor.at(named), Right.EDIT, drafts.EDITING)
+    actor = actor.at(named)
+    right_wanted(actor, Right.EDIT, drafts.EDITING)
     with transaction.atomic():
         there = Draft.objects.filter(seen_by(actor, Draft), name=named, author=actor.name).exists()
         if there and not replace:

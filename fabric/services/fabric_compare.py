@@ -78,8 +78,9 @@ def fabric_dry_run(
     *, actor: Actor, source: str, origin: str = "", providers: Collection[str] = (), expect: int | None = None
 ) -> DryRun:
     """Judges a fabric as its publication would and says what that would change. Raises Refused as ``fabric_publish`` does."""
-    right_wanted(actor, Right.EDIT, "publish fabrics")
+    right_wanted(actor, Right.EDIT, "publish fabrics", anywhere=True)
     read = fabric_read(source, origin=origin)
+    right_wanted(actor.at(read.spec.name), Right.EDIT, "publish fabrics")
     checked(actor, read, providers)
     name, digest = read.spec.name, read.spec.digest()
     fabric = Fabric.objects.filter(seen_by(actor, Fabric), name=name).select_related("published").first()
