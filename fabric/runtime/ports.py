@@ -104,8 +104,7 @@ class Standing:
 
     def person(self, fabric: str) -> Person:
         """The same as whoever judges an answer to a question of a fabric wants it: with the roles that hold there."""
-        held = roles_at(held_in(self.roles or ""), fabric)
-        return Person(name=self.name, roles=held, member=self.roles is not None)
+        return Person(name=self.name, roles=roles_at(held_in(self.roles or ""), fabric), member=self.roles is not None)
 
 
 @value()
