@@ -12,11 +12,13 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import ResolverMatch
 
 from console import drilled
 from console.api import callers
+from console.placed import placed
 from console.route_rights import refused_at_door
-from console.signed_in import actor_in
+from console.signed_in import actor_at, actor_in
 from console.views import errors
 from fabric.core.actor import Actor
 from fabric.runtime.ports import StoreUnavailable
@@ -276,6 +278,13 @@ def _enter(request: HttpRequest, route: str, run_id: str) -> None:
     request.actor_on_run = drilled.actor_on(actor_of(request.user), route, run_id)  # type: ignore[attr-defined]
 
 
+def _place(request: HttpRequest, match: ResolverMatch) -> None:
+    """From here on who calls acts at the fabric that the address is about, and on the run."""
+    actor_at(request.user, placed(actor_of(request.user), match.view_name, match.kwargs))
+    if "run_id" in match.kwargs:
+        _enter(request, match.view_name, str(match.kwargs["run_id"]))
+
+
 def is_staff(user: AbstractBaseUser | AnonymousUser, actor: Actor | None = None) -> bool:
     """Whether a signed-in user looks after the installation. ``actor``: the user's, where the caller has it already."""
     return bool(getattr(user, "is_staff", False)) or OWNER in (actor or actor_of(user)).roles
@@ -315,12 +324,13 @@ class AccessMiddleware:
         except Refused as refusal:
             return errors.page(request, 403, refusal.message, errors.NO_MEMBER)
         try:
-            if allowed and match and "run_id" in match.kwargs:
-                _enter(request, match.view_name, str(match.kwargs["run_id"]))
+            if allowed and match and policy is not Policy.ACCOUNT:
+                _place(request, match)
         except DatabaseError as error:
             return errors.database_away(request, error)
         except Refused as refusal:
-            return errors.page(request, errors.STATUS[refusal.code], refusal.message, errors.DRILLS_RUN)
+            shown = errors.DRILLS_RUN if refusal.field == "run" else None
+            return errors.page(request, errors.STATUS[refusal.code], refusal.message, shown)
         if allowed is not None:
             why = _why_not(request, policy) if allowed else FOR_STAFF
             return errors.page(request, 403, why) if why else None

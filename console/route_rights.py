@@ -133,8 +133,12 @@ def wanted(route: str, method: str) -> tuple[Right, ...]:
 
 
 def refused_at_door(actor: Actor, route: str, method: str) -> str:
-    """Why somebody may not use an address so, in a sentence; empty: they may, as far as rights decide."""
+    """Why somebody may not use an address so, in a sentence; empty: they may, as far as rights decide.
+
+    Where the address is about no fabric, a right at some fabric is enough here: at which, the service asks.
+    """
     rights = wanted(route, method)
-    if not rights or any(actor.may(right) for right in rights):
+    may = actor.may if actor.place else actor.may_somewhere
+    if not rights or any(may(right) for right in rights):
         return ""
     return f"{actor.name} may not do this: that is for {', or for '.join(holders(right) for right in rights)}"

@@ -168,7 +168,10 @@ class Frame:
     def lacks(self) -> dict[str, str]:
         """Of each right that who looks has not, who has it: it stands beside a button that does nothing for them."""
         actor = self.actor
-        return {right.value: f"This is for {holders(right)}." for right in Right if actor and not actor.may(right)}
+        if actor is None:
+            return {}
+        may = actor.may if actor.place else actor.may_somewhere
+        return {right.value: f"This is for {holders(right)}." for right in Right if not may(right)}
 
     @property
     def here(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from console.forms import sentence
 from console.views import errors
 from fabric.core.actor import Actor
 from fabric.core.roles import MEANS, PEOPLE_ONLY, Right, Role, held_in
+from fabric.core.scopes import MEANS as SCOPES
 from fabric.core.scopes import Scope
 from fabric.selectors.errors import Refused
 from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
@@ -28,6 +29,7 @@ from fabric.selectors.tokens import TokenState, TokenView, tokens_list
 from fabric.services.invitations import DAYS, DAYS_MAX, CreatedInvitation, invitation_create, invitation_revoke
 from fabric.services.members import member_remove, member_roles_set, service_create
 from fabric.services.rights import SIGN_IN
+from fabric.services.tokens import DAYS as TOKEN_DAYS
 from fabric.services.tokens import DAYS_MAX as TOKEN_DAYS_MAX
 
 TEXT_MAX = 1_000
@@ -83,15 +85,9 @@ class TokenForm(forms.Form):
     days = forms.IntegerField(
         required=False, error_messages={"invalid": f"Give a whole number of days, 1 to {TOKEN_DAYS_MAX:,}."}
     )
+    fabrics = forms.CharField(required=False, max_length=TEXT_MAX)
 
 
-SCOPES: Mapping[Scope, str] = {
-    Scope.READ: "look at fabrics, runs, events and questions",
-    Scope.RUN: "start and cancel runs, move breakers",
-    Scope.DECIDE: "answer questions in this person's name, but in high-stakes",
-    Scope.MANAGE: "invite and remove people, change roles, store keys of model endpoints",
-}
-"""What each scope lets a token do, within what its member may; total over ``Scope``."""
 TOKENS_SHOWN = 100
 
 
@@ -300,6 +296,7 @@ def one_page(
         "scopes": [
             (scope, SCOPES[scope], scope in picked) for scope in Scope if not (seen.service and scope is Scope.DECIDE)
         ],
+        "days": TOKEN_DAYS,
         "days_max": TOKEN_DAYS_MAX,
         "now_ms": now // 1_000,
     }

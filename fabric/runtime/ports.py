@@ -15,6 +15,7 @@ from fabric.core.envelope import Row
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import FORMAT
 from fabric.core.frozen import value
+from fabric.core.reach import roles_at
 from fabric.core.roles import held_in
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import (
@@ -101,10 +102,9 @@ class Standing:
     roles: str | None
     """As the table of members has them; None: they are no member, or none who decides."""
 
-    @property
-    def person(self) -> Person:
-        """The same as whoever judges the answer wants it."""
-        return Person(name=self.name, roles=held_in(self.roles or ""), member=self.roles is not None)
+    def person(self, fabric: str) -> Person:
+        """The same as whoever judges an answer to a question of a fabric wants it: with the roles that hold there."""
+        return Person(name=self.name, roles=roles_at(held_in(self.roles or ""), fabric), member=self.roles is not None)
 
 
 @value()

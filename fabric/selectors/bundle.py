@@ -16,6 +16,7 @@ from fabric.selectors import bundle_verify
 from fabric.selectors.errors import Refused
 from fabric.selectors.event_export import EventLines
 from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.reach import seen_by
 
 DECISIONS = tuple(fact.kind for fact in get_args(Fact) if fact.kind.startswith(bundle_verify.DECISION))
 """Kinds of events that stand in ``decisions.ndjson`` too."""
@@ -29,7 +30,7 @@ class Bundle:
     """One run's files, each as pieces of bytes. Refused not_found."""
 
     def __init__(self, actor: Actor, run_id: str, checkpoint: Checkpoint) -> None:
-        found = Run.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id).values(*_RUN).first()
+        found = Run.objects.filter(seen_by(actor, Run), id=clean_text(run_id)[0]).values(*_RUN).first()
         if found is None:
             raise Refused(
                 f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found"

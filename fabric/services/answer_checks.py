@@ -60,7 +60,7 @@ PROBLEMS_SAID = 5
 
 def may_decide(actor: Actor) -> None:
     """Refuses a program for which no owner named anything to decide. Who may answer what is asked of the question."""
-    named = any(role.startswith(f"{PROGRAM}:") for role in actor.roles)
+    named = any(role.startswith(f"{PROGRAM}:") for role in actor.held or actor.roles)
     if actor.kind != "person" and not (actor.kind == "service" and named):
         message = f"{actor.name} is a {actor.kind} account, and only people decide: log in as a person"
         raise Refused(message, code="forbidden", field="actor")
@@ -169,7 +169,9 @@ def _not_theirs_behind(actor: Actor, item: EscalationView, decision: DecisionMad
     if decision.verb in STOPS or not actor.behind:
         return
     own = {*item.agreed, item.proposed_by}
-    if item.approvals > 1 or tuple(people_of(actor.workspace_id) or ()) != actor.behind:  # Who is alone may themselves.
+    if (
+        item.approvals > 1 or tuple(people_of(actor.workspace_id, item.fabric_name) or ()) != actor.behind
+    ):  # Who is alone may themselves.
         own.update(item.barred)
     if behind := [name for name in actor.behind if name in own]:
         made = "its token" if actor.kind == "service" else "this sign-in's link"

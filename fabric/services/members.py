@@ -17,6 +17,7 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.eligibility import ALONE, KINDS_OF_PROGRAMS, PROGRAM
 from fabric.core.names import alike, name_problem
+from fabric.core.reach import AT, is_place, place_of
 from fabric.core.roles import PEOPLE_ONLY, Right, Role, held_in, written
 from fabric.models import Invitation, Member
 from fabric.services.audit import audit_record
@@ -110,7 +111,9 @@ def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset
         message = f"a member has at least one role: name some of {', '.join(Role)}; who only looks on is {Role.VIEWER}"
         raise Refused(message, code="invalid", field="roles")
     words = frozenset(role for role in given if service and _decides.fullmatch(role))
-    wrong = sorted(role for role in given - words if not _role.fullmatch(role) or role in (PROGRAM, ALONE))
+    _places_checked(given)
+    bare = frozenset(role.partition(AT)[0] for role in given - words)
+    wrong = sorted(role for role in bare if not _role.fullmatch(role) or role in (PROGRAM, ALONE))
     if wrong:
         message = f"{wrong[0][:40]!r} is no role: there are {', '.join(Role)}, and names of up to 63 lower-case letters, digits, - and _ that fabrics ask for"
         if service:
@@ -122,10 +125,22 @@ def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset
             code="invalid",
             field="roles",
         )
-    if service and (people := sorted(given & PEOPLE_ONLY)):
+    if service and (people := sorted(bare & PEOPLE_ONLY)):
         message = f"a service account cannot be {', '.join(people)}: those are for people, who decide and say who does"
         raise Refused(message, code="invalid", field="roles")
     return given
+
+
+def _places_checked(roles: Collection[str]) -> None:
+    """Refuses a role that holds at what is no place, and an owner of less than the workspace."""
+    there = sorted(role for role in roles if AT in role)
+    for role in there:
+        if not is_place(place_of(role)):
+            message = f"{role[:60]!r} holds nowhere: after {AT} stands the name of a fabric, or of a folder such as payments-*"
+            raise Refused(message, code="invalid", field="roles")
+        if role.partition(AT)[0] == Role.OWNER:
+            message = f"{role[:60]!r} cannot be: an owner runs the whole workspace; give {Role.EDITOR} and {Role.OPERATOR} there"
+            raise Refused(message, code="invalid", field="roles")
 
 
 def user_new(workspace_id: str, name: str, password: str | None) -> User:
@@ -202,7 +217,7 @@ def _roles_here(workspace_id: str) -> set[str]:
         Model.objects.filter(workspace_id=workspace_id).values_list("roles", flat=True)
         for Model in (Member, Invitation)
     ]
-    return {role for found in texts for text in found.distinct() for role in held_in(text)}
+    return {role.partition(AT)[0] for found in texts for text in found.distinct() for role in held_in(text)}
 
 
 def _said(roles: Collection[str]) -> str:

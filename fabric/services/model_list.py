@@ -20,6 +20,7 @@ from fabric.core.fingerprint import fingerprint
 from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.models import Fabric, ModelTest, ProviderKey
 from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.reach import seen_by
 from fabric.services import here
 from fabric.services.publication import Installation
 
@@ -210,7 +211,7 @@ def _named(actor: Actor, now: int) -> tuple[list[Model], tuple[str, ...]]:
         model = _model(actor.workspace_id, spec, installed, there, now=now, written_at=now, own=True)
         found[model.id] = model
     unread = []
-    rows = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False).select_related("published")
+    rows = Fabric.objects.filter(seen_by(actor, Fabric), published__isnull=False).select_related("published")
     for row in rows.order_by("name"):
         assert row.published is not None
         try:

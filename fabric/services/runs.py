@@ -22,6 +22,7 @@ from fabric.models import Inbox, Priority, Run, new_id
 from fabric.runtime.ports import Document, JournalStore, NewRun, Nudge
 from fabric.selectors.contents import shown
 from fabric.selectors.fabrics import fabric_get, revision_spec
+from fabric.selectors.reach import seen_by
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
 
@@ -71,7 +72,7 @@ def run_start(
     The same ``start_key`` with the same request is the same run. Raises Refused: forbidden, not_found, invalid, too_large, conflict (the key
     was used for another request), unavailable. ``now``: microseconds since the epoch.
     """
-    right_wanted(actor, Right.RUN, "start runs")
+    right_wanted(actor.at(fabric), Right.RUN, "start runs")
     request, kept = request_of(text), _documents(documents)
     session, start = key_of("session_key", session_key), key_of("start_key", start_key)
     _queue_checked(queue)
@@ -143,9 +144,7 @@ def insert_run(store: JournalStore, nudge: Nudge, new: NewRun) -> StartedRun:
 
 def earlier_start(actor: Actor, start_key: str, input_id: str) -> StartedRun | None:
     """The run that this request made before, whatever has become of the fabric since."""
-    run_id = (
-        Run.objects.filter(workspace_id=actor.workspace_id, start_key=start_key).values_list("id", flat=True).first()
-    )
+    run_id = Run.objects.filter(seen_by(actor, Run), start_key=start_key).values_list("id", flat=True).first()
     if run_id is None:
         return None
     _same_request(run_id, start_key, input_id)

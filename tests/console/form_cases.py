@@ -316,7 +316,11 @@ FORMS = {
         (409, 413, 422),
     ),
     "token-create": FormCase(
-        ("name", "scopes", "days"), {"name": "a-token", "scopes": "read"}, 409, "already; revoke it first", done=200
+        ("name", "scopes", "days", "fabrics"),
+        {"name": "a-token", "scopes": "read"},
+        409,
+        "already; revoke it first",
+        done=200,
     ),
     "token-revoke": FormCase(("member",), {}, 404, "token is named", (404,), done=404),
     "account": FormCase(("old", "password", "again"), {}, 422, "Choose a new", (403, 413, 422, 429), done=422),

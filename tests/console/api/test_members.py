@@ -54,7 +54,9 @@ def test_it_takes_an_owner_and_the_scope(program, owner, actor):
     program.post(INVITATIONS, {"roles": ["viewer"], "email": "rosa@example.org"})
     seen = other.get(MEMBERS).json()
     assert ([one["name"] for one in seen["members"]], seen["invitations"]) == (["owner", "vera"], [])
-    narrow = Program(token_create(actor=actor, name="narrow", scopes=("read", "run", "decide")).secret)
+    narrow = Program(
+        token_create(actor=actor, name="narrow", scopes=("read", "start", "decide", "publish", "operate")).secret
+    )
     for path, body in (
         (INVITATIONS, {"roles": ["owner"]}),
         (f"{MEMBERS}/services", {"name": "mine", "roles": ["operator"]}),

@@ -143,17 +143,17 @@ def program(actor):
 
 
 def make(client, one, **more):
-    return client.post(f"/settings/members/{one.id}/tokens", {"name": "nightly", "scopes": ["read", "run"], **more})
+    return client.post(f"/settings/members/{one.id}/tokens", {"name": "nightly", "scopes": ["read", "start"], **more})
 
 
 def test_a_token_is_shown_once_when_it_is_made_and_listed_without(browser, program):
     made = make(browser, program, days="30")
     assert made.status_code == 200
     assert "no-store" in made.headers["Cache-Control"]
-    found = re.search(r'id="secret"[^>]*>(fabricflow_[\w-]+)<', made.content.decode())
+    found = re.search(r'id="secret"[^>]*>(ff_\w+)<', made.content.decode())
     assert found
     holder = token_use(found[1])
-    assert (holder.actor.name, holder.scopes) == ("nightly-import", {"read", "run"})
+    assert (holder.actor.name, holder.scopes) == ("nightly-import", {"read", "start"})
     page = browser.get(f"/settings/members/{program.id}")
     assert found[1] not in page.content.decode()
     row = page.content.decode().partition(f'id="t-{ApiToken.objects.get().id}"')[2].partition("</tr>")[0]

@@ -40,7 +40,7 @@ def test_an_invitation_is_listed_and_revoked(actor):
 
 def test_an_account_of_programs_gets_a_token(actor):
     assert "token create NAME --user nightly" in command("member", "service", "nightly", "operator").out
-    assert command("token", "create", "nightlys", "--user", "nightly").out.startswith("fabricflow_")
+    assert command("token", "create", "nightlys", "--user", "nightly").out.startswith("ff_")
     assert "nightly  operator  account of programs, 1 token" in command("member", "list").out
 
 

@@ -44,7 +44,7 @@ def test_what_is_done_is_told_once_and_what_is_not_done_is_not(actor, store, nud
         fabric_publish(actor=actor, source=source)
     with pytest.raises(Refused):
         fabric_publish(actor=actor, source="name: nothing")
-    token_create(actor=actor, name="ci", scopes=["read", "run"])
+    token_create(actor=actor, name="ci", scopes=["read", "start"])
     with pytest.raises(Refused):
         token_create(actor=actor, name="ci")
     assert token_revoke(actor=actor, name="ci")
@@ -56,7 +56,11 @@ def test_what_is_done_is_told_once_and_what_is_not_done_is_not(actor, store, nud
         ("owner", "token_created", "ci"),
         ("owner", "token_revoked", "ci"),
     ]
-    assert acts("token_created")[0][-1] == {"user": "owner", "scopes": ["read", "run"]}
+    assert acts("token_created")[0][-1] == {
+        "user": "owner",
+        "scopes": ["read", "start"],
+        "expires_at": acts("token_created")[0][-1]["expires_at"],
+    }
 
 
 def test_signing_in_is_told_with_its_link(actor):
