@@ -41,6 +41,7 @@ class Policy(StrEnum):
 
 ROUTES: Mapping[str, Policy] = {
     "healthz": Policy.PUBLIC,
+    "csp-reports": Policy.PUBLIC,
     "login": Policy.PUBLIC,
     "login-link": Policy.PUBLIC,
     "logout": Policy.ACCOUNT,
@@ -249,6 +250,9 @@ ROUTES: Mapping[str, Policy] = {
 }
 """Pages, fragments and the API, by route name."""
 
+FORMS = frozenset({"start", "fabric-new", "fabric-import", "scenario-new"})
+"""Pages of a form for something new, which show no contents: a browser may keep what is half written for its Back button. It keeps no other page."""
+
 OWNER = "owner"
 """The role of who owns the installation."""
 
@@ -301,8 +305,8 @@ class AccessMiddleware:
         response = self._get_response(request)
         if response.status_code == 405 and not response.content:
             response = errors.not_allowed(request, response.headers.get("Allow", ""))
-        # no-cache, not no-store: a browser may keep a half-written form for its Back button.
-        response.headers.setdefault("Cache-Control", "private, no-cache")
+        route = request.resolver_match.view_name if request.resolver_match else ""
+        response.headers.setdefault("Cache-Control", "private, no-cache" if route in FORMS else "private, no-store")
         return response
 
     def process_view(

@@ -12,6 +12,8 @@ BODY_MAX = 32 * 1024 * 1024
 API_BODY_MAX = 1024 * 1024
 API_START_MAX = 25 * 1024 * 1024
 """Eight texts of 1 MB whose JSON writes each character in three times its bytes, or files of 18 MB in base64, and the request."""
+REPORT_MAX = 16 * 1024
+"""A browser's report on the content policy, which anybody may send."""
 DRAIN_MAX = 64 * 1024 * 1024
 """Bytes of a refused body that are read and thrown away, so that a browser still sending sees the answer and not a reset."""
 
@@ -19,6 +21,7 @@ _api = re.compile(r"/api/")
 BODIES: tuple[tuple[str, re.Pattern[str], int], ...] = (
     ("POST", re.compile(r"/api/v1/runs\Z"), API_START_MAX),
     ("", _api, API_BODY_MAX),
+    ("", re.compile(r"/csp-reports\Z"), REPORT_MAX),
 )
 """Method (empty: any), path and bound; the first that fits counts, what fits none has ``BODY_MAX``."""
 
@@ -31,7 +34,8 @@ def body_max(method: str, path: str) -> int:
 
 def too_large(limit: int) -> str:
     """The sentence for a body over its bound."""
-    return f"The request is larger than {limit // 1024 // 1024} MB: send fewer or smaller files."
+    size = f"{limit // 1024 // 1024} MB" if limit >= 1024 * 1024 else f"{limit // 1024} KB"
+    return f"The request is larger than {size}: send fewer or smaller files."
 
 
 class _TooLarge(Exception):

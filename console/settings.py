@@ -3,11 +3,12 @@
 Without any variable: SQLite, Celery's filesystem broker and an in-memory channel layer, all of it in one directory.
 """
 
+import os
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from console import addresses
+from console import addresses, known
 from console.launch import datadir, paths
 from console.variables import read
 
@@ -51,6 +52,9 @@ FABRIC_MCP_COMMANDS: tuple[tuple[str, ...], ...] = read("FABRIC_MCP_COMMANDS") o
 FABRIC_EXTRA_BODY: tuple[str, ...] = read("FABRIC_EXTRA_BODY") or ()
 FABRIC_BELOW_LIST_PRICE: tuple[str, ...] = read("FABRIC_BELOW_LIST_PRICE") or ()
 FABRIC_TOOL_VARIABLES: tuple[str, ...] = read("FABRIC_TOOL_VARIABLES") or ()
+
+# What stored secrets are sealed under; empty: the key ring in the data directory.
+FABRIC_KEY_RING: str = read("FABRIC_KEY_RING") or ""
 
 # What checkpoints are signed with, and where they are written beside the database.
 FABRIC_AUDIT_KEY: str = read("FABRIC_AUDIT_KEY") or ""
@@ -207,6 +211,12 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
+known.learn(
+    {"SECRET_KEY": SECRET_KEY},
+    {name: os.environ.get(name, "") for name, _, _ in (one.partition("@") for one in FABRIC_TOOL_VARIABLES)},
+)
+known.quiet_log()
+
 # --- What is said -------------------------------------------------------------------------------------------------
 
 LOGGING = {
@@ -218,6 +228,8 @@ LOGGING = {
     # Django's own handlers would say everything twice.
     "loggers": {
         **{name: {"handlers": [], "propagate": True} for name in ("django", "django.server")},
+        # They tell whole addresses, which may be secrets, and headers.
+        **{name: {"level": "WARNING"} for name in ("httpx2", "httpcore2", "httpx", "httpcore")},
         # What a visitor got wrong is said to the visitor.
         "django.request": {"level": "ERROR"},
     },

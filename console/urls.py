@@ -5,6 +5,7 @@ from django.urls import include, path
 from console.views import (
     account,
     breakers,
+    csp_reports,
     drill_downloads,
     drill_page,
     drill_runs,
@@ -163,6 +164,7 @@ urlpatterns = [
     path("frame", search.frame, name="frame"),
     path("styleguide", styleguide.styleguide, name="styleguide"),
     path("api/", include("console.api.urls")),
+    path("csp-reports", csp_reports.csp_reports, name="csp-reports"),
     path("healthz", health.healthz, name="healthz"),
 ]
 

@@ -18,6 +18,8 @@ if "pytest" in sys.modules:
         "FABRIC_PUBLIC_URL",
         "FABRIC_PORT",
         "FABRIC_AUDIT_KEY",
+        "FABRIC_KEY_RING",
+        "FABRIC_KEY_RING_FILE",
         "FABRIC_CHECKPOINTS",
     ):
         os.environ.pop(_variable, None)

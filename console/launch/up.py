@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 import webbrowser
@@ -152,7 +153,9 @@ def _open(link: str) -> None:
         return
     # The plain class is a browser in the terminal, which would take it away from us.
     if type(browser) is not webbrowser.GenericBrowser:
-        browser.open(link)
+        command = [sys.executable, "-c", "import sys, webbrowser; webbrowser.open(sys.stdin.read())"]
+        # A program that is not ours is given none of our secrets.
+        subprocess.run(command, input=link, text=True, env=variables.without_secrets(), check=False)
 
 
 def _until(condition: Callable[[], bool], stopping: threading.Event) -> bool:

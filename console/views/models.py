@@ -184,7 +184,7 @@ def headline(found: ModelList) -> Headline:
         return Headline("No model is named yet", "Published fabrics name models, and so does FABRIC_MODEL.", "neutral")
     closed = [one for one in found.endpoints if one.key and not one.key.opens]
     if closed:
-        return Headline(f"{_many(len(closed), 'stored key')} cannot be opened", lede, "danger")
+        return Headline(f"{_many(len(closed), 'stored key')} to be set again", lede, "danger")
     failed = [one for one in models if one.test and one.test.trial and not one.test.trial.ok]
     if failed:
         return Headline(f"{_many(len(failed), 'model')} did not answer the last test", lede, "danger")

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
 
-from fabric.adapters.signing import KeyUnusable
+from fabric.adapters.key_files import KeyUnusable
 from fabric.runtime.ports import StoreUnavailable
 from fabric.selectors.visible import visible_json
 from fabric.services.errors import Refused

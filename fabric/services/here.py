@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 
 from django.conf import settings
 
 from fabric.adapters.graph_rules import registry_of
+from fabric.adapters.key_ring import ring_of
 from fabric.adapters.secret_box import SecretBox
-from fabric.adapters.stored_keys import PURPOSE
 from fabric.adapters.tools import named
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import Permits
@@ -71,8 +72,8 @@ def permits() -> Permits:
 
 
 def secret_box() -> SecretBox:
-    """What stored keys are sealed with."""
-    return SecretBox(settings.SECRET_KEY, PURPOSE)
+    """What stored secrets are sealed with. Its methods raise KeyUnusable while the key ring cannot be had."""
+    return SecretBox(partial(ring_of, Path(settings.FABRIC_DATA), settings.FABRIC_KEY_RING))
 
 
 def environment() -> Mapping[str, OwnEndpoint]:

@@ -14,6 +14,7 @@ from fabric.adapters.providers.keys import origin_text
 from fabric.adapters.providers.prices import list_verified_on, list_version, listed
 from fabric.adapters.providers.trial import Trial, trial_read, worst_cost
 from fabric.adapters.providers.wire import origin
+from fabric.adapters.sealed_fields import PROVIDER_KEY
 from fabric.core.actor import Actor
 from fabric.core.cost import Price
 from fabric.core.fingerprint import fingerprint
@@ -95,7 +96,7 @@ class KeyTold:
     tested_ok: bool
     tested_said: str
     opens: bool
-    """False: it was stored under another FABRIC_SECRET_KEY, or its row was changed: it cannot be used."""
+    """False: its key is not in the key ring, or its row was changed: it has to be set again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +183,7 @@ def keys_list(actor: Actor) -> list[KeyTold]:
     """The workspace's stored keys, by host."""
     box = here.secret_box()
     rows = ProviderKey.objects.filter(workspace_id=actor.workspace_id).order_by("host", "provider")
-    return [key_told(row, opens=box.opens(bytes(row.sealed), row.workspace_id, row.provider, row.host)) for row in rows]
+    return [key_told(row, opens=box.opens(bytes(row.sealed), *PROVIDER_KEY.about(row))) for row in rows]
 
 
 def key_told(row: ProviderKey, *, opens: bool = True) -> KeyTold:

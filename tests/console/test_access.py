@@ -61,6 +61,7 @@ def test_every_policy_has_a_route():
 
 def test_strangers_get_the_login_and_the_health_and_nothing_else():
     assert {name for name, policy in ROUTES.items() if policy is Policy.PUBLIC} == {
+        "csp-reports",
         "healthz",
         "login",
         "login-link",
@@ -96,7 +97,7 @@ class TestSignedOut:
             assert client.post(address(name)).status_code == 403, name
 
 
-@pytest.mark.parametrize("name", [name for name in ROUTES if name != "healthz"])
+@pytest.mark.parametrize("name", [name for name in ROUTES if name not in ("healthz", "csp-reports")])
 def test_a_form_from_elsewhere_is_refused(name, browser):
     browser.handler.enforce_csrf_checks = True
     assert browser.post(address(name)).status_code == 403
@@ -122,7 +123,8 @@ def test_somebody_who_was_shut_out_is_no_actor(owner):
 
 
 def test_pages_are_kept_by_no_cache_between(browser):
-    assert browser.get("/").headers["Cache-Control"] == "private, no-cache"
+    assert browser.get("/").headers["Cache-Control"] == "private, no-store"
+    assert browser.get("/start").headers["Cache-Control"] == "private, no-cache"
 
 
 def test_the_session_cookie_is_out_of_reach_of_scripts(browser):

@@ -83,6 +83,7 @@ GOOD = [
     ("FABRIC_PUBLIC_URL", "http://10.0.0.7:8420", "http://10.0.0.7:8420"),
     ("FABRIC_PUBLIC_URL", "http://[2001:db8::1]:80", "http://[2001:db8::1]"),
     ("FABRIC_SECRET_KEY", "k" * 32, "k" * 32),
+    ("FABRIC_KEY_RING", f"{'aB' * 32}, {'cd' * 32}\n", f"{'ab' * 32},{'cd' * 32}"),
     ("FABRIC_MODEL_URL", "http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
     ("FABRIC_MODEL_KEY", "sk-abc_DEF-123\n", "sk-abc_DEF-123"),  # As a file with a key ends.
     ("FABRIC_ANTHROPIC_KEY", "sk-ant-abc_DEF-123\n", "sk-ant-abc_DEF-123"),
@@ -186,6 +187,9 @@ BAD = [
     ("FABRIC_PUBLIC_URL", "https://fabric.example.org/app"),
     ("FABRIC_PUBLIC_URL", "https://fabric.example.org?x=1"),
     ("FABRIC_SECRET_KEY", "sesame"),
+    ("FABRIC_KEY_RING", "sesame"),
+    ("FABRIC_KEY_RING", f"{'ab' * 32},{'AB' * 32}"),
+    ("FABRIC_KEY_RING", ","),
     ("FABRIC_MODEL_URL", "127.0.0.1:8000/v1"),
     ("FABRIC_MODEL_URL", "https://me:sesame@models.example.org/v1"),
     ("FABRIC_MODEL_URL", "https://models.example.org/v1?key=sesame"),

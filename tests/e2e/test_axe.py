@@ -34,6 +34,7 @@ installation = pytest.fixture(begun, scope="module")
 
 NO_PAGE = {
     "healthz": "JSON for supervisors",
+    "csp-reports": "for browsers",
     "logout": "a POST",
     "decide": "a POST",
     "reviews-next": "a POST",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fabric.adapters.known_secrets import KNOWN
 from fabric.adapters.providers import model_options
 from fabric.adapters.providers.errors import Asked, Names, broken_off, came_in_part, classify, failed
 from fabric.adapters.providers.fitting import fit
@@ -48,7 +49,7 @@ from fabric.runtime.call_ports import ModelRequest
 
 __all__ = ["OPTION", "Endpoint", "HttpModel"]
 
-UNOPENED = "the key stored for it does not open here, since FABRIC_SECRET_KEY is another one than when it was stored: store the key again"
+UNOPENED = "the key stored for it does not open here, since the key ring lacks what it was sealed under: it needs to be set again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class HttpModel(ABC):
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
     ) -> None:
         self._endpoint = endpoint
+        KNOWN.add("model endpoints", [endpoint.key])
         self._gate = gate or Gate()
         self._keys = keys
         self._sign_in = sign_in
