@@ -127,6 +127,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "console.api.middleware.ApiMiddleware",
+    "console.audit_door.AuditDoorMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "console.headers.SafeHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -82,6 +82,7 @@ MORE: tuple[Place, ...] = (
     Place("models", "Models and prices", "coins", ("models", "model")),
     Place("account", "Your account", "lock", ("account",)),
     Place("members", "Members", "user2", ("members", "member", "invitation", "token")),
+    Place("audit", "Audit", "clock", ("audit",)),
     Place("protections", "Protections", "lock", ("protections",)),
     Place("api-docs", "API reference", "braces", ("api",)),
 )
@@ -151,7 +152,9 @@ class Frame:
     @cached_property
     def more(self) -> list[Link]:
         """What stands below the navigation."""
-        return self._links((*MORE, *STAFF) if self.staff else MORE)
+        reads = self.actor is not None and self.actor.may(Right.AUDIT)
+        rows = [place for place in MORE if reads or place.route != "audit"]
+        return self._links((*rows, *STAFF) if self.staff else rows)
 
     @property
     def drill_tabs(self) -> list[tuple[Tab, str, bool]]:

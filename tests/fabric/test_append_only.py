@@ -143,7 +143,7 @@ def test_a_test_that_goes_past_them_leaves_them_as_they_were(sqlite_template, tm
     database = Sqlite(SqliteWorld(sqlite_template, tmp_path))
     named = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
     before = database.run(named).fetchall()
-    assert len(before) == 7
+    assert len(before) == 9
     with unguarded(database.connection):
         database.run(EVENT.format(seq=1))
         database.run("DELETE FROM fabric_event")
