@@ -33,17 +33,23 @@ class AuditRecordOut(Told):
 
     id: str = Field(description="The record's id.", examples=["01a2246679c67b1f9e5b0c7f3f4d2a11"])
     at: Instant = Field(description="When.")
-    actor: str = Field(description="Who: a member's name, system, or nobody where that is not known.", examples=["owner"])
+    actor: str = Field(
+        description="Who: a member's name, system, or nobody where that is not known.", examples=["owner"]
+    )
     via: str = Field(description="The token that acted in the name; may be empty.", examples=["token:ci"])
     came_by: str = Field(description="session, token, cli or system; empty: not noted.", examples=["token"])
     address: str = Field(description="The client's address; empty: none, or not noted.", examples=["192.0.2.7"])
-    request_id: str = Field(description="The request's id, as in the X-Request-Id header.", examples=["9f86d081884c7d65"])
+    request_id: str = Field(
+        description="The request's id, as in the X-Request-Id header.", examples=["9f86d081884c7d65"]
+    )
     act: str = Field(description="What was done, in a word.", examples=["token_created"])
     outcome: Outcome = Field(description="What came of it.", examples=["done"])
     subject: str = Field(description="Id or name of what it was done to.", examples=["ci"])
     reason: str = Field(description="Why, where it was said.")
     times: int = Field(description="How often, where the same was counted.", examples=[1])
-    more: dict[str, Any] = Field(description="The rest of what the record says; no contents, no secrets.", examples=[{"scopes": ["read"]}])
+    more: dict[str, Any] = Field(
+        description="The rest of what the record says; no contents, no secrets.", examples=[{"scopes": ["read"]}]
+    )
     seq: int | None = Field(description="Its place in the chain; null: it waits to be sealed.", examples=[42])
     hash: str = Field(description="Its hash in hex; empty until it is sealed.")
 
@@ -67,7 +73,9 @@ class AuditExportIn(Given):
     """Which records to export."""
 
     form: Literal["csv", "ndjson"] = Field(default="ndjson", description="CSV for spreadsheets, or lines of JSON.")
-    since: Moment | None = Field(default=None, description="Then or later; null: from the first on.", examples=["2026-11-01T00:00:00Z"])
+    since: Moment | None = Field(
+        default=None, description="Then or later; null: from the first on.", examples=["2026-11-01T00:00:00Z"]
+    )
     until: Moment | None = Field(default=None, description="Before; null: until now.", examples=[None])
     actor: str = Field(default="", max_length=CHARS_MAX, description="Only by this one.", examples=[""])
     act: str = Field(default="", max_length=CHARS_MAX, description="Only this act.", examples=[""])
@@ -122,7 +130,11 @@ def list_records(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many.")] = 50,
     cursor: Annotated[
         str | None,
-        Query(max_length=200, description="The next_cursor of the page before.", example="1772361000123456.4f1c9a2be07d3358"),
+        Query(
+            max_length=200,
+            description="The next_cursor of the page before.",
+            example="1772361000123456.4f1c9a2be07d3358",
+        ),
     ] = None,
 ) -> AuditRecordsOut:
     """List audit records. Who did what, from where, and what was refused; the newest first, a page at a time."""
@@ -173,7 +185,21 @@ def _us(at: datetime | None) -> int | None:
 
 
 def _told(row: AuditRow) -> AuditRecordOut:
-    same = ("id", "actor", "via", "came_by", "address", "request_id", "act", "outcome", "subject", "reason", "times", "seq", "hash")
+    same = (
+        "id",
+        "actor",
+        "via",
+        "came_by",
+        "address",
+        "request_id",
+        "act",
+        "outcome",
+        "subject",
+        "reason",
+        "times",
+        "seq",
+        "hash",
+    )
     return AuditRecordOut(**{name: getattr(row, name) for name in same}, at=instant(row.at), more=dict(row.more))
 
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from console.access import actor_of
 from console.templatetags.figures import moment
-from console.views.audit_filter import CAME_BY, FIELDS, OFFERED, OUTCOMES, PERIODS, address, chips, filter_of, period_of
+from console.views.audit_filter import CAME_BY, FIELDS, OFFERED, OUTCOMES, address, chips, filter_of, period_of
 from fabric.core.acts import ACTS, About
 from fabric.core.roles import Right
 from fabric.selectors.audit_export import FORMS, AuditLines
@@ -58,7 +58,9 @@ class Row:
     def came(self) -> str:
         """What the actor came in by, in words."""
         via = self.of.via.partition(":")[2]
-        return f"by token {via}" if self.of.came_by == "token" and via else CAME_BY.get(self.of.came_by, self.of.came_by)
+        return (
+            f"by token {via}" if self.of.came_by == "token" and via else CAME_BY.get(self.of.came_by, self.of.came_by)
+        )
 
     @property
     def about(self) -> str:
@@ -170,7 +172,9 @@ def holds(request: HttpRequest) -> HttpResponse:
         elif act == "rule":
             audit_rule_set(actor=actor, kind=given["kind"], days=_days(given["days"]))
         else:
-            raise Refused(f"{act[:40]!r} is nothing that can be done here: place, lift or rule", code="invalid", field="act")
+            raise Refused(
+                f"{act[:40]!r} is nothing that can be done here: place, lift or rule", code="invalid", field="act"
+            )
     except Refused as refusal:
         if refusal.code not in ("invalid", "conflict", "not_found"):
             raise
@@ -207,7 +211,11 @@ def _days(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 6):
-        raise Refused(f"{text[:20]!r} is no number of days; give a whole number, or nothing for good", code="invalid", field="days")
+        raise Refused(
+            f"{text[:20]!r} is no number of days; give a whole number, or nothing for good",
+            code="invalid",
+            field="days",
+        )
     return int(text)
 
 
@@ -220,10 +228,13 @@ def _plain(value: Any) -> str:
 
 
 def _page_of(about: str, subject: str) -> str:
-    routes = {About.RUN: ("run", "run_id"), About.FABRIC: ("fabric", "name"), About.SCENARIO: ("scenario", "scenario_name")}
+    routes = {
+        About.RUN: ("run", "run_id"),
+        About.FABRIC: ("fabric", "name"),
+        About.SCENARIO: ("scenario", "scenario_name"),
+    }
     route = routes.get(About(about)) if about in frozenset(About) else None
     try:
         return reverse(route[0], kwargs={route[1]: subject}) if route else ""
     except NoReverseMatch:
         return ""
-

@@ -61,7 +61,7 @@ def run_is_held() -> Exists:
     """A condition on runs: one that is held, by itself, by its fabric, or by the person who started it. Of a drill's run, by itself alone."""
     mine = Q(workspace_id=OuterRef("workspace_id"))
     by_fabric = mine & Q(about=FABRIC, name=OuterRef("fabric__name"))
-    by_person = mine & Q(about=PERSON, name=OuterRef("requested_by"))
+    by_person = mine & Q(about=PERSON, name=OuterRef("created_by"))
     return Exists(standing().filter(Q(about=RUN, name=OuterRef("id")) | by_fabric | by_person))
 
 

@@ -114,7 +114,7 @@ def test_a_run_is_told_once_however_often_it_is_asked_for(actor, small, store, n
     first, again = run_start(**given), run_start(**given)
     ((who, _, _, subject, told),) = acts("run_started")
     assert (who, subject, again.run_id) == ("owner", first.run_id, first.run_id)
-    assert told["tier"] == "batch"
+    assert told["tier"] == "interactive"
     assert "sesame" not in str(told)
 
 
