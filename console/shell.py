@@ -149,11 +149,15 @@ class Frame:
         """How many reviews wait for who looks, as the navigation says it; empty for none."""
         return next((link.count for link in self.links if link.place.route == "reviews"), "")
 
+    @property
+    def reads_audit(self) -> bool:
+        """Whether who looks may read the audit stream: pages link to it for them alone."""
+        return self.actor is not None and self.actor.may(Right.AUDIT)
+
     @cached_property
     def more(self) -> list[Link]:
         """What stands below the navigation."""
-        reads = self.actor is not None and self.actor.may(Right.AUDIT)
-        rows = [place for place in MORE if reads or place.route != "audit"]
+        rows = [place for place in MORE if self.reads_audit or place.route != "audit"]
         return self._links((*rows, *STAFF) if self.staff else rows)
 
     @property

@@ -29,6 +29,10 @@ def lines(*kinds: str) -> list[tuple[AuditLine, dict[str, Any]]]:
     return [(row, json.loads(bytes(row.body))) for row in AuditLine.objects.filter(kind__in=kinds).order_by("at", "id")]
 
 
+AGAIN = {"fabric-revert", "api-fabric-revert", "api-escalation-claim", "review-claim"}
+"""They stand so already: the revision is published, and the question is in the owner's hand since ``next``."""
+
+
 def test_every_act_and_every_address_that_changes_something_is_in_a_table():
     assert set(ACTS) == set(Act)
     assert set(ROUTE_ACTS) == set(CHANGES)
@@ -38,13 +42,15 @@ def test_every_act_and_every_address_that_changes_something_is_in_a_table():
 def test_what_is_done_at_each_address_is_recorded(door: str, world: World):
     """Each address is asked by somebody who may; what is taken leaves a record of one of the acts that its row names."""
     wrong, driven = [], 0
-    for name, rights in changes(door).items():
+    # Who has signed out is asked for nothing else.
+    asked = sorted(changes(door).items(), key=lambda one: one[0] == "logout")
+    for name, rights in asked:
         told = ROUTE_ACTS[name]
         role = Role.OWNER if Role.OWNER in roles_of(rights) or not rights else min(roles_of(rights))
         before = set(AuditLine.objects.values_list("id", flat=True))
         AuditFold.objects.all().delete()
         answer = DOORS[door](world, role, name)
-        if answer.status_code >= 400 or not isinstance(told, ByService | ByDoor):
+        if answer.status_code >= 400 or name in AGAIN or not isinstance(told, ByService | ByDoor):
             continue
         driven += 1
         acts = told.acts if isinstance(told, ByService) else (told.act,)
@@ -102,7 +108,7 @@ def test_a_wrong_digest_and_a_four_eyes_refusal_are_recorded(actor, owner, doubt
     assert (line.subject, told["about"], told["status"]) == ("api-escalation-decision", item.id, 409)
     change = test_rights.change_waits(actor, doubtful)
     answer = program.post(
-        f"/api/v1/changes/{change}/approve", '{"digest": "00000000"}', content_type="application/json"
+        f"/api/v1/change-requests/{change}/approve", '{"digest": "00000000"}', content_type="application/json"
     )
     assert answer.status_code in (403, 409), answer.content
     assert lines("request_refused")[1][0].subject == "api-change-approve"
