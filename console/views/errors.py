@@ -126,7 +126,9 @@ def not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
 
 def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
     """The database did not answer, or not as it should: 503, and asking again is the thing to do."""
-    log.error("%s %s: the database did not answer: %s", request.method, request.path, error)
+    # Not the path: that of a sign-in link or an invitation holds its token.
+    route = request.resolver_match.view_name if request.resolver_match else "no page"
+    log.error("%s %s: the database did not answer: %s", request.method, route, error)
     message = "The database does not answer, so nothing can be shown or changed: runs go on from where they were when it is back."
     if request.headers.get("HX-Request"):
         return page(request, 503, message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
 
 from fabric.services.sealing import audit_seal
@@ -54,7 +55,11 @@ def test_a_hold_is_placed_once_and_lifted_once(program, small):
 
 def test_an_export_is_streamed_and_recorded(program):
     answer = post(program, "/audit/export", form="ndjson")
-    last = json.loads(b"".join(answer.streaming_content).splitlines()[-1])
+
+    async def pieces():
+        return [piece async for piece in answer.streaming_content]
+
+    last = json.loads(b"".join(async_to_sync(pieces)()).splitlines()[-1])
     assert (last["act"], last["actor"], last["via"], last["came_by"]) == (
         "audit_exported",
         "vera",

@@ -7,6 +7,7 @@ import io
 import json
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from console.views import audit as pages
 from console.views.audit_filter import CAME_BY, OUTCOMES
@@ -26,7 +27,10 @@ from tests.unguarded import unguarded
 
 
 def text(answer):
-    return b"".join(answer.streaming_content).decode() if answer.streaming else answer.content.decode()
+    async def pieces():
+        return [piece async for piece in answer.streaming_content]
+
+    return b"".join(async_to_sync(pieces)()).decode()
 
 
 @pytest.fixture
