@@ -15,7 +15,8 @@ from django.db.models import F
 from fabric.adapters.audit_receivers import NotTaken
 from fabric.adapters.audit_receivers.otlp import Otlp
 from fabric.adapters.audit_receivers.syslog import Syslog
-from fabric.models import AuditForward, AuditLine
+from fabric.models import AuditForward, AuditLine, Workspace
+from fabric.selectors.audit import stream_end
 from fabric.selectors.audit_export import said
 from fabric.selectors.audit_forward import OTLP, SYSLOG, receivers
 from fabric.selectors.audit_list import row_of
@@ -100,12 +101,9 @@ def _record(line: AuditLine) -> dict[str, Any]:
 
 
 def _ends() -> dict[str, int]:
-    """The place of the last sealed line of each workspace."""
-    rows = AuditLine.objects.filter(seq__isnull=False).order_by("workspace_id")
-    found = {}
-    for workspace_id in rows.values_list("workspace_id", flat=True).distinct():
-        found[workspace_id] = rows.filter(workspace_id=workspace_id).order_by("-seq").values_list("seq", flat=True)[0]
-    return found
+    """The place of the last sealed line of each workspace that has one."""
+    ends = {one: stream_end(one)[0] for one in Workspace.objects.order_by("id").values_list("id", flat=True)}
+    return {workspace_id: end for workspace_id, end in ends.items() if end}
 
 
 def _due(row: AuditForward | None, end: int, now: int) -> bool:

@@ -32,6 +32,8 @@ DAYS_MIN, DAYS_MAX = 30, 36_500
 DAY_US = 86_400 * 1_000_000
 LINES = 1_000
 """Lines of one marker, at most."""
+LINES_MAX = 200_000
+"""Lines of one workspace that one turn of the duty removes, at most; the next goes on."""
 _KEPT = frozenset(act.value for act, said in ACTS.items() if said.kept)
 
 
@@ -97,7 +99,7 @@ def _ranges(workspace_id: str, at: int) -> Iterator[tuple[int, int]]:
     if behind is not None:
         rows = rows.filter(seq__lte=behind)
     first = last = 0
-    for seq in list(rows.order_by("seq").values_list("seq", flat=True)):
+    for seq in list(rows.order_by("seq").values_list("seq", flat=True)[:LINES_MAX]):
         if first and (seq != last + 1 or seq - first >= LINES):
             yield first, last
             first = 0
