@@ -16,6 +16,7 @@ from console.launch.paths import ROOT
 from console.log_lines import QUIET, JsonLines
 
 PAGE = ROOT / "docs" / "logs.md"
+METHODS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 LEVELS = {"critical": "CRITICAL", "warning": "WARNING", "error": "ERROR", "exception": "ERROR, with a traceback"}
 HEAD = """# Logs
 
@@ -39,7 +40,7 @@ def calls() -> Iterator[tuple[str, str, str]]:
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                     on = node.func.value
-                    if isinstance(on, ast.Name) and on.id in ("log", "_log", "logger") and node.args:
+                    if isinstance(on, ast.Name) and on.id in ("log", "_log", "logger") and node.func.attr in METHODS:
                         said = node.args[0]
                         text = said.value if isinstance(said, ast.Constant) else ast.unparse(said)
                         yield _module(path), node.func.attr, str(text)
