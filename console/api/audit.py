@@ -37,7 +37,10 @@ class AuditRecordOut(Told):
         description="Who: a member's name, system, or nobody where that is not known.", examples=["owner"]
     )
     via: str = Field(description="The token that acted in the name; may be empty.", examples=["token:ci"])
-    came_by: str = Field(description="session, token, cli or system; empty: not noted.", examples=["token"])
+    came_by: str = Field(
+        description="session, token, cli, system, or nobody where the caller is not known; empty: not noted.",
+        examples=["token"],
+    )
     address: str = Field(description="The client's address; empty: none, or not noted.", examples=["192.0.2.7"])
     request_id: str = Field(
         description="The request's id, as in the X-Request-Id header.", examples=["9f86d081884c7d65"]

@@ -35,6 +35,7 @@ CAME_BY: Mapping[str, str] = {
     "token": "by a token",
     "cli": "at the command line",
     "system": "by itself",
+    "nobody": "not signed in",
     "": "not noted",
 }
 """What the actor came in by."""

@@ -63,7 +63,7 @@ class AuditRow:
     act: str
     subject: str
     came_by: str
-    """``session``, ``token``, ``cli`` or ``system``; empty: the record is from before that was noted."""
+    """``session``, ``token``, ``cli``, ``system`` or ``nobody``; empty: the record is from before that was noted."""
     address: str
     request_id: str
     more: Mapping[str, JSON] = field(default_factory=dict)

@@ -19,14 +19,13 @@ from fabric.core.audit import Act
 from fabric.core.fingerprint import encode
 from fabric.models import AuditFold
 from fabric.services.audit import audit_record
+from fabric.services.audit_origin import NOBODY
 from fabric.services.workspaces import workspace_default
 
 US = 1_000_000
 WINDOW_US = 600 * US
 STRANGERS_MAX = 100
 """Different strangers with records of their own in one window."""
-NOBODY = "nobody"
-"""Who acts where nobody knows who it is; no member may be called so."""
 OTHERS = "others"
 FLUSHED = 200
 

@@ -10,7 +10,9 @@ from typing import Literal
 
 from fabric.core.actor import Actor
 
-By = Literal["session", "token", "cli", "system"]
+By = Literal["session", "token", "cli", "system", "nobody"]
+NOBODY = "nobody"
+"""Who acts where nobody knows who it is; no member may be called so."""
 TOKEN = "token:"  # noqa: S105 - What ``Actor.via`` begins with.
 
 
@@ -45,6 +47,12 @@ def origin_said(actor: Actor) -> dict[str, str]:
     if origin is None:
         return {}
     origin.lines += 1
-    by = "token" if actor.via.startswith(TOKEN) else "system" if actor.kind == "system" else origin.by
+    by: By = origin.by
+    if actor.name == NOBODY:
+        by = "nobody"
+    elif actor.via.startswith(TOKEN):
+        by = "token"
+    elif actor.kind == "system":
+        by = "system"
     said = {"by": by, "address": origin.address, "request": origin.request_id}
     return {name: value for name, value in said.items() if value}

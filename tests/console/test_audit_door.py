@@ -100,7 +100,7 @@ def test_a_missing_scope_and_a_token_that_is_none_are_recorded(owner):
     for _ in range(2):
         assert stranger.get("/api/v1/runs").status_code == 401
     ((line, told),) = lines("caller_refused")
-    assert (line.actor, line.subject) == ("nobody", "api-runs")
+    assert (line.actor, line.subject, told["origin"]["by"]) == ("nobody", "api-runs", "nobody")
     assert "secret-of-somebody" not in str(told)
 
 
