@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from console import addresses, variable_paths
+from console import addresses, variable_caps, variable_paths
 from console.launch.datadir import KEY_CHARS_MIN
 from console.launch.errors import Refused
 from console.variable_paths import shown
@@ -343,6 +343,7 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_MCP_COMMANDS": Variable(Kind.SETTING, _commands),
     "FABRIC_EXTRA_BODY": Variable(Kind.SETTING, _fields),
     "FABRIC_BELOW_LIST_PRICE": Variable(Kind.SETTING, _models),
+    "FABRIC_KEY_CAPS": Variable(Kind.SETTING, variable_caps.key_caps),
     "FABRIC_TOOL_VARIABLES": Variable(Kind.SETTING, _handed_out),
     "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, _audit_key),
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),

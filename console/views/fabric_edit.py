@@ -59,7 +59,7 @@ ASKED_MAX = 120
 
 def installation_for(actor: Actor) -> Installation:
     """What publication knows of this installation, for an actor's workspace."""
-    return here.installation(providers(), people=people_of(actor.workspace_id))
+    return here.installation(providers(), people=people_of(actor.workspace_id), workspace_id=actor.workspace_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -344,7 +344,10 @@ class Command(FabricCommand):
         return OK
 
     def _import(self, actor: Actor, options: dict[str, Any]) -> int:
-        path, where = options["file"], here.installation(providers(), people=people_of(actor.workspace_id))
+        path, where = (
+            options["file"],
+            here.installation(providers(), people=people_of(actor.workspace_id), workspace_id=actor.workspace_id),
+        )
         found = draft_import(
             actor=actor, text=_text(path), name=options["name"], origin=path.name, replace=options["replace"]
         )
