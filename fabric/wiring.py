@@ -124,9 +124,8 @@ def store() -> JournalStore:
 @lru_cache(maxsize=1)
 def grants() -> GrantStore:
     """The budgets that runs share."""
-    if _is_postgresql():
-        return _tried("grants", PostgresqlGrants(dsn()))
-    return _tried("grants", SqliteGrants(Path(connection.settings_dict["NAME"])))
+    file = connection.settings_dict["NAME"]
+    return _tried("grants", PostgresqlGrants(dsn()) if _is_postgresql() else SqliteGrants(Path(file)))
 
 
 @lru_cache(maxsize=1)
@@ -209,9 +208,9 @@ def compile_revision(
 
 def compile_under(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier, workspace_id: str) -> Compiled:
     """A published spec as the runs of a tier see it under a workspace's policy."""
-    drawn_spec, under = drawn(spec, policy, tier)
+    held, under = drawn(spec, policy, tier)
     where = here.installation(workspace_id=workspace_id, policy=policy)
-    return compile_revision(drawn_spec, revision=spec.digest(), under=under, where=where)
+    return compile_revision(held, revision=spec.digest(), under=under, where=where)
 
 
 @lru_cache(maxsize=256)
@@ -250,8 +249,9 @@ def _under_policy(claimed: Claimed) -> Revision:
 def new_host(config: HostConfig | None = None) -> RunHost:
     """A host over this installation's ports, not yet started."""
     incarnation = f"{platform.node()[:32]}-{os.getpid()}-{secrets.token_hex(4)}"
-    # One clock for whoever fixes a deadline and whoever judges it: the machine's may be set meanwhile.
-    steady = SteadyClock()
+    steady = (
+        SteadyClock()
+    )  # One for whoever fixes a deadline and whoever judges it: the machine's may be set meanwhile.
     ports = Ports(
         store=store(),
         writer=JournalWriter(store(), _local_nudge()),

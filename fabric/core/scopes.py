@@ -19,14 +19,14 @@ class Scope(StrEnum):
     DECIDE = "decide"
     """Answer escalations in the user's name."""
     MANAGE = "manage"
-    """Invite people, give and take roles, remove members; store and delete keys of model endpoints."""
+    """Invite people, give and take roles, remove members; store and delete keys of model endpoints; set the policy."""
 
 
 NEEDS: Mapping[Scope, tuple[Right, ...]] = {
     Scope.READ: (),
     Scope.RUN: (Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE),
     Scope.DECIDE: (),
-    Scope.MANAGE: (Right.MEMBERS, Right.KEYS),
+    Scope.MANAGE: (Right.MEMBERS, Right.KEYS, Right.POLICY),
 }
 """The rights of which one at least carries a scope; none: every member looks, and is asked what they are asked (a program what is named). Total by test."""
 

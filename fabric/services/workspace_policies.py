@@ -37,7 +37,7 @@ def policy_set(*, actor: Actor, policy: JSON, expect: int) -> PolicyView:
     Raises Refused: forbidden; conflict where another version stands; invalid, with every problem in ``problems``.
     """
     right_wanted(actor, Right.POLICY, _SETTING)
-    fresh_wanted(actor, _SETTING)
+    fresh_wanted(actor, _SETTING, by_token=True)
     read = policy_read(policy)
     before = standing_policy(actor.workspace_id)
     if before.number != expect:
