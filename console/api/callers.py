@@ -125,7 +125,7 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-models", "GET"): Scope.READ,
     ("api-model-key", "POST"): Scope.MANAGE,
     ("api-policy", "GET"): Scope.READ,
-    ("api-policy", "PUT"): Scope.MANAGE,
+    ("api-policy", "POST"): Scope.MANAGE,
     ("api-model-key-delete", "POST"): Scope.MANAGE,
     ("api-model-test", "POST"): Scope.RUN,
     ("api-decisions", "GET"): Scope.READ,

@@ -67,7 +67,7 @@ def get_policy(request: HttpRequest) -> PolicyOut:
     return _told(request, standing_policy(actor_of(request).workspace_id))
 
 
-@router.put("/policy", response=PolicyOut, url_name="api-policy", operation_id="setPolicy")
+@router.post("/policy", response=PolicyOut, url_name="api-policy", operation_id="setPolicy")
 def set_policy(request: HttpRequest, body: Annotated[PolicyIn, Body()]) -> PolicyOut:
     """Set the workspace's policy. Fabrics are held to it at once, and each run from its next claim on. 409 where another version stands. For owners."""
     return _told(request, policy_set(actor=actor_of(request), policy=body.policy, expect=body.expect))
