@@ -27,7 +27,7 @@ _LOOKS = """
     scenario-live scenario-edit scenario-toml scenario-json drill-pytest drill-report drills-batch-report
     drills-report search frame styleguide fabrics fabric fabric-new fabric-import fabric-draft fabric-draft-publish
     fabric-draft-drills fabric-draft-history fabric-draft-merge fabric-request fabric-compare fabric-revision
-    fabric-yaml fabric-memory audit audit-news audit-record audit-holds breakers breakers-live breaker models notifications protections api-docs
+    fabric-yaml fabric-memory audit audit-news audit-record audit-holds breakers breakers-live breaker models policy notifications protections api-docs
 """
 LOOKS = frozenset(_LOOKS.split())
 """Pages that are looked at, by every member where the address is not for everybody. Those of the API are in ``callers.SCOPES``."""
@@ -79,6 +79,12 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
         (Right.KEYS,),
         """
             model-key model-key-delete api-model-key api-model-key-delete
+        """,
+    ),
+    (
+        (Right.POLICY,),
+        """
+            policy api-policy
         """,
     ),
     (

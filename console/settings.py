@@ -52,6 +52,7 @@ FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()
 FABRIC_MCP_COMMANDS: tuple[tuple[str, ...], ...] = read("FABRIC_MCP_COMMANDS") or ()
 FABRIC_EXTRA_BODY: tuple[str, ...] = read("FABRIC_EXTRA_BODY") or ()
 FABRIC_BELOW_LIST_PRICE: tuple[str, ...] = read("FABRIC_BELOW_LIST_PRICE") or ()
+FABRIC_KEY_CAPS: tuple[tuple[str, str, int], ...] = read("FABRIC_KEY_CAPS") or ()
 FABRIC_TOOL_VARIABLES: tuple[str, ...] = read("FABRIC_TOOL_VARIABLES") or ()
 
 # What stored secrets are sealed under; empty: the key ring in the data directory.

@@ -80,6 +80,7 @@ NAV: tuple[Place, ...] = (
 MORE: tuple[Place, ...] = (
     Place("notifications", "Notifications", "bell", ("notifications", "notification")),
     Place("models", "Models and prices", "coins", ("models", "model")),
+    Place("policy", "Policy", "lock", ("policy",)),
     Place("account", "Your account", "lock", ("account",)),
     Place("members", "Members", "user2", ("members", "member", "invitation", "token")),
     Place("audit", "Audit", "clock", ("audit",)),

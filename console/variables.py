@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from console import addresses, secret_files, variable_paths, variable_secrets
+from console import addresses, secret_files, variable_caps, variable_paths, variable_secrets
 from console.launch.errors import Refused
 from console.variable_paths import shown
 
@@ -328,6 +328,7 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_MCP_COMMANDS": Variable(Kind.SETTING, _commands),
     "FABRIC_EXTRA_BODY": Variable(Kind.SETTING, _fields),
     "FABRIC_BELOW_LIST_PRICE": Variable(Kind.SETTING, _models),
+    "FABRIC_KEY_CAPS": Variable(Kind.SETTING, variable_caps.key_caps),
     "FABRIC_TOOL_VARIABLES": Variable(Kind.SETTING, _handed_out),
     "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, variable_secrets.audit_key, secret=True),
     "FABRIC_AUDIT_SYSLOG": Variable(Kind.SETTING, variable_paths.syslog),

@@ -32,6 +32,7 @@ from console.api import (
     memories,
     models,
     notifications,
+    policies,
     review_history,
     reviews,
     runs,
@@ -91,6 +92,7 @@ ROUTERS = (
     members.router,
     tokens.router,
     models.router,
+    policies.router,
     review_history.router,
 )
 for router in ROUTERS:

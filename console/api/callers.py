@@ -125,6 +125,8 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-notifications-mine", "POST"): Scope.MANAGE,
     ("api-models", "GET"): Scope.READ,
     ("api-model-key", "POST"): Scope.MANAGE,
+    ("api-policy", "GET"): Scope.READ,
+    ("api-policy", "POST"): Scope.MANAGE,
     ("api-model-key-delete", "POST"): Scope.MANAGE,
     ("api-model-test", "POST"): Scope.PUBLISH,
     ("api-decisions", "GET"): Scope.READ,

@@ -227,6 +227,8 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("setMyMail", 200): "What the caller is mailed from now on.",
     ("setMyMail", 403): "Where somebody is mailed is for themselves to say, signed in.",
     ("listModels", 200): "The models, and the stored keys without the keys.", ("storeModelKey", 200): "The stored key, by its end.",
+    ("getPolicy", 200): "The policy, its rules, and what is spent of the caps of keys.", ("setPolicy", 200): "The policy as it stands.",
+    ("setPolicy", 409): "Another version stands than was expected.",
     ("deleteModelKey", 200): "The key that is there no more.", ("deleteModelKey", 404): "No key is stored for that endpoint.",
     ("testModel", 200): "The model, with what came of the test: a failure of the endpoint is told in it.", ("testModel", 404): "There is no such model in this workspace.",
     ("testModel", 409): "A test of it is under way, too many are, or it may cost more by now.",

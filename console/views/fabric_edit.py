@@ -59,7 +59,7 @@ ASKED_MAX = 120
 
 def installation_for(actor: Actor, fabric: str = "") -> Installation:
     """What publication knows of this installation, for an actor's workspace, and for a fabric where its name is known."""
-    return here.installation(providers(), people=people_of(actor.workspace_id, fabric))
+    return here.installation(providers(), people=people_of(actor.workspace_id, fabric), workspace_id=actor.workspace_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -104,6 +104,7 @@ _AS_CLAIMED = (
         "requested_by",
         "caused_by",
         "capped",
+        "policy_number",
     ),
 )
 

@@ -103,6 +103,8 @@ class Act(StrEnum):
     MODEL_KEY_STORED = "model_key_stored"
     """A key of a model endpoint was stored, or took the place of one; the line has its host and last four characters."""
     MODEL_KEY_DELETED = "model_key_deleted"
+    POLICY_SET = "policy_set"
+    """The workspace's policy was set; the line has it as it was before and as it is after."""
     MODEL_TESTED = "model_tested"
     """A model was asked once, by hand: a call that belongs to no run."""
     DRILLS_ASKED = "drills_asked"

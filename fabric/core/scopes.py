@@ -24,7 +24,7 @@ class Scope(StrEnum):
     OPERATE = "operate"
     """Move circuit breakers, write memories by hand, drill live, schedule drills, pull the lever, have notifications sent again."""
     MANAGE = "manage"
-    """Invite people, give and take roles, remove members; store and delete keys of model endpoints."""
+    """Invite people, give and take roles, remove members; store and delete keys of model endpoints; set the policy."""
 
 
 NEEDS: Mapping[Scope, tuple[Right, ...]] = {
@@ -33,7 +33,7 @@ NEEDS: Mapping[Scope, tuple[Right, ...]] = {
     Scope.DECIDE: (),
     Scope.PUBLISH: (Right.EDIT,),
     Scope.OPERATE: (Right.OPERATE,),
-    Scope.MANAGE: (Right.MEMBERS, Right.KEYS),
+    Scope.MANAGE: (Right.MEMBERS, Right.KEYS, Right.POLICY),
 }
 """The rights of which one at least carries a scope; none: every member looks, and is asked what they are asked (a program what is named). Total by test."""
 

@@ -25,6 +25,7 @@ from fabric.models.shared import (
     SharedGrant,
 )
 from fabric.models.tokens import ApiToken
+from fabric.models.workspace_policies import WorkspacePolicyVersion
 from fabric.models.workspaces import Workspace
 
 __all__ = [
@@ -76,5 +77,6 @@ __all__ = [
     "Snapshot",
     "TicketClosure",
     "Workspace",
+    "WorkspacePolicyVersion",
     "new_id",
 ]

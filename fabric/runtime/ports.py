@@ -168,11 +168,11 @@ class Claimed:
     priority: Priority = "normal"
     session_key: str = ""
     parent_run_id: str | None = None
-    parent_command: str = ""
-    """See ``NewRun``."""
+    parent_command: str = ""  # See ``NewRun``.
     fabric_id: str = ""
     capped: bool = False
     """Whether its workspace had a budget when it was claimed: the first one holds for what is claimed from then on."""
+    policy_number: int = 0  # The version of its workspace's policy when it was claimed; 0: it had none.
     cut: bool = False
     """True: others that were due as well were left to the next claim, since one reads only ``CLAIM_ROWS``."""
     requested_by: str = ""

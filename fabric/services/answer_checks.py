@@ -18,6 +18,7 @@ from fabric.core.raised_cap import caps_problem, money_problem, sessions_tokens,
 from fabric.core.roles import Right, holders
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean, clean_text
+from fabric.core.workspace_policy.rules import run_cap
 from fabric.selectors.contents import holds_mark
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.fabrics import revision_spec
@@ -26,6 +27,7 @@ from fabric.selectors.review_claims import claim_of
 from fabric.selectors.review_lateness import is_over, too_late
 from fabric.selectors.review_people import edit_problem
 from fabric.selectors.shown_before import DIGEST_CHARS_MIN, not_its_digest
+from fabric.selectors.workspace_policies import standing_policy
 from fabric.services.claims import in_other_hands
 from fabric.services.errors import Refused
 from fabric.services.rights import SIGN_IN, SIGN_IN_S, TOKEN, is_fresh
@@ -231,7 +233,10 @@ def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
         raise Refused(message, code="invalid", field=field)
     standing = {cap_key(one["scope"], one["unit"]): int(one["cap"]) for one in item.given.get("takes_caps", ())}
     budget, before = revision_spec(item.revision_id).policy.budget, int(item.given.get("cap_usd_micros") or 0)
-    if wrong := money_problem(budget, decision.cap_usd_micros, before):
+    most = None
+    if decision.cap_usd_micros is not None:
+        most = run_cap(standing_policy(item.workspace_id).policy, Tier(item.tier))
+    if wrong := money_problem(budget, decision.cap_usd_micros, before, most):
         raise Refused(wrong, code="invalid", field="cap_usd_micros")
     if wrong := caps_problem(decision, before, standing, sessions_tokens(budget)):
         raise Refused(wrong, code="invalid", field="caps")

@@ -53,7 +53,7 @@ def fabric_lint(*, actor: Actor, source: str, origin: str = "", providers: Colle
         return Lint(origin, "", "", refused.placed)
     spec = read.spec
     problems: tuple[Placed, ...] = ()
-    where = here.installation(people=people_of(actor.workspace_id, spec.name))
+    where = here.installation(people=people_of(actor.workspace_id, spec.name), workspace_id=actor.workspace_id)
     try:
         checked(actor, read, providers)
     except Refused as refused:

@@ -113,7 +113,9 @@ def fabric_revert(
 
 def checked(actor: Actor, read: Source, providers: Collection[str] = ()) -> None:
     """Judges a fabric as its publication does. Raises Refused invalid, with every problem."""
-    where = here.installation(providers, people=people_of(actor.workspace_id, read.spec.name))
+    where = here.installation(
+        providers, people=people_of(actor.workspace_id, read.spec.name), workspace_id=actor.workspace_id
+    )
     if problems := publication_problems(read.spec, where):
         raise refusal(problems, read.tree, read.origin)
 

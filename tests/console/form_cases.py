@@ -295,6 +295,26 @@ FORMS = {
         (400, 404, 409, 413, 422),
     ),
     "notification-resend": FormCase(("question", "change"), {}, 302, "", (302, 404)),
+    "policy": FormCase(
+        (
+            *(
+                "expect",
+                "irreversible",
+                "tools",
+                "hosts",
+                "waivers",
+                "four_eyes",
+                "protections",
+                "run_usd",
+                "session_usd",
+            ),
+            *("tier_interactive", "tier_batch", "tier_high_stakes", "keys", "limit_turns", "limit_hops"),
+        ),
+        {"expect": "0", "hosts": "crm.example.com", "waivers": "nobody", "run_usd": "12.50"},
+        409,
+        "version 1 of the policy stands",
+        (302, 409, 413, 422),
+    ),
     "model-key": FormCase(
         ("provider", "host", "key"),
         {"provider": "openai", "host": "https://api.example.org/v1", "key": "sk-0123456789abcdef"},

@@ -125,6 +125,14 @@ class HttpModel(ABC):
             EXCHANGE.reset(token)
             KEY.reset(key)
 
+    def written(self, request: ModelRequest) -> bytes:
+        """The body of a request, as it is sent: of a request that was rebuilt from its run's journal, the bytes that were sent then."""
+        spec, protocol = request.model, self._protocol(request.model)
+        how = {"model": spec.model or self._endpoint.model, "schema": self._wants_schema(request)}
+        fitted = fit(request.messages, spec.name, protocol.key)
+        body = protocol.body(request, fitted, stream=wants_stream(request), **how)
+        return encoded(self._body(request, body, (spec.base_url or self._endpoint.url).strip().rstrip("/")))
+
     async def aclose(self) -> None:
         """Closes the connections. Call it on the loop they were used on."""
         transports, self._transports = list(self._transports.values()), {}
@@ -142,11 +150,7 @@ class HttpModel(ABC):
     ) -> Answer:
         """The answer, at once or as it streams in. Raises Unanswered for a refusal, and the transport's own errors."""
         protocol, stream = self._protocol(request.model), wants_stream(request)
-        fitted = fit(request.messages, request.model.name, protocol.key)
-        body = self._body(
-            request, protocol.body(request, fitted, model=asked.model, schema=asked.schema, stream=stream), url
-        )
-        address, content = url + self._path(request.model, asked.model, url, stream=stream), encoded(body)
+        address, content = url + self._path(request.model, asked.model, url, stream=stream), self.written(request)
         proof = self._key_header(asked.key) if signed is None else signed.headers(address, content)
         headers = {**headers_of(request), **protocol.headers, **proof}
         reply = await self._transport(url).send(address, headers, content, exchange)

@@ -348,7 +348,9 @@ class Command(FabricCommand):
         found = draft_import(
             actor=actor, text=_text(path), name=options["name"], origin=path.name, replace=options["replace"]
         )
-        where = here.installation(providers(), people=people_of(actor.workspace_id, found.draft.name))
+        where = here.installation(
+            providers(), people=people_of(actor.workspace_id, found.draft.name), workspace_id=actor.workspace_id
+        )
         said = checked(found.draft.text, where, name=found.draft.name)
         self.tell(*(one.said for one in said.findings))
         self._said(words.imported(found, said), [words.import_line(found, said)], options)
