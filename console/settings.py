@@ -17,6 +17,7 @@ sys.modules.setdefault("tests", None)  # type: ignore[arg-type]
 # --- Where things are ---------------------------------------------------------------------------------------------
 
 BASE_DIR = paths.ROOT
+FABRIC_COMMAND = paths.command_line()
 FABRIC_DATA = datadir.prepare(paths.data_dir())
 FABRIC_PORT: int = read("FABRIC_PORT") or datadir.port_of(FABRIC_DATA) or paths.PORT
 FABRIC_PUBLIC_URL: str = read("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}"
@@ -143,7 +144,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [paths.SITE / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -157,7 +158,7 @@ TEMPLATES = [
 ]
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.is_dir()]
+STATICFILES_DIRS = [paths.SITE / "static"]
 WHITENOISE_USE_FINDERS = True  # Serves from the checkout: there is no collectstatic step to forget.
 WHITENOISE_AUTOREFRESH = DEBUG
 
