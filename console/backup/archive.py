@@ -12,7 +12,6 @@ import json
 import os
 import re
 import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -73,8 +72,10 @@ def measure(path: Path, name: str) -> Part:
 def write(target: Path, manifest: Manifest, sources: Mapping[str, Path]) -> None:
     """Write the file, for its owner alone (0600), whole or not at all; nothing is overwritten. Raises Refused, OSError."""
     text = json.dumps(asdict(manifest), indent=1).encode()
-    descriptor, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    temporary = Path(made)
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Refused(f"{target} is there already: name a file that is not, nothing is overwritten.") from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -84,11 +85,9 @@ def write(target: Path, manifest: Manifest, sources: Mapping[str, Path]) -> None
                         tar.addfile(_header(part.name, part.bytes), content)
             file.flush()
             os.fsync(file.fileno())
-        os.link(temporary, target)
-    except FileExistsError:
-        raise Refused(f"{target} is there already: name a file that is not, nothing is overwritten.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    except BaseException:
+        target.unlink()
+        raise
 
 
 def _header(name: str, size: int) -> tarfile.TarInfo:
