@@ -38,6 +38,8 @@ class Policy(StrEnum):
 
 
 ROUTES: Mapping[str, Policy] = {
+    "livez": Policy.PUBLIC,
+    "readyz": Policy.PUBLIC,
     "healthz": Policy.PUBLIC,
     "login": Policy.PUBLIC,
     "login-link": Policy.PUBLIC,

@@ -200,6 +200,14 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = _https  # Of a host that is Fabric Flow's alone.
+SILENCED_SYSTEM_CHECKS = [
+    "security.W021"
+]  # Whether a domain goes onto the browsers' own lists is for its owner to say.
+# Who comes past the proxy is sent to it; probes come past it on purpose.
+SECURE_SSL_REDIRECT = _https
+SECURE_SSL_HOST = _public.netloc
+SECURE_REDIRECT_EXEMPT = [r"^(?:livez|readyz|healthz)$"]
 # Only a proxy that ends TLS can have given us an https public address, and it must overwrite this header.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 X_FRAME_OPTIONS = "DENY"

@@ -163,6 +163,8 @@ urlpatterns = [
     path("frame", search.frame, name="frame"),
     path("styleguide", styleguide.styleguide, name="styleguide"),
     path("api/", include("console.api.urls")),
+    path("livez", health.livez, name="livez"),
+    path("readyz", health.readyz, name="readyz"),
     path("healthz", health.healthz, name="healthz"),
 ]
 
