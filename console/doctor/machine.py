@@ -69,10 +69,9 @@ def look_at_modes() -> Iterator[Finding]:
     private = [data, *data.glob("*.key")]
     if connection.vendor == "sqlite":
         private += [Path(str(connection.settings_dict["NAME"]) + suffix) for suffix in ("", "-wal", "-shm")]
-    # What lies in a directory that is closed to others is closed to them too.
-    closed = not stat.S_IMODE(data.stat().st_mode) & 0o077
     for path in private:
-        if not path.exists() or (closed and path.parent == data):
+        # What lies in a directory that is closed to others is closed to them too.
+        if not path.exists() or (path != data and not stat.S_IMODE(path.parent.stat().st_mode) & 0o077):
             continue
         if (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
             name = "The data directory" if path == data else path.name

@@ -1,0 +1,106 @@
+"""Does what the Dockerfile says in a bare Debian, where there is no container builder, and then works with the result.
+
+    python3 deploy/try_image.py FOLDER [--suite trixie]     # as root, with debootstrap; a new folder, of 1.5 GB
+
+Both stages are done in one root, with the instructions that the Dockerfile has (FROM, WORKDIR, RUN, COPY, ENV, USER). Then, as its user and over a root that
+nobody can write: `serve migrate`, `serve web` asked by `serve probe /readyz`, a run, `doctor`, a backup. By hand; no part of `manage.py test`.
+"""  # noqa: INP001
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = "python3,python3-venv,ca-certificates"
+WORK = """
+set -eu
+mount --bind "$1" "$1"
+mount -t proc proc "$1/proc"
+mount -t tmpfs -o mode=0700,uid=10001,gid=10001 data "$1/data"
+mount -t tmpfs -o mode=1777 tmp "$1/tmp"
+mount -o remount,ro,bind "$1" "$1"
+exec chroot --userspec=10001:10001 "$1" /usr/bin/env -i $2 /bin/sh -euc '
+    cd /data
+    ! touch /usr/x 2>/dev/null
+    serve migrate
+    serve bootstrap >/dev/null
+    serve web & web=$!
+    n=0; until serve probe /readyz 2>/dev/null; do n=$((n + 1)); [ $n -lt 60 ]; sleep 1; done
+    serve run checked-answer --input "How long is the bridge?"
+    serve backup /data/one.backup --with-keys
+    serve doctor --only database --only migrations --only modes --only secrets
+    kill $web; wait $web || true
+'
+"""
+"""In a mount namespace of its own: $1 the root, $2 the image's environment."""
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's, each with its words on one line."""
+    text = re.sub(r"\\\n", " ", (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8"))
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
+
+
+def copy(words: str, root: Path, folder: str) -> None:
+    """Do a COPY of the checkout; one of another stage is there already."""
+    if "--from=" in words:
+        return
+    *options, source, target = words.split()
+    place = root / (target if target.startswith("/") else f"{folder}/{target}").strip("/")
+    if source == ".":
+        names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        for name in filter(None, names.split("\0")):
+            if not name.startswith(("tests/", ".ci/")):
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / name, place / name)
+        return
+    place = place / source if target.endswith("/") else place
+    shutil.copyfile(ROOT / source, place)
+    place.chmod(next((int(one.partition("=")[2], 8) for one in options if one.startswith("--chmod=")), 0o644))
+
+
+def build(root: Path) -> dict[str, str]:
+    """Do every instruction in the root; return the image's environment."""
+    environ, folder = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}, "/"
+    for word, words in instructions():
+        if word == "WORKDIR":
+            folder = words
+            (root / folder.strip("/")).mkdir(parents=True, exist_ok=True)
+        elif word == "COPY":
+            copy(words, root, folder)
+        elif word == "ENV":
+            environ |= dict(pair.split("=", 1) for pair in words.split())
+        elif word == "RUN":
+            inside = [f"{name}={value}" for name, value in environ.items()]
+            command = ["chroot", str(root), "/usr/bin/env", "-i", *inside, "/bin/sh", "-euc", f"cd {folder}; {words}"]
+            subprocess.run(command, check=True)
+    return environ
+
+
+def main(argv: list[str]) -> int:
+    """Make the root, build in it, work in it."""
+    parser = argparse.ArgumentParser(prog="try_image.py", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--suite", default="trixie")
+    given = parser.parse_args(argv)
+    root = given.folder.absolute()
+    if root.exists():
+        parser.exit(1, f"{root} is there already: name a folder that is not.\n")
+    subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", given.suite, str(root)], check=True)
+    (root / "usr/bin/python").symlink_to("python3")
+    for name in ("etc/pip.conf", "etc/resolv.conf"):
+        if Path("/", name).is_file():
+            shutil.copyfile(Path("/", name), root / name)
+    environ = build(root)
+    inside = " ".join(f"{name}={value}" for name, value in environ.items())
+    return subprocess.run(
+        ["unshare", "--mount", "/bin/sh", "-c", WORK, "try", str(root), inside], check=False
+    ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
