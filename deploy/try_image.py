@@ -1,12 +1,13 @@
 """Does what the Dockerfile says in a bare Debian, where there is no container builder, and then works with the result.
 
-    python3 deploy/try_image.py FOLDER [--suite trixie]     # as root, with debootstrap; a new folder, of 1.5 GB
+    python3 deploy/try_image.py FOLDER [--suite trixie] [--bind FOLDER ...]     # as root, with debootstrap; a new folder, of 1.5 GB
 
 Both stages are done in one root, with the instructions that the Dockerfile has (FROM, WORKDIR, RUN, COPY, ENV, USER). Then, as its user and over a root that
 nobody can write: `serve migrate`, `serve web` asked by `serve probe /readyz`, a run, `doctor`, a backup. By hand; no part of `manage.py test`.
 """  # noqa: INP001
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LENT = (
+    "/etc/resolv.conf",
+    "/etc/pip.conf",
+    "/etc/xdg/pip/pip.conf",
+    "/etc/xdg/pip/constraints.txt",
+    "/etc/ssl/certs/ca-certificates.crt",
+)
 PACKAGES = "python3,python3-venv,ca-certificates"
 WORK = """
 set -eu
@@ -75,7 +83,8 @@ def build(root: Path) -> dict[str, str]:
         elif word == "ENV":
             environ |= dict(pair.split("=", 1) for pair in words.split())
         elif word == "RUN":
-            inside = [f"{name}={value}" for name, value in environ.items()]
+            lent = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+            inside = [f"{name}={value}" for name, value in (environ | lent).items()]
             command = ["chroot", str(root), "/usr/bin/env", "-i", *inside, "/bin/sh", "-euc", f"cd {folder}; {words}"]
             subprocess.run(command, check=True)
     return environ
@@ -84,22 +93,39 @@ def build(root: Path) -> dict[str, str]:
 def main(argv: list[str]) -> int:
     """Make the root, build in it, work in it."""
     parser = argparse.ArgumentParser(prog="try_image.py", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, help="a folder that is not there, or holds a bare Debian")
     parser.add_argument("--suite", default="trixie")
+    parser.add_argument(
+        "--bind", type=Path, action="append", default=[], help="a folder of this machine that pip needs"
+    )
+    parser.add_argument("--apart", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
+    if not given.apart:  # What is mounted from here on is seen by nobody else, and is gone with this process.
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, __file__, "--apart", *argv])  # noqa: S606
     root = given.folder.absolute()
-    if root.exists():
-        parser.exit(1, f"{root} is there already: name a folder that is not.\n")
-    subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", given.suite, str(root)], check=True)
-    (root / "usr/bin/python").symlink_to("python3")
-    for name in ("etc/pip.conf", "etc/resolv.conf"):
-        if Path("/", name).is_file():
-            shutil.copyfile(Path("/", name), root / name)
-    environ = build(root)
-    inside = " ".join(f"{name}={value}" for name, value in environ.items())
-    return subprocess.run(
-        ["unshare", "--mount", "/bin/sh", "-c", WORK, "try", str(root), inside], check=False
-    ).returncode
+    if not (root / "etc/debian_version").exists():
+        made = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", given.suite, str(root)]
+        subprocess.run(made, check=True)
+    lend(root, given.bind)
+    inside = " ".join(f"{name}={value}" for name, value in build(root).items())
+    return subprocess.run(["/bin/sh", "-c", WORK, "try", str(root), inside], check=False).returncode
+
+
+def lend(root: Path, folders: list[Path]) -> None:
+    """Let the root have what pip is configured with here: an image's builder has a network and a configuration of its own."""
+    python = root / "usr/bin/python"
+    if not python.exists():
+        python.symlink_to("python3")
+    for name in LENT:
+        if Path(name).is_file():
+            target = root / name.strip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            shutil.copyfile(name, target)
+    for folder in folders:
+        target = root / str(folder.absolute()).strip("/")
+        target.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "--bind", str(folder.absolute()), str(target)], check=True)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ env:
     value: {{ required "trustedProxies must be said: the addresses of the ingress controller" .Values.trustedProxies | quote }}
   {{- range .Values.secretKeys }}
   - name: {{ . }}
-    valueFrom: {secretKeyRef: {name: {{ $.Values.secret | quote }}, key: {{ . | quote }}}}
+    valueFrom: {secretKeyRef: {name: {{ $.Values.secret | quote }}, key: {{ . | quote }} } }
   {{- end }}
   {{- range $name, $value := .Values.environment }}
   - name: {{ $name }}
