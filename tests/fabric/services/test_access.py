@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from django.core.management import call_command
 
 from fabric.models import ApiToken, Invitation, LoginLink, Member
 from fabric.services.access import access_revoke_all
@@ -38,3 +39,8 @@ def test_everything_that_let_somebody_in_is_over_and_nobody_lost_a_role(client):
     assert signed_in(vera).get("/runs").status_code == 200
     assert Member.objects.filter(name="vera", removed_at=None).count() == 1
     assert access_revoke_all(actor=owner_actor()).tokens == 0
+
+
+def test_the_command_wants_a_word_that_it_is_meant():
+    with pytest.raises(SystemExit, match="say --yes"):
+        call_command("revoke_access")
