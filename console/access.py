@@ -40,6 +40,8 @@ class Policy(StrEnum):
 
 
 ROUTES: Mapping[str, Policy] = {
+    "livez": Policy.PUBLIC,
+    "readyz": Policy.PUBLIC,
     "healthz": Policy.PUBLIC,
     "csp-reports": Policy.PUBLIC,
     "login": Policy.PUBLIC,

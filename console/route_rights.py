@@ -20,7 +20,7 @@ OTHERS = "one's own for everybody, those of others by a right that the service a
 EVERYBODY = "it is for every member"
 
 _LOOKS = """
-    healthz csp-reports login login-link invitation members member account overview overview-live overview-card start runs
+    livez readyz healthz csp-reports login login-link invitation members member account overview overview-live overview-card start runs
     runs-news run run-cancel run-terminate run-pause run-resume run-say run-context run-fork run-scenario run-question
     run-event run-event-json run-events-download reviews reviews-news reviews-history review drills drills-live
     drills-runs drills-lever drills-schedules drills-schedule drill drill-live scenarios scenario scenario-new

@@ -19,6 +19,7 @@ sys.modules.setdefault("tests", None)  # type: ignore[arg-type]
 # --- Where things are ---------------------------------------------------------------------------------------------
 
 BASE_DIR = paths.ROOT
+FABRIC_COMMAND = paths.command_line()
 FABRIC_DATA = datadir.prepare(paths.data_dir())
 FABRIC_PORT: int = read("FABRIC_PORT") or datadir.port_of(FABRIC_DATA) or paths.PORT
 FABRIC_PUBLIC_URL: str = read("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}"
@@ -154,7 +155,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [paths.SITE / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -168,7 +169,7 @@ TEMPLATES = [
 ]
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.is_dir()]
+STATICFILES_DIRS = [paths.SITE / "static"]
 WHITENOISE_USE_FINDERS = True  # Serves from the checkout: there is no collectstatic step to forget.
 WHITENOISE_AUTOREFRESH = DEBUG
 
@@ -210,6 +211,14 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = _https  # Of a host that is Fabric Flow's alone.
+SILENCED_SYSTEM_CHECKS = [
+    "security.W021"
+]  # Whether a domain goes onto the browsers' own lists is for its owner to say.
+# Who comes past the proxy is sent to it; probes come past it on purpose.
+SECURE_SSL_REDIRECT = _https
+SECURE_SSL_HOST = _public.netloc
+SECURE_REDIRECT_EXEMPT = [r"^(?:livez|readyz|healthz)$"]
 # Only a proxy that ends TLS can have given us an https public address, and it must overwrite this header.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 X_FRAME_OPTIONS = "DENY"

@@ -173,6 +173,8 @@ urlpatterns = [
     path("styleguide", styleguide.styleguide, name="styleguide"),
     path("api/", include("console.api.urls")),
     path("csp-reports", csp_reports.csp_reports, name="csp-reports"),
+    path("livez", health.livez, name="livez"),
+    path("readyz", health.readyz, name="readyz"),
     path("healthz", health.healthz, name="healthz"),
 ]
 

@@ -21,7 +21,7 @@ from typing import NoReturn, TextIO
 from console import variables
 from console.launch import datadir, kept
 from console.launch.errors import Refused
-from console.launch.paths import HOST, PORT, ROOT, data_dir
+from console.launch.paths import HOST, PORT, PROGRAM, ROOT, command_line, data_dir
 from console.launch.supervisor import ChildSpec, Supervisor
 
 WORKER_THREADS = 4  # A Celery task only offers a run to the host and returns; runs are not what these threads are for.
@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the options of `up`; ends the process with exit code 2 when they are wrong. Raises Refused for a setting that is."""
-    parser = _Parser(prog="manage.py up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
+    parser = _Parser(prog=f"{PROGRAM} up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
     parser.add_argument("--port", type=_port, help=f"port on {HOST} (default: FABRIC_PORT, else {PORT})")
     parser.add_argument("--data", type=Path, help="data directory (default: FABRIC_DATA, else the XDG data folder)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
@@ -117,7 +117,7 @@ def _children(listener: socket.socket) -> list[ChildSpec]:
 
 def _prepare(held: TextIO) -> dict[str, str]:
     """Bring the database up to date in a process of its own (this one stays free of Django); return what it reports."""
-    command = [sys.executable, str(ROOT / "manage.py"), "prepare", "--json"]
+    command = [*command_line(), "prepare", "--json"]
     done = kept.run(command, shared_fds=[held.fileno()], cwd=ROOT, capture=True)
     said = done.stderr.strip()
     if done.returncode == 0:

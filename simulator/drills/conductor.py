@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -187,7 +186,7 @@ class Conductor:
 
 def started(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
     """The process. It holds the other end of a pipe, by which it sees that this one has ended."""
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "drill_batch", batch, "--holder", holder]
+    command = [*settings.FABRIC_COMMAND, "drill_batch", batch, "--holder", holder]
     return subprocess.Popen(
         command,
         cwd=settings.BASE_DIR,

@@ -64,6 +64,8 @@ def test_every_policy_has_a_route():
 def test_strangers_get_the_login_and_the_health_and_nothing_else():
     assert {name for name, policy in ROUTES.items() if policy is Policy.PUBLIC} == {
         "csp-reports",
+        "livez",
+        "readyz",
         "healthz",
         "login",
         "login-link",
@@ -99,7 +101,7 @@ class TestSignedOut:
             assert client.post(address(name)).status_code == 403, name
 
 
-@pytest.mark.parametrize("name", [name for name in ROUTES if name not in ("healthz", "csp-reports")])
+@pytest.mark.parametrize("name", [name for name in ROUTES if name not in ("livez", "readyz", "healthz", "csp-reports")])
 def test_a_form_from_elsewhere_is_refused(name, browser):
     browser.handler.enforce_csrf_checks = True
     assert browser.post(address(name)).status_code == 403

@@ -33,6 +33,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 installation = pytest.fixture(begun, scope="module")
 
 NO_PAGE = {
+    "livez": "JSON for supervisors",
+    "readyz": "JSON for supervisors",
     "healthz": "JSON for supervisors",
     "csp-reports": "for browsers",
     "logout": "a POST",
