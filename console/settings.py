@@ -129,6 +129,7 @@ MIDDLEWARE = [
     "console.api.middleware.ApiMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "console.headers.SafeHeadersMiddleware",
+    "console.plain_http.PlainHttpMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
