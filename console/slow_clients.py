@@ -40,7 +40,7 @@ class ImpatientProtocol(HttpToolsProtocol):
         self._coming: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
         self._got = self._thrown = 0
-        self._begun = False
+        self._in_head = self._handed_over = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes a connection, or closes it where there are too many."""
@@ -58,21 +58,33 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """Hands the connection over: it is a socket from here on."""
+        self._handed_over = True
         self._expect_nothing()
         super().handle_websocket_upgrade()
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
+    def data_received(self, data: bytes) -> None:
+        """Some bytes. Line ends between two requests begin none, and end the wait for one."""
+        super().data_received(data)
+        waits = self._coming is not None or self.timeout_keep_alive_task is not None
+        if self._is_idle and not waits and not self._handed_over and not self.transport.is_closing():
+            self._expect_head()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
-        self._begun, self._thrown = True, 0
+        self._in_head, self._thrown = True, 0
         self._expect_head()
 
     def on_headers_complete(self) -> None:
         """The head is there; a body may follow."""
         super().on_headers_complete()
-        self._got = 0
+        self._in_head, self._got = False, 0
         self._expect(self.body_s, self._look_at_body)
 
     def on_body(self, body: bytes) -> None:
@@ -87,7 +99,6 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The whole request is there."""
-        self._begun = False
         self._expect_nothing()
         super().on_message_complete()
 
@@ -119,9 +130,8 @@ class ImpatientProtocol(HttpToolsProtocol):
     def _end_late(self) -> None:
         if self.transport.is_closing():
             return
-        owes_none = self.cycle is None or self.cycle.response_complete
-        reads_on = not owes_none and self.cycle.more_body and not self.cycle.response_started
-        if self._begun and (owes_none or reads_on):
+        reads = self.cycle is not None and self.cycle.more_body and not self.cycle.response_started
+        if reads or (self._in_head and self._is_idle):
             self.transport.write(_ANSWER % (len(_LATE), _LATE))
         self.transport.close()
 

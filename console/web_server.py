@@ -43,7 +43,9 @@ NOT_STARTED = 3
 def main(argv: Sequence[str]) -> int:
     """Serves until it is asked to end; the exit code."""
     options = _options(argv)
-    address = {"fd": options.fd} if options.fd is not None else {"host": options.host, "port": options.port}
+    address: dict[str, Any] = (
+        {"fd": options.fd} if options.fd is not None else {"host": options.host, "port": options.port}
+    )
     config = uvicorn.Config("console.asgi:application", **address, **SERVED, limit_concurrency=connections_max())
     config.load()
     server = uvicorn.Server(config)
@@ -67,11 +69,13 @@ def connections_max() -> int:
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether the server answers ``/healthz`` at that address, whatever it says: a database that is away is no fault of its own."""
+    """Whether the server answers ``/healthz`` at that address, whatever it says: a database that is away is no fault of its own, nor are too many connections."""
     connection = http.client.HTTPConnection(host, port, timeout=ANSWER_S)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status > 0
+    except ConnectionResetError:
+        return True
     except (OSError, http.client.HTTPException):
         return False
     finally:

@@ -208,6 +208,19 @@ def test_a_stream_a_long_answer_and_a_socket_outlast_every_deadline():
     asyncio.run(play())
 
 
+def test_line_ends_between_two_requests_keep_no_connection():
+    async def play():
+        async with hasty() as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"0\r\n\r\n")
+            writer.write(b"\r\n")
+            assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+            writer.close()
+
+    asyncio.run(play())
+
+
 def test_time_in_which_the_server_does_not_read_is_not_the_senders():
     async def play():
         async with hasty() as port:

@@ -393,10 +393,8 @@ def transport_failure(error: BaseException, exchange: Exchange, where: str) -> t
         return Cause.DROPPED_STREAM, f"{where} closed the connection without an answer"
     for link in chain:
         if isinstance(link, ssl.SSLError):
-            return (
-                Cause.BAD_CONFIGURATION,
-                f"{where} has no certificate that this machine trusts: {link.reason or link}",
-            )
+            said = f"{where} has no certificate that this machine trusts: {link.reason or link}"
+            return Cause.BAD_CONFIGURATION, said
         if isinstance(link, socket.gaierror):
             return Cause.NETWORK, f"nothing answers at {where}: its name has no address"
     return Cause.NETWORK, f"nothing answers at {where}"
