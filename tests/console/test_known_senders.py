@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +15,10 @@ from console.known_senders import is_known
 from console.launch.paths import ROOT
 from fabric.core.scopes import Scope
 from fabric.services.tokens import token_create, token_revoke
-from tests.console.launch.processes import PATIENCE_S
+from tests.console.bad_clients import LARGE, SENDERS, posted
 from tests.console.live.sockets import cookie_of
 from tests.console.web_servers import serving
 
-SENDERS, LARGE = 24, 25 * 1024 * 1024
 GROWN_MAX = 64 * 1024 * 1024
 
 
@@ -64,20 +62,6 @@ def test_a_stranger_is_nobody():
 def server(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("senders")) as found:
         yield found
-
-
-HEAD = "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n"
-
-
-def posted(server, path, length, more="", *, sends=True):
-    """The status line of one request, whose body is sent to its end where that is let in."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as line:
-        line.sendall(HEAD.format(path=path, length=length, more=more).encode())
-        if sends:
-            for _ in range(length // 65_536):
-                line.sendall(b" " * 65_536)
-            line.sendall(b" " * (length % 65_536))
-        return line.recv(12)
 
 
 @pytest.mark.slow

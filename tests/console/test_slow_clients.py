@@ -17,46 +17,9 @@ from websockets.asyncio.client import connect
 
 from console.slow_clients import BODY_S, HEAD_S, ImpatientProtocol
 from console.web_server import SERVED, SPARE
+from tests.console.bad_clients import SLOW, Slow
 from tests.console.launch.processes import PATIENCE_S
 from tests.console.web_servers import WebServer, serving
-
-SLOW = 600
-HEAD = b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
-BODY = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\nContent-Length: 1000000\r\n\r\n"
-
-
-class Slow:
-    """Sockets that send a byte every so often, each until it is closed."""
-
-    def __init__(self, port: int, count: int) -> None:
-        self.begun = time.monotonic()
-        self.sockets = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(count)]
-        self.said: dict[socket.socket, bytes] = {}
-        for n, one in enumerate(self.sockets):
-            one.sendall((HEAD, BODY, b"")[n % 3])
-            one.setblocking(False)
-
-    def drip(self, until_s: float) -> None:
-        """A byte each until all are closed or the time is over."""
-        while len(self.said) < len(self.sockets) and time.monotonic() - self.begun < until_s:
-            for n, one in enumerate(self.sockets):
-                if one not in self.said:
-                    self._drip(one, idle=n % 3 == 2)
-            threading.Event().wait(1.0)
-
-    def _drip(self, one: socket.socket, *, idle: bool) -> None:
-        try:
-            if not idle:
-                one.send(b"x")
-            self.said[one] = one.recv(1_000)
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.said[one] = b""
-
-    def close(self) -> None:
-        for one in self.sockets:
-            one.close()
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from console.slow_clients import HEAD_S
-from tests.console.test_known_senders import LARGE, SENDERS, posted
-from tests.console.test_slow_clients import SLOW, Slow
+from tests.console.bad_clients import LARGE, SENDERS, SLOW, Slow, posted
 from tests.console.web_servers import WebServer, serving
 
 HEAD = "| clients | what became of them | honest requests meanwhile: served, slowest | memory of the web server |\n|---|---|---|---|"
