@@ -141,6 +141,7 @@ MIDDLEWARE = [
     "console.audit_door.AuditDoorMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "console.headers.SafeHeadersMiddleware",
+    "console.plain_http.PlainHttpMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

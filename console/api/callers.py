@@ -26,7 +26,7 @@ from console.views.errors import STATUS
 from fabric.core.actor import Actor
 from fabric.core.scopes import Scope
 from fabric.selectors.errors import Refused
-from fabric.services.tokens import NotAccepted, token_use
+from fabric.services.tokens import NotAccepted, TokenHolder, token_use
 
 log = logging.getLogger(__name__)
 
@@ -214,6 +214,13 @@ def _caller(request: HttpRequest) -> Caller:
     header = request.headers.get("Authorization", "")
     if not header:
         return _browser(request)
+    holder = holder_of(header)
+    return Caller(holder.actor, holder.scopes, holder.token)
+
+
+@sensitive_variables("header", "presented")
+def holder_of(header: str) -> TokenHolder:
+    """Whose token an Authorization header holds. Problem 401: it holds none that is accepted. Refused forbidden: whose it is may not come in any more."""
     kind, _, presented = header.partition(" ")
     if kind.lower() != "bearer" or not presented.strip():
         message = "the Authorization header is no bearer token: send it as `Authorization: Bearer TOKEN`"
@@ -221,7 +228,7 @@ def _caller(request: HttpRequest) -> Caller:
     holder = token_use(presented.strip())
     if isinstance(holder, str):
         raise Problem(401, NOT_ACCEPTED[holder], headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"'})
-    return Caller(holder.actor, holder.scopes, holder.token)
+    return holder
 
 
 def _browser(request: HttpRequest) -> Caller:

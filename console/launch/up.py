@@ -22,6 +22,7 @@ from console import variables
 from console.launch import datadir, kept
 from console.launch.errors import Refused
 from console.launch.paths import HOST, PORT, PROGRAM, ROOT, command_line, data_dir
+from console.launch.silence import SILENCE_S
 from console.launch.supervisor import ChildSpec, Supervisor
 
 WORKER_THREADS = 4  # A Celery task only offers a run to the host and returns; runs are not what these threads are for.
@@ -46,15 +47,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run until stopped; return the exit code. Raises Refused with what is in the way."""
+def run(options: argparse.Namespace, *, silence_s: float = SILENCE_S) -> int:
+    """Run until stopped; return the exit code. Raises Refused with what is in the way.
+
+    `silence_s`: seconds without a sign of life after which a child is replaced.
+    """
     data = datadir.prepare((options.data or data_dir()).expanduser().absolute())
     url = f"http://{HOST}:{options.port}"
     held = datadir.hold(data, url)
     listener = listen(options.port)
     os.environ.update(FABRIC_DATA=str(data), FABRIC_PORT=str(options.port), PYTHONUNBUFFERED="1")
     report = _prepare(held)
-    supervisor = Supervisor(_children(listener), shared_fds=[held.fileno()], say=_say)
+    supervisor = Supervisor(_children(listener), shared_fds=[held.fileno()], say=_say, silence_s=silence_s)
     stopping = threading.Event()
     announcement = threading.Thread(
         target=_announce,
@@ -105,13 +109,12 @@ def listen(port: int) -> socket.socket:
 
 
 def _children(listener: socket.socket) -> list[ChildSpec]:
-    web = f"uvicorn console.asgi:application --fd {listener.fileno()} --log-level warning --no-access-log --no-proxy-headers"
-    web += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
+    web = ("console.web_server", "--fd", str(listener.fileno()))
     worker = f"celery --quiet -A console worker --pool threads --concurrency {WORKER_THREADS}"
     worker += " --without-gossip --without-mingle --without-heartbeat"
     return [
-        ChildSpec("web server", [sys.executable, "-m", *web.split()], kept_fds=(listener.fileno(),)),
-        ChildSpec("worker", [sys.executable, "-m", *worker.split()]),
+        ChildSpec("web server", [sys.executable, "-m", *web], kept_fds=(listener.fileno(),), beats=True),
+        ChildSpec("worker", [sys.executable, "-m", *worker.split()], beats=True),
     ]
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from django.core.exceptions import RequestDataTooBig
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -86,11 +87,19 @@ def page(request: HttpRequest, status: int, message: str, shown: Shown | None = 
         inside = getattr(request, "user", None) is not None and request.user.is_authenticated
     except DatabaseError:
         return _alone(request, status, known)
-    if inside and shown is not NO_MEMBER:
+    if inside and shown is not NO_MEMBER and _has_readable_fields(request):
         return render(request, "errors/page.html", known, status=status)
-    if shown.to not in OUTSIDE:
+    if shown.to not in OUTSIDE and not inside:
         known["shown"] = shown._replace(step="Sign in", to="login")
     return _alone(request, status, known)
+
+
+def _has_readable_fields(request: HttpRequest) -> bool:
+    """Whether the frame can be drawn, which reads the fields of the address."""
+    try:
+        return request.GET is not None
+    except TooManyFieldsSent:
+        return False
 
 
 def _alone(request: HttpRequest, status: int, known: Mapping[str, object]) -> HttpResponse:
@@ -140,6 +149,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's 400."""
     if isinstance(exception, RequestDataTooBig):
         return page(request, 413, "The form is larger than 256 KB: a request may have 64 KB, attach the rest as files.")
+    if isinstance(exception, TooManyFieldsSent):
+        most = f"{settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,}"
+        return page(request, 400, f"The address or the form has more than {most} fields: send fewer.")
     return page(request, 400, "The browser sent something that is no form: reload the page and try again.")
 
 

@@ -120,11 +120,12 @@ class Server:
 
     def start(self) -> None:
         """Starts it, and returns when it answers, however many others ask it first. RuntimeError where it ends before."""
-        line = f"uvicorn console.asgi:application --fd {self.listener.fileno()} --log-level warning --no-access-log"
-        line += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
         environment = {**os.environ, **self.environment, "FABRIC_PORT": str(self.public_port)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", *line.split()], env=environment, cwd=ROOT, pass_fds=(self.listener.fileno(),)
+            [sys.executable, "-m", "console.web_server", "--fd", str(self.listener.fileno())],
+            env=environment,
+            cwd=ROOT,
+            pass_fds=(self.listener.fileno(),),
         )
         while not self._answers():
             if (code := self.process.poll()) is not None:

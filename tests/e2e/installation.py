@@ -77,7 +77,7 @@ class Installation:
 
     def web_server(self) -> int:
         """Process id of the web server."""
-        return self._child("uvicorn")
+        return self._child("console.web_server")
 
     def worker(self) -> int:
         """Process id of the worker."""
