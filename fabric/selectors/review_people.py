@@ -42,8 +42,9 @@ def edit_problem(actor: Actor, item: EscalationView) -> str:
     if any(name not in item.barred for name in people_asked(actor, item)):
         return ""
     whom = ", ".join(wanted(asked_of(item)))
+    *others, last = (verb for verb in item.verbs if verb != "edit")
     return (
-        f"an edit waits for a second person's approval here, and nobody but {actor.name} may give it: approve, respond or reject, "
+        f"an edit waits for a second person's approval here, and nobody but {actor.name} may give it: {', '.join(others)} or {last}, "
         f"or have somebody else made a member who is or has one of: {whom}"
     )
 

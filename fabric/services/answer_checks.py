@@ -158,7 +158,7 @@ def _shown(item: EscalationView, decision: DecisionMade) -> None:
         return
     if len(decision.digest) < DIGEST_CHARS_MIN:
         message = (
-            f"to {decision.verb} names what was shown: give the digest of item {item.id}, or at least its first "
+            f"an answer says to which content it was given: give the digest of item {item.id}, or at least its first "
             f"{DIGEST_CHARS_MIN} characters"
         )
         raise Refused(message, code="invalid", field="digest")
