@@ -80,7 +80,7 @@ NAV: tuple[Place, ...] = (
 MORE: tuple[Place, ...] = (
     Place("notifications", "Notifications", "bell", ("notifications", "notification")),
     Place("models", "Models and prices", "coins", ("models", "model")),
-    Place("account", "Your account", "lock", ("account",)),
+    Place("account", "Your account", "lock", ("account", "security")),
     Place("members", "Members", "user2", ("members", "member", "invitation", "token")),
     Place("protections", "Protections", "lock", ("protections",)),
     Place("api-docs", "API reference", "braces", ("api",)),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from console import addresses, variable_paths
+from console import addresses, variable_paths, variable_sign_in
 from console.launch.datadir import KEY_CHARS_MIN
 from console.launch.errors import Refused
 from console.variable_paths import shown
@@ -71,6 +71,7 @@ def refuse_unusable(environ: Mapping[str, str] = os.environ) -> None:
         for other in needed:
             if read(name, environ) and not read(other, environ):
                 raise Refused(f"{name} is set and {other} is not: set both, or neither.")
+    variable_sign_in.refuse_together(lambda name: read(name, environ))
 
 
 def port_number(text: str) -> int | None:
@@ -358,6 +359,7 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_API_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_SIGN_IN_TRIES": Variable(Kind.SETTING, _tries),
     "FABRIC_TRUSTED_PROXIES": Variable(Kind.SETTING, _networks),
+    **{name: Variable(Kind.SETTING, reader) for name, reader in variable_sign_in.READERS.items()},
     "FABRIC_MODEL_TESTS_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOG_LEVEL": Variable(Kind.SETTING, _level),
     "FABRIC_DEBUG": Variable(Kind.SETTING, _flag),
@@ -386,6 +388,7 @@ SETTINGS = tuple(name for name, variable in VARIABLES.items() if variable.kind i
 NEEDS: Mapping[str, tuple[str, ...]] = {
     "FABRIC_NOTIFY_MAIL": ("FABRIC_SMTP_HOST", "FABRIC_MAIL_FROM"),
     "FABRIC_NOTIFY_WEBHOOKS": ("FABRIC_WEBHOOK_SECRET",),
+    "FABRIC_OIDC_ISSUER": ("FABRIC_OIDC_CLIENT_ID", "FABRIC_OIDC_ROLES"),
     "FABRIC_SMTP_USER": ("FABRIC_SMTP_PASSWORD",),
     "FABRIC_SMTP_PASSWORD": ("FABRIC_SMTP_USER",),
 }

@@ -24,6 +24,7 @@ from fabric.models.shared import (
     SharedBudget,
     SharedGrant,
 )
+from fabric.models.sign_ins import Identity, RecoveryCode, SecondFactor, SignIn, UsedOnce
 from fabric.models.tokens import ApiToken
 from fabric.models.workspaces import Workspace
 
@@ -46,6 +47,7 @@ __all__ = [
     "Guard",
     "GuardChange",
     "GuardCount",
+    "Identity",
     "Inbox",
     "Incarnation",
     "Invitation",
@@ -60,16 +62,20 @@ __all__ = [
     "NotificationTarget",
     "Priority",
     "ProviderKey",
+    "RecoveryCode",
     "RetryBucket",
     "ReviewClaim",
     "ReviewViewer",
     "Revision",
     "Run",
+    "SecondFactor",
     "SharedBudget",
     "SharedGrant",
+    "SignIn",
     "SignInTries",
     "Snapshot",
     "TicketClosure",
+    "UsedOnce",
     "Workspace",
     "new_id",
 ]
