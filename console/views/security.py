@@ -135,7 +135,7 @@ def end(request: HttpRequest) -> HttpResponse:
 def qr(uri: str) -> SafeString:
     """A picture of this text that an app reads, SVG: dark on light, whatever the page's colours."""
     out = BytesIO()
-    segno.make(uri, error="m").save(out, kind="svg", xmldecl=False, svgns=True, border=4, scale=4, light="#fff")
+    segno.make(uri, error="m").save(out, kind="svg", xmldecl=False, svgns=True, border=4, omitsize=True, light="#fff")
     return built(out.getvalue().decode())
 
 

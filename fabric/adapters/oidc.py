@@ -149,7 +149,7 @@ class Provider:
         params = {"client_id": self._id, "nonce": nonce, "access_token": answer.get("access_token")}
         try:
             decoded = self._decoded(str(token))
-            claims = CodeIDToken(decoded.claims, decoded.header, options, params)  # type: ignore[arg-type]
+            claims = CodeIDToken(decoded.claims, decoded.header, options, params)
             claims.validate(leeway=LEEWAY_S)
         except (JoseError, ValueError, TypeError, KeyError) as error:
             raise OidcRefused(f"its ID token is not accepted ({type(error).__name__}: {error})") from error

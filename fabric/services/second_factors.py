@@ -6,6 +6,7 @@ Whether one is demanded the operator says (``FABRIC_SECOND_FACTOR``). Whoever si
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import time
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from django.db import transaction
 from django.utils.crypto import salted_hmac
 from django.views.decorators.debug import sensitive_variables
 
+from fabric.adapters.secret_box import Unsealable
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.roles import Right, Role, held_in
@@ -26,6 +28,8 @@ from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rights import fresh_wanted, right_wanted
 from fabric.services.sign_ins import sign_ins_end_all
+
+log = logging.getLogger(__name__)
 
 REQUIRED, OFFERED = "required", "offered"
 SECOND_FACTOR = "second_factor"
@@ -210,7 +214,13 @@ def code_use(user: User, code: str) -> str:
 @sensitive_variables("code", "secret")
 def _totp_use(user: User, code: str) -> bool:
     for row in SecondFactor.objects.filter(user=user, kind=TOTP):
-        secret = here.secret_box().open(bytes(row.secret), TOTP, str(user.pk))
+        try:
+            secret = here.secret_box().open(bytes(row.secret), TOTP, str(user.pk))
+        except Unsealable:
+            log.warning(
+                "the secret of an authenticator app of %s does not open: the secret key is another one", user.pk
+            )
+            continue
         step = _step_of(secret, code, after=row.counter)
         if step is None:
             continue
