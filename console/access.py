@@ -12,7 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import ResolverMatch
+from django.urls import ResolverMatch, reverse
 
 from console import drilled
 from console.api import callers
@@ -23,6 +23,7 @@ from console.views import errors
 from fabric.core.actor import Actor
 from fabric.runtime.ports import StoreUnavailable
 from fabric.selectors.errors import Refused
+from fabric.services.second_factors import SECOND_FACTOR
 
 
 class Policy(StrEnum):
@@ -46,8 +47,16 @@ ROUTES: Mapping[str, Policy] = {
     "csp-reports": Policy.PUBLIC,
     "login": Policy.PUBLIC,
     "login-link": Policy.PUBLIC,
+    "login-link-old": Policy.PUBLIC,
+    "login-second": Policy.PUBLIC,
+    "login-passkey": Policy.PUBLIC,
+    "login-sso": Policy.PUBLIC,
+    "login-sso-back": Policy.PUBLIC,
+    "login-recover": Policy.PUBLIC,
+    "login-password": Policy.PUBLIC,
     "logout": Policy.ACCOUNT,
     "invitation": Policy.PUBLIC,
+    "invitation-old": Policy.PUBLIC,
     "members": Policy.SIGNED_IN,
     "member-invite": Policy.SIGNED_IN,
     "member-service": Policy.SIGNED_IN,
@@ -56,6 +65,13 @@ ROUTES: Mapping[str, Policy] = {
     "token-create": Policy.SIGNED_IN,
     "token-revoke": Policy.SIGNED_IN,
     "account": Policy.SIGNED_IN,
+    "security": Policy.SIGNED_IN,
+    "security-totp": Policy.SIGNED_IN,
+    "security-passkey": Policy.SIGNED_IN,
+    "security-remove": Policy.SIGNED_IN,
+    "security-codes": Policy.SIGNED_IN,
+    "sign-ins-end": Policy.SIGNED_IN,
+    "member-sign-ins": Policy.SIGNED_IN,
     "overview": Policy.SIGNED_IN,
     "overview-live": Policy.SIGNED_IN,
     "overview-card": Policy.SIGNED_IN,
@@ -266,6 +282,11 @@ ROUTES: Mapping[str, Policy] = {
 
 FORMS = frozenset({"start", "fabric-new", "fabric-import", "scenario-new"})
 """Pages of a form for something new, which show no contents: a browser may keep what is half written for its Back button. It keeps no other page."""
+ENROLLING = frozenset({"account", "security", "security-totp", "security-passkey", "sign-ins-end"})
+"""What somebody may use who has to set up a second factor first."""
+PROVIDER_AWAY = (
+    "The provider of identities does not answer, and nobody knows whether you may go on: try again in a minute."
+)
 
 OWNER = "owner"
 """The role of who owns the installation."""
@@ -340,6 +361,8 @@ class AccessMiddleware:
         except DatabaseError as error:
             return errors.database_away(request, error)
         except Refused as refusal:
+            if refusal.field == SECOND_FACTOR:
+                return _enrolment(request, match.view_name if match else "", refusal)
             return errors.page(request, 403, refusal.message, errors.NO_MEMBER)
         try:
             if allowed and match and policy is not Policy.ACCOUNT:
@@ -352,11 +375,7 @@ class AccessMiddleware:
         if allowed is not None:
             why = _why_not(request, policy) if allowed else FOR_STAFF
             return errors.page(request, 403, why) if why else None
-        if request.headers.get("HX-Request"):
-            return errors.page(request, 401, "You are signed out. Sign in again in another tab, then send this again.")
-        asked = request.method == "GET" and request.path != settings.LOGIN_REDIRECT_URL
-        following = {"next": request.get_full_path()} if asked else {}
-        return HttpResponseRedirect(settings.LOGIN_URL + (f"?{urlencode(following)}" if following else ""))
+        return _strangers_answer(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """A refusal's page; None leaves other exceptions to Django."""
@@ -365,6 +384,26 @@ class AccessMiddleware:
         if isinstance(exception, DatabaseError | StoreUnavailable):
             return errors.database_away(request, exception)
         return None
+
+
+def _strangers_answer(request: HttpRequest) -> HttpResponse:
+    """What is answered to who is not signed in, and would have to be."""
+    if getattr(request, "provider_away", False):
+        return errors.page(request, 503, PROVIDER_AWAY)
+    if request.headers.get("HX-Request"):
+        return errors.page(request, 401, "You are signed out. Sign in again in another tab, then send this again.")
+    asked = request.method == "GET" and request.path != settings.LOGIN_REDIRECT_URL
+    following = {"next": request.get_full_path()} if asked else {}
+    return HttpResponseRedirect(settings.LOGIN_URL + (f"?{urlencode(following)}" if following else ""))
+
+
+def _enrolment(request: HttpRequest, route: str, refusal: Refused) -> HttpResponse | None:
+    """Leads who has to set up a second factor to where that is done, and lets them through there."""
+    if route in ENROLLING:
+        return None
+    if request.headers.get("HX-Request") or request.method != "GET":
+        return errors.page(request, 403, refusal.message)
+    return HttpResponseRedirect(reverse("security"))
 
 
 def _why_not(request: HttpRequest, policy: Policy) -> str:

@@ -20,7 +20,8 @@ OTHERS = "one's own for everybody, those of others by a right that the service a
 EVERYBODY = "it is for every member"
 
 _LOOKS = """
-    livez readyz healthz csp-reports login login-link invitation members member account overview overview-live overview-card start runs
+    livez readyz healthz csp-reports login login-link login-link-old login-second login-sso login-sso-back login-recover login-password
+    invitation invitation-old members member account security security-totp overview overview-live overview-card start runs
     runs-news run run-cancel run-terminate run-pause run-resume run-say run-context run-fork run-scenario run-question
     run-event run-event-json run-events-download reviews reviews-news reviews-history review drills drills-live
     drills-runs drills-lever drills-schedules drills-schedule drill drill-live scenarios scenario scenario-new
@@ -71,7 +72,7 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
     (
         (Right.MEMBERS,),
         """
-            member-invite member-service member invitation-revoke api-invitations api-invitation-revoke
+            member-invite member-service member member-sign-ins invitation-revoke api-invitations api-invitation-revoke
             api-member-services api-member-roles api-member-remove
         """,
     ),
@@ -118,7 +119,8 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
     (
         OWN,
         """
-            login login-link logout invitation account notifications-mine api-notifications-mine api-change-withdraw
+            login login-link login-link-old login-second login-passkey login-recover login-password logout invitation
+            account security-totp security-passkey security-remove security-codes sign-ins-end notifications-mine api-notifications-mine api-change-withdraw
         """,
     ),
     (

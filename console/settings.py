@@ -90,6 +90,18 @@ globals().update(
     }
 )
 
+# How people sign in, beside a name and a password: docs/operations.md "Signing in".
+FABRIC_OIDC_ISSUER: str = read("FABRIC_OIDC_ISSUER") or ""
+FABRIC_OIDC_CLIENT_ID: str = read("FABRIC_OIDC_CLIENT_ID") or ""
+FABRIC_OIDC_CLIENT_SECRET: str = read("FABRIC_OIDC_CLIENT_SECRET") or ""
+FABRIC_OIDC_ROLES: tuple[tuple[str, str], ...] = read("FABRIC_OIDC_ROLES") or ()
+FABRIC_OIDC_DOMAINS: tuple[str, ...] = read("FABRIC_OIDC_DOMAINS") or ()
+FABRIC_OIDC_GROUPS_CLAIM: str = read("FABRIC_OIDC_GROUPS_CLAIM") or "groups"
+FABRIC_OIDC_NAME: str = read("FABRIC_OIDC_NAME") or ""
+FABRIC_SECOND_FACTOR: str = read("FABRIC_SECOND_FACTOR") or "offered"
+FABRIC_SIGN_IN_IDLE_HOURS: int = read("FABRIC_SIGN_IN_IDLE_HOURS") or 8
+FABRIC_SIGN_IN_HOURS: int = read("FABRIC_SIGN_IN_HOURS") or 24
+
 # --- Stores -------------------------------------------------------------------------------------------------------
 
 DATABASES = {"default": addresses.database(read("DATABASE_URL"), FABRIC_DATA)}
@@ -192,14 +204,17 @@ CSRF_FAILURE_VIEW = "console.views.errors.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+    {"NAME": f"fabric.services.passwords.{name}"}
+    for name in ("LengthValidator", "ContextValidator", "GuessedValidator")
 ]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 
 # Signed cookies: a request writes nothing, which SQLite's one writer is glad of.
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+SESSION_COOKIE_AGE = (
+    FABRIC_SIGN_IN_HOURS * 3600
+)  # Seconds; what ends a sign-in is its row (fabric/services/sign_ins.py).
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from console import addresses, secret_files, variable_caps, variable_paths, variable_secrets
+from console import addresses, secret_files, variable_caps, variable_paths, variable_secrets, variable_sign_in
 from console.launch.errors import Refused
 from console.variable_paths import shown
 
@@ -87,6 +87,7 @@ def refuse_unusable(environ: Mapping[str, str] = os.environ) -> None:
         for other in needed:
             if read(name, environ) and not read(other, environ):
                 raise Refused(f"{name} is set and {other} is not: set both, or neither.")
+    variable_sign_in.refuse_together(lambda name: read(name, environ))
 
 
 def port_number(text: str) -> int | None:
@@ -333,7 +334,7 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, variable_secrets.audit_key, secret=True),
     "FABRIC_AUDIT_SYSLOG": Variable(Kind.SETTING, variable_paths.syslog),
     "FABRIC_AUDIT_OTLP": Variable(Kind.SETTING, _base_url),
-    "FABRIC_AUDIT_OTLP_KEY": Variable(Kind.SETTING, _header, secret=True),
+    "FABRIC_AUDIT_OTLP_KEY": Variable(Kind.SETTING, variable_secrets.header, secret=True),
     "FABRIC_LOG_FORMAT": Variable(Kind.SETTING, variable_paths.log_format),
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
     "FABRIC_NOTIFY_MAIL": Variable(Kind.SETTING, _mailboxes),
@@ -348,6 +349,10 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_API_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_SIGN_IN_TRIES": Variable(Kind.SETTING, _tries),
     "FABRIC_TRUSTED_PROXIES": Variable(Kind.SETTING, _networks),
+    **{
+        name: Variable(Kind.SETTING, reader, secret=name in variable_sign_in.SECRET)
+        for name, reader in variable_sign_in.READERS.items()
+    },
     "FABRIC_MODEL_TESTS_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOG_LEVEL": Variable(Kind.SETTING, _level),
     "FABRIC_DEBUG": Variable(Kind.SETTING, _flag),
@@ -378,6 +383,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "FABRIC_NOTIFY_MAIL": ("FABRIC_SMTP_HOST", "FABRIC_MAIL_FROM"),
     "FABRIC_NOTIFY_WEBHOOKS": ("FABRIC_WEBHOOK_SECRET",),
     "FABRIC_AUDIT_OTLP_KEY": ("FABRIC_AUDIT_OTLP",),
+    "FABRIC_OIDC_ISSUER": ("FABRIC_OIDC_CLIENT_ID", "FABRIC_OIDC_ROLES"),
     "FABRIC_SMTP_USER": ("FABRIC_SMTP_PASSWORD",),
     "FABRIC_SMTP_PASSWORD": ("FABRIC_SMTP_USER",),
 }

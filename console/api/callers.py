@@ -151,6 +151,7 @@ NOT_ACCEPTED: Mapping[NotAccepted, str] = {
     "revoked": "the token was revoked: make another with `manage.py token create`",
     "expired": "the token has expired: make another with `manage.py token create`",
     "not_theirs": "somebody else made this token, and nobody answers by a token but their own: make one, signed in",
+    "let_go": "the token's user has to sign in once more by the provider of identities, which no longer answers for them",
     "inactive": "the token's user may not sign in any more: make a token for another one",
 }
 REALM = 'Bearer realm="fabric-flow"'

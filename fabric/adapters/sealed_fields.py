@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
-from fabric.models import ProviderKey
+from fabric.models import Identity, ProviderKey, SecondFactor
+from fabric.models.sign_ins import TOTP
 
 
 @dataclass(frozen=True, slots=True)
 class SealedField:
-    """One field. ``bound``: what else of a row its value is bound to, beside the table, the row's id and the field."""
+    """One field. ``bound``: what else of a row its value is bound to, beside the table, the row's id and the field. ``only``: which rows have a sealed value."""
 
     model: type[Model]
     name: str
     bound: Callable[[Any], tuple[str, ...]]
+    only: Mapping[str, Any] = field(default_factory=dict)
+
+    def rows(self) -> QuerySet[Any]:
+        """The rows that have a sealed value."""
+        return self.model._default_manager.filter(**self.only).exclude(**{self.name: b""})
 
     def about(self, row: Any) -> tuple[str, ...]:
         """What a row's value is sealed for (``SecretBox.seal``)."""
@@ -25,4 +31,6 @@ class SealedField:
 
 
 PROVIDER_KEY = SealedField(ProviderKey, "sealed", lambda row: (row.workspace_id, row.provider, row.host))
-SEALED = (PROVIDER_KEY,)
+TOTP_SECRET = SealedField(SecondFactor, "secret", lambda row: (str(row.user_id),), {"kind": TOTP})
+REFRESH_TOKEN = SealedField(Identity, "refresh", lambda row: (row.issuer, row.subject))
+SEALED = (PROVIDER_KEY, TOTP_SECRET, REFRESH_TOKEN)

@@ -7,7 +7,7 @@ import fabric.models.keys
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fabric", "0032_sign_in_tries")]
+    dependencies = [("fabric", "0033_narrow_tokens")]
 
     operations = [
         migrations.CreateModel(

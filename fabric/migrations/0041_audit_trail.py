@@ -10,7 +10,7 @@ from fabric.migrations._append_only import install_cuts, remove_cuts
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('fabric', '0032_sign_in_tries'),
+        ('fabric', '0037_sign_ins'),
     ]
 
     operations = [

@@ -24,6 +24,7 @@ from fabric.models.shared import (
     SharedBudget,
     SharedGrant,
 )
+from fabric.models.sign_ins import Identity, RecoveryCode, SecondFactor, SignIn, UsedOnce
 from fabric.models.tokens import ApiToken
 from fabric.models.workspace_policies import WorkspacePolicyVersion
 from fabric.models.workspaces import Workspace
@@ -52,6 +53,7 @@ __all__ = [
     "GuardChange",
     "GuardCount",
     "Hold",
+    "Identity",
     "Inbox",
     "Incarnation",
     "Invitation",
@@ -66,16 +68,20 @@ __all__ = [
     "NotificationTarget",
     "Priority",
     "ProviderKey",
+    "RecoveryCode",
     "RetryBucket",
     "ReviewClaim",
     "ReviewViewer",
     "Revision",
     "Run",
+    "SecondFactor",
     "SharedBudget",
     "SharedGrant",
+    "SignIn",
     "SignInTries",
     "Snapshot",
     "TicketClosure",
+    "UsedOnce",
     "Workspace",
     "WorkspacePolicyVersion",
     "new_id",

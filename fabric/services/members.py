@@ -19,7 +19,7 @@ from fabric.core.eligibility import ALONE, KINDS_OF_PROGRAMS, PROGRAM
 from fabric.core.names import alike, name_problem
 from fabric.core.reach import AT, is_place, place_of
 from fabric.core.roles import PEOPLE_ONLY, Right, Role, held_in, written
-from fabric.models import Invitation, Member
+from fabric.models import Identity, Invitation, Member
 from fabric.services.audit import audit_record
 from fabric.services.endings import Ended, ended_by_loss, ended_with, members_locked
 from fabric.services.errors import Refused
@@ -28,6 +28,8 @@ from fabric.services.workspaces import OWNER, login_link_create
 
 ROLES_MAX = 20
 """A member holds at most so many."""
+PROVIDER = "provider"
+"""Who removed a member whom the provider of identities let go, and by what the system acts for it."""
 _role = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _decides = re.compile(rf"{PROGRAM}:[A-Za-z0-9][A-Za-z0-9_-]{{0,62}}:(?:{'|'.join(KINDS_OF_PROGRAMS)})")
 
@@ -47,6 +49,9 @@ def member_roles_set(
     with transaction.atomic():
         row = _row(actor, name)
         wanted, had = roles_checked(roles, service=row.service), held_in(row.roles)
+        if wanted != had and Identity.objects.filter(user_id=row.user_id).exists():
+            message = f"the roles of {row.name} are those of their groups at the provider of identities: change the groups, or FABRIC_OIDC_ROLES"
+            raise Refused(message, code="conflict", field="roles")
         if before is not None and frozenset(before) != had:
             message = f"{row.name} was given other roles meanwhile ({_said(had)}): look at them, and change those"
             raise Refused(message, code="conflict", field="roles")
@@ -101,6 +106,9 @@ def login_link_for(*, actor: Actor, name: str) -> str:
         row = _row(actor, name)
     if row.service or not row.user.is_active:
         raise Refused(f"{row.name} cannot sign in: a link would let nobody in", code="conflict", field="name")
+    if Identity.objects.filter(user_id=row.user_id).exists():
+        message = f"{row.name} signs in by the provider of identities: a link would go round it"
+        raise Refused(message, code="conflict", field="name")
     return login_link_create(row.user, by=actor)
 
 
@@ -178,6 +186,24 @@ def member_add(workspace_id: str, user: User, roles: Collection[str], *, by: str
     if not made:
         message = f"{user.username} is a member already: an owner gives more roles on the page of members"
         raise Refused(message, code="conflict", field="name")
+
+
+def member_readmit(*, actor: Actor, name: str) -> None:
+    """Lets somebody in again whom an owner removed, and who comes by the provider of identities: they are a member from their next sign-in on.
+
+    Raises Refused: forbidden, not_found, conflict (they are a member).
+    """
+    right_wanted(actor, Right.MEMBERS, "let people in again")
+    fresh_wanted(actor, "let people in again")
+    rows = Member.objects.filter(workspace_id=actor.workspace_id, name=name)
+    if rows.filter(removed_at__isnull=True).exists():
+        raise Refused(f"{name[:80]} is a member: there is nothing to do", code="conflict", field="name")
+    if not rows.filter(user__in=Identity.objects.values("user")).exists():
+        message = f"nobody who came by the provider of identities was removed as {name[:80]!r}: send an invitation to whom it concerns"
+        raise Refused(message, code="not_found", field="name")
+    with transaction.atomic():
+        rows.update(removed_by=PROVIDER)
+        audit_record(actor=actor, act=Act.MEMBER_READMITTED, subject=name)
 
 
 def _row(actor: Actor, name: str) -> Member:

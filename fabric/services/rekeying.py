@@ -27,7 +27,7 @@ def values_resealed() -> Rekeyed:
     """
     resealed = newest = unopened = 0
     for field in SEALED:
-        for row_id in list(field.model.objects.order_by("pk").values_list("pk", flat=True)):
+        for row_id in list(field.rows().order_by("pk").values_list("pk", flat=True)):
             came_to = _resealed(field, row_id)
             resealed += came_to == "resealed"
             newest += came_to == "newest"
@@ -41,7 +41,7 @@ def values_older() -> bool:
     return any(
         not box.newest(sealed) and box.opens(sealed, *field.about(row))
         for field in SEALED
-        for row in field.model.objects.all()
+        for row in field.rows()
         if (sealed := bytes(getattr(row, field.name)))
     )
 
@@ -49,13 +49,13 @@ def values_older() -> bool:
 def keys_in_use() -> frozenset[bytes]:
     """The ids of the keys that stored values name."""
     return frozenset(
-        key_id(bytes(sealed)) for field in SEALED for sealed in field.model.objects.values_list(field.name, flat=True)
+        key_id(bytes(sealed)) for field in SEALED for sealed in field.rows().values_list(field.name, flat=True)
     )
 
 
 def _resealed(field: SealedField, row_id: str) -> str:
     """What became of one value; empty: its row has gone, or it was replaced meanwhile, and that one is sealed under the first key."""
-    row = field.model.objects.filter(pk=row_id).first()
+    row = field.rows().filter(pk=row_id).first()
     if row is None:
         return ""
     box, old, about = here.secret_box(), bytes(getattr(row, field.name)), field.about(row)
@@ -65,5 +65,5 @@ def _resealed(field: SealedField, row_id: str) -> str:
         return "unopened"
     if box.newest(old):
         return "newest"
-    there = field.model.objects.filter(pk=row_id, **{field.name: old})
+    there = field.rows().filter(pk=row_id, **{field.name: old})
     return "resealed" if there.update(**{field.name: box.seal(secret, *about)}) else ""

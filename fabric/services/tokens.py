@@ -18,6 +18,7 @@ from typing import Literal
 
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models import Exists, OuterRef
 from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.actor import Actor
@@ -26,10 +27,11 @@ from fabric.core.eligibility import PROGRAM
 from fabric.core.roles import Right, has, held_in
 from fabric.core.scopes import Scope
 from fabric.core.token_text import is_whole, token_text
-from fabric.models import ApiToken, Fabric, Member
+from fabric.models import ApiToken, Fabric, Identity, Member
 from fabric.services.audit import audit_record
 from fabric.services.endings import members_locked
 from fabric.services.errors import Refused
+from fabric.services.identities import ProviderAway, identity_goes_on
 from fabric.services.rights import TOKEN, fresh_wanted, right_wanted
 from fabric.services.workspaces import actor_of
 
@@ -74,7 +76,7 @@ class TokenHolder:
     scopes: frozenset[Scope]
 
 
-NotAccepted = Literal["mistyped", "unknown", "revoked", "expired", "inactive", "not_theirs"]
+NotAccepted = Literal["mistyped", "unknown", "revoked", "expired", "inactive", "not_theirs", "let_go"]
 
 
 def _machine_now() -> int:
@@ -156,7 +158,8 @@ def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> Token
         return "mistyped"
     hashed = _hash(presented)
     # Found by an index over hashes: what the time tells is how a hash begins, and nobody can make a token to fit one.
-    row = ApiToken.objects.select_related("user").filter(token_hash=hashed).first()
+    by_provider = Exists(Identity.objects.filter(user_id=OuterRef("user_id")))
+    row = ApiToken.objects.select_related("user").filter(token_hash=hashed).annotate(by_provider=by_provider).first()
     if row is None or not hmac.compare_digest(row.token_hash, hashed):
         return "unknown"
     at = now()
@@ -166,6 +169,8 @@ def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> Token
         return "expired"
     if not row.user.is_active:
         return "inactive"
+    if row.by_provider and not _goes_on(row.user_id):
+        return "let_go"
     _note_use(row, at)
     actor = actor_of(row.user, workspace_id=row.workspace_id)
     if actor.kind == "person" and row.created_by != actor.name:
@@ -173,6 +178,14 @@ def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> Token
     behind = () if row.created_by == actor.name else (row.created_by,)
     actor = replace(actor, via=f"{TOKEN}{row.name}", behind=behind, fabrics=tuple(filter(None, row.fabrics.split(","))))
     return TokenHolder(row.name, actor, frozenset(Scope(scope) for scope in row.scopes.split(",")))
+
+
+def _goes_on(user_id: int) -> bool:
+    try:
+        return identity_goes_on(user_id)
+    except ProviderAway:
+        message = "the provider of identities does not answer, and nobody knows whether this token's user may go on: try again in a minute"
+        raise Refused(message, code="unavailable", field="actor") from None
 
 
 def _note_use(row: ApiToken, at: int) -> None:

@@ -196,7 +196,8 @@ def login_link_consume(token: str) -> User | None:
         return None
     now, hashed = _now(), _hash(token)
     # The update decides: of two who come at once, one finds it unused.
-    fresh = LoginLink.objects.filter(token_hash=hashed, used_at__isnull=True, expires_at__gt=now, user__is_active=True)
+    usable = {"used_at__isnull": True, "expires_at__gt": now, "user__is_active": True}
+    fresh = LoginLink.objects.filter(token_hash=hashed, purpose="sign_in", **usable)
     # Looked for first: who has no link does not get SQLite's one writer either.
     if not fresh.exists():
         return None

@@ -156,7 +156,7 @@ class Server:
 
     def signed_in(self, token: str) -> str:
         """The cookies of a browser that used a one-time link."""
-        page, cookie = self.ask("GET", f"/login/{token}")
+        page, cookie = self.ask("GET", "/login/link")
         form = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
         assert form is not None
         headers = {
@@ -164,8 +164,8 @@ class Server:
             "Content-Type": "application/x-www-form-urlencoded",
             "Origin": self.origin,
         }
-        body = urlencode({"csrfmiddlewaretoken": form[1]})
-        return self.ask("POST", f"/login/{token}", body=body, headers=headers)[1]
+        body = urlencode({"csrfmiddlewaretoken": form[1], "token": token})
+        return self.ask("POST", "/login/link", body=body, headers=headers)[1]
 
     @property
     def origin(self) -> str:

@@ -361,7 +361,15 @@ FORMS = {
     "account": FormCase(("old", "password", "again"), {}, 422, "Choose a new", (403, 413, 422, 429), done=422),
     "invitation-revoke": FormCase((), {}, 302, "", (302,)),
     "invitation": FormCase(
-        ("name", "password", "again", "as"), {}, 410, "was used or revoked before", (410, 429), done=410
+        ("token", "name", "password", "again", "as"),
+        {},
+        410,
+        "was used or revoked before",
+        (302, 410, 413, 429),
+        done=410,
+    ),
+    "invitation-old": FormCase(
+        ("name", "password", "again", "as"), {}, 410, "was used or revoked before", (302, 410, 413, 429), done=410
     ),
     "login": FormCase(
         ("name", "password", "next"),
@@ -371,7 +379,20 @@ FORMS = {
         (413, 422, 429),
         done=422,
     ),
-    "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
+    "login-link": FormCase(
+        ("token", "next"), {"next": "/runs"}, 410, "used before or has expired", (410, 413, 429), done=410
+    ),
+    "login-link-old": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
+    "login-second": FormCase(("code",), {}, 302, "", (302, 413)),
+    "login-passkey": FormCase(("state", "answer"), {}, 422, "showed no passkey", (413, 422, 429), done=422),
+    "login-recover": FormCase(("wanted",), {}, 422, "No mail server", (413, 422, 429), done=422),
+    "login-password": FormCase(("password", "again"), {}, 410, "used before or has expired", (410, 413), done=410),
+    "security-totp": FormCase(("secret", "code", "name"), {}, 422, "has expired", (413, 422), done=422),
+    "security-passkey": FormCase(("state", "answer", "name"), {}, 422, "showed no passkey", (413, 422), done=422),
+    "security-remove": FormCase(("factor",), {}, 404, "no such second factor", (404, 413), done=404),
+    "security-codes": FormCase((), {}, 409, "set one up first", (409,), done=409),
+    "sign-ins-end": FormCase(("sign_in",), {}, 302, "", (302, 413)),
+    "member-sign-ins": FormCase(("act",), {}, 422, "The form was not whole", (413, 422), done=422),
     "logout": FormCase((), {}, 302, "", (302,)),
 }
 """Every route that takes a form."""

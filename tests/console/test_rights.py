@@ -94,6 +94,7 @@ PAGES: Mapping[str, Mapping[str, Any]] = {
     "model-test": {"at_most": "1000"},
     "member-invite": ROLES,
     "member-service": {"name": "nightly", "roles": ["operator"]},
+    "member-sign-ins": {"act": "end"},
     "member": {"act": "roles", "before": "viewer", "roles": ["auditor"]},
 }
 """What is posted to a page, where it is not nothing."""

@@ -124,6 +124,22 @@ GOOD = [
     ("FABRIC_SIGN_IN_TRIES", "6", 6),
     ("FABRIC_TRUSTED_PROXIES", "10.0.0.7, 10.1.0.0/16, ::1", ("10.0.0.7", "10.1.0.0/16", "::1")),
     ("FABRIC_MODEL_TESTS_PER_MINUTE", "3", 3),
+    ("FABRIC_OIDC_ISSUER", "https://login.example.org/realms/staff", "https://login.example.org/realms/staff"),
+    ("FABRIC_OIDC_ISSUER", "http://127.0.0.1:9000", "http://127.0.0.1:9000"),
+    ("FABRIC_OIDC_CLIENT_ID", "fabric-flow", "fabric-flow"),
+    ("FABRIC_OIDC_CLIENT_SECRET", "s3cr3t~-._", "s3cr3t~-._"),
+    (
+        "FABRIC_OIDC_ROLES",
+        "/staff=editor, a=b=reviewer, *=viewer,",
+        (("/staff", "editor"), ("a=b", "reviewer"), ("*", "viewer")),
+    ),
+    ("FABRIC_OIDC_ROLES", "/staff=editor", (("/staff", "editor"),)),
+    ("FABRIC_OIDC_DOMAINS", "Example.org, example.com", ("example.org", "example.com")),
+    ("FABRIC_OIDC_GROUPS_CLAIM", "https://example.org/groups", "https://example.org/groups"),
+    ("FABRIC_OIDC_NAME", "Example Ltd", "Example Ltd"),
+    ("FABRIC_SECOND_FACTOR", "Required", "required"),
+    ("FABRIC_SIGN_IN_IDLE_HOURS", "1", 1),
+    ("FABRIC_SIGN_IN_HOURS", "168", 168),
     ("FABRIC_NOTIFY_MAIL", "ops@example.org, a+b@x.example,ops@example.org", ("ops@example.org", "a+b@x.example")),
     (
         "FABRIC_NOTIFY_WEBHOOKS",
@@ -250,6 +266,24 @@ BAD = [
     ("FABRIC_SIGN_IN_TRIES", "many"),
     ("FABRIC_SIGN_IN_TRIES", "0"),
     ("FABRIC_TRUSTED_PROXIES", "proxy.internal"),
+    ("FABRIC_OIDC_ISSUER", "login.example.org"),
+    ("FABRIC_OIDC_ISSUER", "http://login.example.org"),
+    ("FABRIC_OIDC_ISSUER", "https://user:pass@login.example.org"),
+    ("FABRIC_OIDC_ISSUER", "https://login.example.org/?realm=staff"),
+    ("FABRIC_OIDC_CLIENT_ID", "fabric flow"),
+    ("FABRIC_OIDC_CLIENT_SECRET", "two words"),
+    ("FABRIC_OIDC_ROLES", "staff"),
+    ("FABRIC_OIDC_ROLES", "=editor"),
+    ("FABRIC_OIDC_ROLES", "staff=Editor!"),
+    ("FABRIC_OIDC_DOMAINS", "example"),
+    ("FABRIC_OIDC_DOMAINS", "ada@example.org"),
+    ("FABRIC_OIDC_GROUPS_CLAIM", "my groups"),
+    ("FABRIC_OIDC_NAME", "n" * 41),
+    ("FABRIC_SECOND_FACTOR", "sometimes"),
+    ("FABRIC_SIGN_IN_IDLE_HOURS", "0"),
+    ("FABRIC_SIGN_IN_IDLE_HOURS", "25"),
+    ("FABRIC_SIGN_IN_HOURS", "23"),
+    ("FABRIC_SIGN_IN_HOURS", "169"),
     ("FABRIC_MODEL_TESTS_PER_MINUTE", "-1"),
     ("FABRIC_SIGN_IN_TRIES", "9999999999"),
     ("FABRIC_LOG_LEVEL", "LOUD"),
@@ -315,3 +349,24 @@ def test_a_setting_that_is_of_no_use_without_another_is_refused(name, other):
     refuse_unusable(whole)
     with pytest.raises(Refused, match=f"^{name} is set and {other} is not"):
         refuse_unusable({one: text for one, text in whole.items() if one != other})
+
+
+TOGETHER = {
+    "FABRIC_OIDC_ISSUER": "https://login.example.org",
+    "FABRIC_OIDC_CLIENT_ID": "fabric",
+    "FABRIC_OIDC_ROLES": "staff=editor",
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"FABRIC_OIDC_ROLES": "*=viewer"}, "role for everybody"),
+        ({"FABRIC_OIDC_ISSUER": "https://accounts.google.com"}, "everybody has an account"),
+    ],
+)
+def test_ways_in_that_stand_open_together_are_refused(more, said):
+    refuse_unusable(TOGETHER)
+    with pytest.raises(Refused, match=said):
+        refuse_unusable(TOGETHER | more)
+    refuse_unusable(TOGETHER | more | {"FABRIC_OIDC_DOMAINS": "example.org"})
