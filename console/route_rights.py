@@ -17,10 +17,11 @@ Wants = tuple[Right, ...] | str
 QUESTION = "it is for whoever the question asks"
 OWN = "it is about one's own sign-in, mail, tokens or invitation"
 OTHERS = "one's own for everybody, those of others by a right that the service asks for"
+BROWSERS = "it is for browsers, whoever sits there"
 EVERYBODY = "it is for every member"
 
 _LOOKS = """
-    healthz csp-reports login login-link invitation members member account overview overview-live overview-card start runs
+    healthz login login-link invitation members member account overview overview-live overview-card start runs
     runs-news run run-cancel run-terminate run-pause run-resume run-say run-context run-fork run-scenario run-question
     run-event run-event-json run-events-download reviews reviews-news reviews-history review drills drills-live
     drills-runs drills-lever drills-schedules drills-schedule drill drill-live scenarios scenario scenario-new
@@ -109,6 +110,7 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
             login login-link logout invitation account notifications-mine api-notifications-mine api-change-withdraw
         """,
     ),
+    (BROWSERS, "csp-reports"),
     (
         OTHERS,
         """
