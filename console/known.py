@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from console.variables import secret_values
-from fabric.adapters.known_secrets import KNOWN, of_webhook, password_of
+from fabric.adapters.known_secrets import KNOWN, of_variable, of_webhook, password_of
 
 _ADDRESSES = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL")
 
@@ -12,7 +12,7 @@ _ADDRESSES = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL")
 def learn(settings: Mapping[str, str], tool_variables: Mapping[str, str]) -> None:
     """Make known what must not be told. ``settings``: further secrets by name, such as a generated key; ``tool_variables``: those of tools."""
     KNOWN.learn("settings", [*_values(secret_values()), *settings.values()])
-    KNOWN.add("variables of tools", tool_variables.values())
+    KNOWN.add("variables of tools", [part for value in tool_variables.values() for part in of_variable(value)])
 
 
 def quiet_log() -> None:

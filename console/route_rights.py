@@ -17,10 +17,11 @@ Wants = tuple[Right, ...] | str
 QUESTION = "it is for whoever the question asks"
 OWN = "it is about one's own sign-in, mail, tokens or invitation"
 OTHERS = "one's own for everybody, those of others by a right that the service asks for"
+BROWSERS = "it is for browsers, whoever sits there"
 EVERYBODY = "it is for every member"
 
 _LOOKS = """
-    livez readyz healthz csp-reports login login-link login-link-old login-second login-sso login-sso-back login-recover login-password
+    livez readyz healthz login login-link login-link-old login-second login-sso login-sso-back login-recover login-password
     invitation invitation-old members member account security security-totp overview overview-live overview-card start runs
     runs-news run run-cancel run-terminate run-pause run-resume run-say run-context run-fork run-scenario run-question
     run-event run-event-json run-events-download reviews reviews-news reviews-history review drills drills-live
@@ -123,6 +124,7 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
             account security-totp security-passkey security-remove security-codes sign-ins-end notifications-mine api-notifications-mine api-change-withdraw
         """,
     ),
+    (BROWSERS, "csp-reports"),
     (
         OTHERS,
         """

@@ -100,6 +100,11 @@ KNOWN = KnownSecrets()
 """Those of this process."""
 
 
+def of_variable(value: str) -> list[str]:
+    """What is secret of a tool's variable: all of it and each of its words, as of ``Bearer TOKEN``."""
+    return [value, *value.split()]
+
+
 def of_webhook(address: str) -> Iterator[str]:
     """What is secret of a web address that whoever knows it may post to: all that follows its host."""
     parts = urlsplit(address)

@@ -168,7 +168,7 @@ def _theirs(workspace_id):
 
 
 def routes():
-    """Every page's route: its name, and its address with placeholders."""
+    """Every page's route: its name, and its address with placeholders. What browsers send by themselves is no page's (test_csp_reports)."""
     found = []
 
     def walk(patterns, prefix):
@@ -179,7 +179,7 @@ def routes():
                 found.append((pattern.name or "", prefix + str(pattern.pattern)))
 
     walk(get_resolver().url_patterns, "")
-    return [(name, address) for name, address in found if not address.startswith("api/")]
+    return [(name, address) for name, address in found if not address.startswith(("api/", "csp-reports"))]
 
 
 ADDRESSES = dict(routes())

@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from console import known
-from fabric.adapters.known_secrets import CHARS_MIN, KNOWN, MASK, KnownSecrets, of_webhook, password_of
+from fabric.adapters.known_secrets import CHARS_MIN, KNOWN, MASK, KnownSecrets, of_variable, of_webhook, password_of
 from fabric.adapters.providers.router import ModelRouter
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import Permits
@@ -120,7 +120,8 @@ def test_hundreds_of_values_over_megabytes_take_bounded_time(text):
     assert time.thread_time() - began < 10
 
 
-def test_what_is_secret_of_an_address():
+def test_what_is_secret_of_an_address_and_of_a_variable():
+    assert of_variable(f"Bearer {TOKEN}") == [f"Bearer {TOKEN}", "Bearer", TOKEN]
     assert set(of_webhook("https://hooks.example.org/services/T0/B1?t=abcdefghijkl&x=1")) >= {
         "/services/T0/B1",
         "abcdefghijkl",
@@ -136,8 +137,11 @@ def test_what_is_secret_of_an_address():
 # -- where bytes come in ---------------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_echoes_its_header(taught):
-    steps = [Step(status=status, body=json.dumps({"you sent": f"Bearer {TOKEN}"}).encode()) for status in (200, 400)]
+ECHOES = ((200, f"Bearer {TOKEN}"), (400, f"Bearer {TOKEN}"), (200, TOKEN))
+
+
+def test_a_tool_that_echoes_its_header():
+    steps = [Step(status=status, body=json.dumps({"you sent": said}).encode()) for status, said in ECHOES]
     with ScriptedEndpoint(steps) as endpoint:
         for _ in steps:
             target = f"http://{endpoint.authority}/act"
