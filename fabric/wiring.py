@@ -173,9 +173,6 @@ def listener(on_message: OnMessage, *kinds: Any) -> Listener:
     return SocketListener(settings.FABRIC_DATA, on_message, **wanted)
 
 
-# -- revisions ---------------------------------------------------------------------------------------------------------
-
-
 def compile_revision(
     spec: FabricSpec, *, revision: str = "", under: Under = FREE, where: Installation | None = None
 ) -> Compiled:

@@ -68,7 +68,7 @@ AT_ONCE = {
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
     *("publishFabric", "revertFabric", "importDraft"),
-    *("storeModelKey", "deleteModelKey"),
+    *("storeModelKey", "deleteModelKey", "setPolicy"),
     *("openChangeRequest", "approveChangeRequest", "rejectChangeRequest", "withdrawChangeRequest"),
     *("placeHold", "liftHold"),
     *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),

@@ -43,6 +43,7 @@ def test_an_owner_sets_it_and_sees_it_as_it_was_set(browser, actor):
     for text in ("http:pay.example.com/*\ncallable:refund", "https://api.openai.com:443 20/day 300.5/month", "12.5"):
         assert text in page
     assert "$0 of $20" in page
+    assert "$0 of $20" in browser.get("/settings/models").content.decode()
     assert browser.post(PAGE, GIVEN | {"expect": "1"}).status_code == 302, "the same again changes nothing"
     assert AuditLine.objects.filter(kind="policy_set").count() == 1
 
