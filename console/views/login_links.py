@@ -15,6 +15,7 @@ from console.views.login import is_other, next_of, one_factor_shown, too_often
 from console.views.login_passwords import RECOVERING
 from fabric.services.password_links import password_link_of
 from fabric.services.second_factors import comes_by_provider
+from fabric.services.sign_in_trail import sign_in_failed
 from fabric.services.sign_in_tries import of_address, try_begin, try_forgive
 from fabric.services.workspaces import TOKEN_CHARS_MAX, login_link_consume, login_link_maker
 
@@ -45,6 +46,7 @@ def login_link_old(request: HttpRequest, token: str) -> HttpResponse:
 def _used(request: HttpRequest, token: str) -> HttpResponse:
     counted = of_address(address_of(request))
     if wait := try_begin(counted):
+        sign_in_failed(name="", address=address_of(request), how="too_often")
         message = f"Too many links were tried from your address, so this one was not looked at: go on in {wait} s."
         return too_often(errors.page(request, 429, message), wait)
     if len(token) <= TOKEN_CHARS_MAX and password_link_of(token) is not None:
@@ -53,6 +55,7 @@ def _used(request: HttpRequest, token: str) -> HttpResponse:
         return redirect("login-password")
     user = login_link_consume(token)
     if user is None:
+        sign_in_failed(name="", address=address_of(request), how="link")
         return errors.page(request, 410, USED)
     try_forgive(counted)
     if is_other(request, user):

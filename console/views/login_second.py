@@ -21,6 +21,7 @@ from fabric.selectors.errors import Refused
 from fabric.services.passkeys import passkey_use
 from fabric.services.second_factors import code_use
 from fabric.services.sign_in import sign_in_told
+from fabric.services.sign_in_trail import sign_in_failed
 from fabric.services.sign_in_tries import of_address, of_name, try_begin, try_forgive
 
 HALF_S = 600
@@ -47,10 +48,12 @@ def second(request: HttpRequest) -> HttpResponse:
         return _page(request, user, form, 422 if request.method == "POST" else 200)
     counted = (of_address(address_of(request)), of_name(f"second:{user.username}"))
     if wait := try_begin(*counted):
+        sign_in_failed(name=user.username, address=address_of(request), how="too_often")
         form.add_error(None, f"Too many codes were tried: go on in {wait} s.")
         return too_often(_page(request, user, form, 429), wait)
     by = code_use(user, form.cleaned_data["code"])
     if not by:
+        sign_in_failed(name=user.username, address=address_of(request), how="second_factor")
         form.add_error(None, "This code does not fit, or was used before: type the one that the app shows now.")
         return _page(request, user, form, 422)
     try_forgive(*counted)
@@ -66,11 +69,13 @@ def passkey(request: HttpRequest) -> HttpResponse:
     """Signs in by the passkey that the browser showed. 422: it is not known here; 429: too often."""
     counted = of_address(address_of(request))
     if wait := try_begin(counted):
+        sign_in_failed(name="", address=address_of(request), how="too_often")
         message = f"Too many sign-ins were tried from your address: go on in {wait} s."
         return too_often(page(request, LoginForm(), 429, message), wait)
     try:
         user = passkey_use(state=request.POST.get("state", ""), answer=request.POST.get("answer", ""))
     except Refused as refusal:
+        sign_in_failed(name="", address=address_of(request), how="passkey")
         return page(request, LoginForm(), 422, sentence(refusal.message))
     if is_other(request, user):
         return page(request, LoginForm(), 422, "This passkey is somebody else's: sign out first.")

@@ -22,6 +22,7 @@ from console.views.login import AFTER, is_other, let_in, next_of, too_often
 from fabric.adapters.oidc import OidcAway, OidcRefused
 from fabric.selectors.errors import Refused
 from fabric.services.identities import person_in, provider
+from fabric.services.sign_in_trail import sign_in_failed
 from fabric.services.sign_in_tries import of_address, try_begin, try_forgive
 from fabric.services.used_once import use_once
 
@@ -65,9 +66,11 @@ def back(request: HttpRequest) -> HttpResponse:
     found, code = provider(), request.GET.get("code", "")
     counted = of_address(address_of(request))
     if wait := try_begin(counted):
+        sign_in_failed(name="", address=address_of(request), how="too_often")
         return too_often(errors.page(request, 429, f"Too many sign-ins were tried: go on in {wait} s."), wait)
     if found is None or not code or not _is_ours(request, asked):
         log.warning("a sign-in by the provider was refused: %s", request.GET.get("error", "not asked for here")[:100])
+        sign_in_failed(name="", address=address_of(request), how="oidc")
         return errors.page(request, 403, NOT_DONE, errors.NO_MEMBER)
     try:
         known = found.exchange(code, back=_back(), nonce=asked["nonce"], verifier=asked["verifier"])
@@ -76,6 +79,7 @@ def back(request: HttpRequest) -> HttpResponse:
         return _away(request, error)
     except OidcRefused as error:
         log.warning("a sign-in by the provider was refused: %s", error)
+        sign_in_failed(name="", address=address_of(request), how="oidc")
         return errors.page(request, 403, NOT_DONE, errors.NO_MEMBER)
     except Refused as refusal:
         return errors.page(request, 403, refusal.message, errors.NO_MEMBER)

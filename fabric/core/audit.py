@@ -111,6 +111,8 @@ class Act(StrEnum):
     MEMORY_EXPORTED = "memory_exported"
     MEMORY_PRUNED = "memory_pruned"
     """Entries of a memory whose values had been erased, and that nothing needs any more, were taken out of its ledger."""
+    SECRETS_SEALED_ANEW = "secrets_sealed_anew"
+    """Stored secrets were sealed anew under the first key of the key ring; the line has its id, and how many."""
     BACKUP_TAKEN = "backup_taken"
     """Everything was taken away in one file; the line says whether its keys were."""
     BACKUP_RESTORED = "backup_restored"

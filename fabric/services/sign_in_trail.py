@@ -14,7 +14,7 @@ from fabric.services.sign_in_tries import network_of
 
 UNKNOWN = "unknown"
 """The subject where nobody has the name that was typed: it may be a password that was typed into the wrong field, so only its hash is kept."""
-How = Literal["password", "link", "too_often", "second_factor", "oidc"]
+How = Literal["password", "link", "too_often", "second_factor", "passkey", "oidc"]
 
 
 def sign_in_failed(*, name: str, address: str, how: How) -> None:

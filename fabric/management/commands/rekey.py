@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from fabric.adapters.key_ring import alone, key_added, keys_forgotten, ring_of
+from fabric.core.audit import Act
 from fabric.management.base import OK, OTHER_END, FabricCommand
+from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rekeying import keys_in_use, values_older, values_resealed
+from fabric.services.workspaces import owner_actor
 
 
 class Command(FabricCommand):
@@ -43,15 +47,9 @@ class Command(FabricCommand):
             found = values_resealed()
             forgotten = keys_forgotten(data, keys_in_use()) if options["forget"] else 0
         ring = ring_of(data, given)
-        report = {
-            "key": ring[0].id.hex(),
-            "made": made,
-            "resealed": found.resealed,
-            "newest": found.newest,
-            "unopened": found.unopened,
-            "forgotten": forgotten,
-            "keys": len(ring),
-        }
+        counts = {"made": made, **asdict(found), "forgotten": forgotten, "keys": len(ring)}
+        report = {"key": ring[0].id.hex(), **counts}
+        audit_record(actor=owner_actor(), act=Act.SECRETS_SEALED_ANEW, subject=report["key"], **counts)
         if options["json"]:
             self.put(report)
         else:
