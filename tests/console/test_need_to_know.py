@@ -106,6 +106,15 @@ def test_pages_show_nothing_of_other_fabrics(browser, mine):
     assert wrong_looks(browser, "pages", mine) == []
 
 
+def test_the_search_finds_nothing_of_other_fabrics(browser, mine):
+    by_title = browser.get("/search?q=notes").content.decode()
+    assert f"/runs/{mine['own']}" in by_title
+    assert mine["run_id"] not in by_title
+    assert "/fabrics/small" not in browser.get("/search?q=small").content.decode()
+    assert f'/runs/{mine["run_id"]}"' not in browser.get(f"/search?q={mine['run_id'][:13]}").content.decode()
+    assert f"/reviews/{mine['escalation_id']}" not in browser.get(f"/search?q={mine['escalation_id']}").content.decode()
+
+
 def test_operations_tell_nothing_of_other_fabrics(program, mine):
     assert wrong_looks(program, "api", mine) == []
 
