@@ -80,7 +80,7 @@ IN_TURN: Mapping[str, int] = {
     "tests/e2e/test_saying.py::*": 8,
     "tests/e2e/test_shell.py::*": 8,
     "tests/e2e/test_start.py::*": 8,
-    "tests/e2e/test_trusted.py::*": 4,
+    "tests/e2e/test_trusted.py::*": 8,
     "tests/e2e/test_two_authors.py::*": 8,
     "tests/e2e/test_two_people.py::*": 8,
     # Processes that are killed, cut off, drowned. The simulator has the same in each of its seeds.

@@ -84,7 +84,7 @@ class KnownSecrets:
         if isinstance(value, list | tuple):
             items = [self._hidden(item) for item in value]
             same = all(one is item for one, item in zip(items, value, strict=True))
-            return value if same else type(value)(items)
+            return value if same else type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         if isinstance(value, msgspec.Struct):
             held = {name: getattr(value, name) for name in value.__struct_fields__}
             changed = {name: new for name, old in held.items() if (new := self._hidden(old)) is not old}
