@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 
+from console.refused import sentence_kept
 from fabric.selectors.errors import Code, Refused
 from fabric.services.rights import SIGN_IN
 
@@ -74,6 +75,7 @@ NO_MEMBER = Shown("No member here", "No permission", "neutral", "lock", "Sign in
 
 def page(request: HttpRequest, status: int, message: str, shown: Shown | None = None) -> HttpResponse:
     """An error page, inside the frame for who is signed in; for a request made by the page's script, the sentence alone. ``shown``: in place of what the status has."""
+    sentence_kept(request, message)
     if request.headers.get("HX-Request"):
         return HttpResponse(message, status=status, content_type="text/plain; charset=utf-8")
     shown = shown or SHOWN.get(status, SHOWN[400])
@@ -124,7 +126,9 @@ def not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
 
 def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
     """The database did not answer, or not as it should: 503, and asking again is the thing to do."""
-    log.error("%s %s: the database did not answer: %s", request.method, request.path, error)
+    # Not the path: that of a sign-in link or an invitation holds its token.
+    route = request.resolver_match.view_name if request.resolver_match else "no page"
+    log.error("%s %s: the database did not answer: %s", request.method, route, error)
     message = "The database does not answer, so nothing can be shown or changed: runs go on from where they were when it is back."
     if request.headers.get("HX-Request"):
         return page(request, 503, message)

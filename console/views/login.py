@@ -21,6 +21,7 @@ from console.live.process import signed_out
 from console.signed_in import sign_in
 from console.views import errors
 from fabric.services.sign_in import password_sign_in
+from fabric.services.sign_in_trail import sign_in_failed
 from fabric.services.sign_in_tries import of_address, of_name, try_begin, try_forgive
 from fabric.services.workspaces import login_link_consume, login_link_maker, sign_out_record
 
@@ -53,12 +54,14 @@ def login(request: HttpRequest) -> HttpResponse:
     # By address, and by name: a name is guessed at from many addresses.
     counted = (of_address(address_of(request)), of_name(name))
     if wait := try_begin(*counted):
+        sign_in_failed(name=name, address=address_of(request), how="too_often")
         form.add_error(None, f"Too many sign-ins were tried from your address or with this name: go on in {wait} s.")
         answer = _login(request, form, 429)
         answer.headers["Retry-After"] = str(wait)
         return answer
     user = password_sign_in(name=name, password=form.cleaned_data["password"])
     if user is None or (request.user.is_authenticated and request.user.pk != user.pk):
+        sign_in_failed(name=name, address=address_of(request), how="password")
         log.warning("a sign-in was refused: the name and the password do not fit")
         form.add_error(None, "This name and password do not fit together: try again, or ask an owner for a new link.")
         return _login(request, form, 422)
@@ -94,12 +97,14 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "login/link.html", {"next": _next(request)})
     counted = of_address(address_of(request))
     if wait := try_begin(counted):
+        sign_in_failed(name="", address=address_of(request), how="too_often")
         message = f"Too many links were tried from your address, so this one was not looked at: go on in {wait} s."
         answer = errors.page(request, 429, message)
         answer.headers["Retry-After"] = str(wait)
         return answer
     user = login_link_consume(token)
     if user is None:
+        sign_in_failed(name="", address=address_of(request), how="link")
         message = "The link was used before or has expired: python3 manage.py bootstrap prints a new one where it was started."
         return errors.page(request, 410, message)
     try_forgive(counted)

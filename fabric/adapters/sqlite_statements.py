@@ -37,8 +37,8 @@ SELECT id, workspace_id, :input_id, :body, :now, :now + :delay, CASE WHEN state 
 FROM fabric_run WHERE id = :run_id ON CONFLICT DO NOTHING
 """
 AUDIT = """
-INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body)
-SELECT :entry_id, workspace_id, :now, :actor, :via, :act, :subject, :entry_body FROM fabric_run WHERE id = :run_id
+INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body, address)
+SELECT :entry_id, workspace_id, :now, :actor, :via, :act, :subject, :entry_body, NULLIF(:address, '') FROM fabric_run WHERE id = :run_id
 """
 HAS_RUN = "SELECT 1 FROM fabric_run WHERE id = ?"
 # A row that was taken back stays: its id is not free for other bytes, which an owner that was told of the first would take for them.

@@ -121,6 +121,28 @@ class Act(StrEnum):
     SCHEDULE_PAUSED = "schedule_paused"
     SCHEDULE_RESUMED = "schedule_resumed"
     SCHEDULE_DELETED = "schedule_deleted"
+    RUN_STARTED = "run_started"
+    RUN_FORKED = "run_forked"
+    DRAFT_BEGUN = "draft_begun"
+    DRAFT_CHANGED = "draft_changed"
+    """Somebody changed their unpublished version of a fabric; the changes of ten minutes are one record with their number."""
+    MAIL_SET = "mail_set"
+    """Somebody chose which mail they get, or where."""
+    ACCOUNT_CHANGED = "account_changed"
+    REQUEST_REFUSED = "request_refused"
+    """Somebody who is known asked for what they may not do, or for what contradicts what stands."""
+    CALLER_REFUSED = "caller_refused"
+    """A token that is not valid (any more) was presented."""
+    SIGN_IN_FAILED = "sign_in_failed"
+    """Name and password, or a link, did not fit; the tries of ten minutes with one name from one address are one record with their number."""
+    AUDIT_EXPORTED = "audit_exported"
+    AUDIT_RULE_SET = "audit_rule_set"
+    """How many days records of one kind are kept."""
+    AUDIT_CUT = "audit_cut"
+    """Records that were older than their rule says were removed; a signed marker stands in their place."""
+    HOLD_PLACED = "hold_placed"
+    """From now on nothing of a run, a fabric or a person is removed."""
+    HOLD_LIFTED = "hold_lifted"
 
 
 @value(kw_only=True)
@@ -134,6 +156,8 @@ class AuditEntry:
     """Id or name of what it was done to."""
     via: str = ""
     body: bytes = b"{}"
+    address: str = ""
+    """From which address it was asked for, where that is known; it stands in ``body`` too, which the chain covers."""
 
 
 def line_hash(

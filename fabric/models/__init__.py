@@ -1,6 +1,6 @@
 """Tables only. What writes them: ``services`` and the stores in ``adapters``; what reads them: ``selectors``."""
 
-from fabric.models.audit import AuditLine, Checkpoint, Duty
+from fabric.models.audit import AuditCut, AuditFold, AuditForward, AuditLine, AuditRule, Checkpoint, Duty, Hold
 from fabric.models.claims import ReviewClaim, ReviewViewer, TicketClosure
 from fabric.models.drafts import ChangeRequest, Draft, DraftStep, FabricEditor
 from fabric.models.escalations import Escalation
@@ -30,7 +30,11 @@ from fabric.models.workspaces import Workspace
 __all__ = [
     "ApiToken",
     "Attachment",
+    "AuditCut",
+    "AuditFold",
+    "AuditForward",
     "AuditLine",
+    "AuditRule",
     "BudgetWindow",
     "ChangeRequest",
     "Checkpoint",
@@ -46,6 +50,7 @@ __all__ = [
     "Guard",
     "GuardChange",
     "GuardCount",
+    "Hold",
     "Inbox",
     "Incarnation",
     "Invitation",

@@ -54,8 +54,9 @@ def budget_set(*, actor: Actor, amount: int, scope: str = "", unit: str = "usd_m
         said = "tokens: give --tokens" if unit == "usd_micros" else "money: give --usd"
         raise Refused(f"the budget {scope[:80]!r} counts {said}", code="invalid")
     with transaction.atomic():
+        was = SharedBudget.objects.filter(scope=scope).values_list("cap_wanted", flat=True).first()
         _set(scope, amount, actor.workspace_id, hourly=False)
-        audit_record(actor=actor, act=Act.BUDGET_SET, subject=scope, **{unit: amount})
+        audit_record(actor=actor, act=Act.BUDGET_SET, subject=scope, was=was, **{unit: amount})
     return next(one for one in budgets_of(actor) if one.scope == scope)
 
 

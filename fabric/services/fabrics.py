@@ -240,7 +240,7 @@ def _store(actor: Actor, asked: _Asked) -> Stored:
             raise IntegrityError("somebody else published at the same moment")
         raise unexpected(spec.name, asked.expect, was)
     caps_publish(workspace_id=actor.workspace_id, caps=published(fabric.id, spec.policy))
-    told = {"revision": revision.number, "digest": revision.digest}
+    told = {"revision": revision.number, "digest": revision.digest, "was": was}
     agreed = {"author": terms.author or None, "request": terms.request or None}
     audit_record(actor=actor, act=asked.act, subject=spec.name, **told, **agreed)
     if terms.also is not None:

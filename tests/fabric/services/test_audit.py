@@ -109,10 +109,13 @@ def test_taking_hold_of_a_run_is_told(actor, small, store, nudge):
     assert "sesame" not in str(told)
 
 
-def test_a_run_that_is_started_is_told_by_its_journal_alone(actor, small, store, nudge):
-    before = len(acts())
-    run_start(store=store, nudge=nudge, actor=actor, fabric=small, text="What?")
-    assert len(acts()) == before
+def test_a_run_is_told_once_however_often_it_is_asked_for(actor, small, store, nudge):
+    given = {"store": store, "nudge": nudge, "actor": actor, "fabric": small, "text": "sesame", "start_key": "k"}
+    first, again = run_start(**given), run_start(**given)
+    ((who, _, _, subject, told),) = acts("run_started")
+    assert (who, subject, again.run_id) == ("owner", first.run_id, first.run_id)
+    assert told["tier"] == "interactive"
+    assert "sesame" not in str(told)
 
 
 def test_an_act_that_is_rolled_back_was_none(actor):
