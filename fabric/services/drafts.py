@@ -25,6 +25,7 @@ from fabric.services.audit import audit_record
 from fabric.services.draft_merging import Answer, Choices, merged_edits, merged_text
 from fabric.services.errors import Refused
 from fabric.services.fabric_text import exported
+from fabric.services.holds import unheld_wanted
 from fabric.services.notification_changes import change_ended
 from fabric.services.rights import right_wanted
 from fabric.services.yaml_edit import Edit, EditProblem, text_edited
@@ -187,6 +188,7 @@ def draft_discard(*, actor: Actor, name: str, step: int) -> None:
     right_wanted(actor, Right.EDIT, EDITING)
     with transaction.atomic():
         draft = _row(actor, name)
+        unheld_wanted(actor, draft.name, "thrown away")
         _unmoved(draft, step)
         _void(actor, draft, "the draft was discarded")
         draft_remove(draft)
