@@ -7,6 +7,8 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from fabric.selectors.audit_forward import forwarding_ok, receivers
+
 
 @never_cache
 @require_safe
@@ -15,6 +17,8 @@ def healthz(_request: HttpRequest) -> JsonResponse:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
+        forwards = {"audit_forwarding": "ok" if forwarding_ok() else "failing"} if receivers() else {}
     except DatabaseError:
         return JsonResponse({"status": "unavailable", "database": "unreachable"}, status=HTTPStatus.SERVICE_UNAVAILABLE)
-    return JsonResponse({"status": "ok", "database": "ok"})
+    # A receiver that fails takes no web server out of service: its records wait.
+    return JsonResponse({"status": "ok", "database": "ok", **forwards})
