@@ -27,7 +27,7 @@ _LOOKS = """
     scenario-live scenario-edit scenario-toml scenario-json drill-pytest drill-report drills-batch-report
     drills-report search frame styleguide fabrics fabric fabric-new fabric-import fabric-draft fabric-draft-publish
     fabric-draft-drills fabric-draft-history fabric-draft-merge fabric-request fabric-compare fabric-revision
-    fabric-yaml fabric-memory breakers breakers-live breaker models notifications protections api-docs
+    fabric-yaml fabric-memory audit audit-news audit-record audit-holds breakers breakers-live breaker models notifications protections api-docs
 """
 LOOKS = frozenset(_LOOKS.split())
 """Pages that are looked at, by every member where the address is not for everybody. Those of the API are in ``callers.SCOPES``."""
@@ -95,6 +95,12 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
         """,
     ),
     (
+        (Right.AUDIT,),
+        """
+            audit-export audit-holds api-audit-export api-audit-holds api-audit-hold-lift
+        """,
+    ),
+    (
         QUESTION,
         """
             decide decision-undo decision-continue reviews-next reviews-together review-changes review-claim
@@ -125,10 +131,17 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
 CHANGES: Mapping[str, Wants] = {name: wants for wants, names in _CHANGES for name in names.split()}
 """What a POST to an address wants, by route name."""
 
+READERS: Mapping[str, Wants] = dict.fromkeys(
+    ("audit", "audit-news", "audit-record", "audit-holds", "api-audit", "api-audit-record", "api-audit-holds"),
+    (Right.AUDIT,),
+)
+"""What looking at an address wants, by route name; every member may look at any other."""
+
 
 def wanted(route: str, method: str) -> tuple[Right, ...]:
     """The rights of which one is enough; none: no right decides there."""
-    found = CHANGES.get(route, ()) if method == "POST" else ()
+    table = {"POST": CHANGES, "GET": READERS, "HEAD": READERS}.get(method, {})
+    found = table.get(route, ())
     return () if isinstance(found, str) else found
 
 

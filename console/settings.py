@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from console import addresses
 from console.launch import datadir, paths
+from console.log_lines import QUIET
 from console.variables import read
 
 # In a checkout the tests lie beside the product. A process that runs with these settings, and is no test's, can import nothing of them.
@@ -55,6 +56,10 @@ FABRIC_TOOL_VARIABLES: tuple[str, ...] = read("FABRIC_TOOL_VARIABLES") or ()
 # What checkpoints are signed with, and where they are written beside the database.
 FABRIC_AUDIT_KEY: str = read("FABRIC_AUDIT_KEY") or ""
 FABRIC_CHECKPOINTS: Path | None = read("FABRIC_CHECKPOINTS")
+# Where the audit stream is sent as well.
+FABRIC_AUDIT_SYSLOG: str = read("FABRIC_AUDIT_SYSLOG") or ""
+FABRIC_AUDIT_OTLP: str = read("FABRIC_AUDIT_OTLP") or ""
+FABRIC_AUDIT_OTLP_KEY: str = read("FABRIC_AUDIT_OTLP_KEY") or ""
 
 # Who is told of alerts and questions outside the console, and how.
 FABRIC_NOTIFY_MAIL: tuple[str, ...] = read("FABRIC_NOTIFY_MAIL") or ()
@@ -127,6 +132,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "console.api.middleware.ApiMiddleware",
+    "console.audit_door.AuditDoorMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "console.headers.SafeHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -212,12 +218,17 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "text": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
+        "json": {"()": "console.log_lines.JsonLines"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": read("FABRIC_LOG_FORMAT") or "text"}},
     "root": {"handlers": ["stderr"], "level": read("FABRIC_LOG_LEVEL") or "WARNING"},
     # Django's own handlers would say everything twice.
     "loggers": {
         **{name: {"handlers": [], "propagate": True} for name in ("django", "django.server")},
+        # They say addresses of webhooks and models at INFO, with what stands in their queries.
+        **{name: {"level": "WARNING"} for name in QUIET},
         # What a visitor got wrong is said to the visitor.
         "django.request": {"level": "ERROR"},
     },

@@ -82,6 +82,7 @@ MORE: tuple[Place, ...] = (
     Place("models", "Models and prices", "coins", ("models", "model")),
     Place("account", "Your account", "lock", ("account",)),
     Place("members", "Members", "user2", ("members", "member", "invitation", "token")),
+    Place("audit", "Audit", "clock", ("audit",)),
     Place("protections", "Protections", "lock", ("protections",)),
     Place("api-docs", "API reference", "braces", ("api",)),
 )
@@ -148,10 +149,16 @@ class Frame:
         """How many reviews wait for who looks, as the navigation says it; empty for none."""
         return next((link.count for link in self.links if link.place.route == "reviews"), "")
 
+    @property
+    def reads_audit(self) -> bool:
+        """Whether who looks may read the audit stream: pages link to it for them alone."""
+        return self.actor is not None and self.actor.may(Right.AUDIT)
+
     @cached_property
     def more(self) -> list[Link]:
         """What stands below the navigation."""
-        return self._links((*MORE, *STAFF) if self.staff else MORE)
+        rows = [place for place in MORE if self.reads_audit or place.route != "audit"]
+        return self._links((*rows, *STAFF) if self.staff else rows)
 
     @property
     def drill_tabs(self) -> list[tuple[Tab, str, bool]]:
@@ -184,7 +191,7 @@ class Frame:
     def sheets(self) -> SafeString:
         """What opens over every page: the palette, before anything is typed, and the sheet of keys. Made once for everybody who sees the same pages."""
         made = sheets.__wrapped__ if settings.DEBUG else sheets
-        return made(staff=self.staff, under=get_script_prefix())
+        return made(staff=self.staff, under=get_script_prefix(), audits=self.reads_audit)
 
     @cached_property
     def drills(self) -> Drills:
@@ -278,9 +285,10 @@ class PaletteRow(NamedTuple):
     """The keys that lead there; empty for none."""
 
 
-def offered(*, staff: bool) -> tuple[Place, ...]:
-    """The pages that there are for somebody; ``staff``: who looks after the installation."""
-    return (*NAV, *MORE, *FOUND, *STAFF) if staff else (*NAV, *MORE, *FOUND)
+def offered(*, staff: bool, audits: bool = True) -> tuple[Place, ...]:
+    """The pages that there are for somebody; ``staff``: who looks after the installation; ``audits``: who may read the audit stream."""
+    found = (*NAV, *MORE, *FOUND, *(STAFF if staff else ()))
+    return found if audits else tuple(place for place in found if place.route != "audit")
 
 
 def places(query: str = "", rows: Iterable[Place] = (*NAV, *MORE, *FOUND)) -> list[PaletteRow]:
@@ -298,9 +306,11 @@ def keys() -> list[tuple[str, list[tuple[Key, str]]]]:
 
 
 @lru_cache(maxsize=8)
-def sheets(*, staff: bool, under: str) -> SafeString:
+def sheets(*, staff: bool, under: str, audits: bool = True) -> SafeString:
     """The palette and the sheet of keys, of a console whose addresses begin with ``under``: a quarter of what a page takes that shows nothing else."""
-    return render_to_string("shell/sheets.html", {"places": places(rows=offered(staff=staff)), "keys": keys()})
+    return render_to_string(
+        "shell/sheets.html", {"places": places(rows=offered(staff=staff, audits=audits)), "keys": keys()}
+    )
 
 
 def _target(key: Key) -> str:

@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from console.views import (
     account,
+    audit,
     breakers,
     drill_downloads,
     drill_page,
@@ -92,6 +93,11 @@ urlpatterns = [
     path("reviews/news", reviews.news, name="reviews-news"),
     path("reviews/history", review_history.history, name="reviews-history"),
     path("reviews/history/export", review_history.export, name="reviews-export"),
+    path("audit", audit.audit, name="audit"),
+    path("audit/news", audit.news, name="audit-news"),
+    path("audit/export", audit.export, name="audit-export"),
+    path("audit/holds", audit.holds, name="audit-holds"),
+    path("audit/<slug:record_id>", audit.record, name="audit-record"),
     path("reviews/next", review_claims.claim_next, name="reviews-next"),
     path("reviews/together", review_bulk.together, name="reviews-together"),
     path("reviews/<slug:escalation_id>", review_acts.review, name="review"),

@@ -345,6 +345,10 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_BELOW_LIST_PRICE": Variable(Kind.SETTING, _models),
     "FABRIC_TOOL_VARIABLES": Variable(Kind.SETTING, _handed_out),
     "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, _audit_key),
+    "FABRIC_AUDIT_SYSLOG": Variable(Kind.SETTING, variable_paths.syslog),
+    "FABRIC_AUDIT_OTLP": Variable(Kind.SETTING, _base_url),
+    "FABRIC_AUDIT_OTLP_KEY": Variable(Kind.SETTING, _header),
+    "FABRIC_LOG_FORMAT": Variable(Kind.SETTING, variable_paths.log_format),
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
     "FABRIC_NOTIFY_MAIL": Variable(Kind.SETTING, _mailboxes),
     "FABRIC_NOTIFY_WEBHOOKS": Variable(Kind.SETTING, _webhooks),
@@ -386,6 +390,7 @@ SETTINGS = tuple(name for name, variable in VARIABLES.items() if variable.kind i
 NEEDS: Mapping[str, tuple[str, ...]] = {
     "FABRIC_NOTIFY_MAIL": ("FABRIC_SMTP_HOST", "FABRIC_MAIL_FROM"),
     "FABRIC_NOTIFY_WEBHOOKS": ("FABRIC_WEBHOOK_SECRET",),
+    "FABRIC_AUDIT_OTLP_KEY": ("FABRIC_AUDIT_OTLP",),
     "FABRIC_SMTP_USER": ("FABRIC_SMTP_PASSWORD",),
     "FABRIC_SMTP_PASSWORD": ("FABRIC_SMTP_USER",),
 }

@@ -18,6 +18,10 @@ if "pytest" in sys.modules:
         "FABRIC_PUBLIC_URL",
         "FABRIC_PORT",
         "FABRIC_AUDIT_KEY",
+        "FABRIC_AUDIT_SYSLOG",
+        "FABRIC_AUDIT_OTLP",
+        "FABRIC_AUDIT_OTLP_KEY",
+        "FABRIC_LOG_FORMAT",
         "FABRIC_CHECKPOINTS",
     ):
         os.environ.pop(_variable, None)

@@ -15,6 +15,7 @@ from ninja.operation import Operation
 from ninja.parser import Parser
 
 from console.api import (
+    audit,
     breakers,
     change_requests,
     costs,
@@ -68,6 +69,7 @@ api = NinjaAPI(
     parser=StrictParser(),
 )
 ROUTERS = (
+    audit.router,
     change_requests.router,
     fabric_files.router,
     drafts.router,

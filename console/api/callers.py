@@ -128,6 +128,12 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-model-test", "POST"): Scope.RUN,
     ("api-decisions", "GET"): Scope.READ,
     ("api-decisions-export", "POST"): Scope.READ,
+    ("api-audit", "GET"): Scope.READ,
+    ("api-audit-record", "GET"): Scope.READ,
+    ("api-audit-export", "POST"): Scope.READ,
+    ("api-audit-holds", "GET"): Scope.READ,
+    ("api-audit-holds", "POST"): Scope.MANAGE,
+    ("api-audit-hold-lift", "POST"): Scope.MANAGE,
     ("api-notifications", "GET"): Scope.READ,
     ("api-notification-resend", "POST"): Scope.RUN,
 }

@@ -58,7 +58,7 @@ _numbers = count(1)
 
 
 READS = {
-    *("exportRun", "exportMemories", "exportDecisions", "checkScenario", "lintFabric"),
+    *("exportAuditRecords", "exportRun", "exportMemories", "exportDecisions", "checkScenario", "lintFabric"),
     *("revealEscalation", "revealRunEvent", "revealMemory"),
 }
 """POSTs since they are told in the audit stream; of what they export or reveal they change nothing, and each export or look is one of its own."""
@@ -70,6 +70,7 @@ AT_ONCE = {
     *("publishFabric", "revertFabric", "importDraft"),
     *("storeModelKey", "deleteModelKey"),
     *("openChangeRequest", "approveChangeRequest", "rejectChangeRequest", "withdrawChangeRequest"),
+    *("placeHold", "liftHold"),
     *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),
     *("createToken", "revokeToken", "setMyMail"),
 }

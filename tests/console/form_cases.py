@@ -71,6 +71,21 @@ FORMS = {
         "has no conversation",
         done=409,  # Where it is taken: tests/console/views/test_run_context.py.
     ),
+    "audit-export": FormCase(
+        ("form", "within", "actor", "act", "about", "subject", "outcome", "address"),
+        {"form": "csv"},
+        200,
+        "",
+        (200, 422),
+        done=200,
+    ),
+    "audit-holds": FormCase(
+        ("act", "about", "name", "reason", "hold", "kind", "days"),
+        {"act": "place", "about": "person", "name": "colleague", "reason": "A case."},
+        409,
+        "is held already",
+        (409, 422),
+    ),
     "run-export": FormCase((), {}, 200, "", done=200),
     "run-event-reveal": FormCase((), {}, 409, "of event 1 is withheld; look at it as it is", done=409),
     "run-fork": FormCase(

@@ -18,6 +18,8 @@ SAMPLE = {
     "name": "small",
     "memory": "findings",
     "number": 1,
+    "hold_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "change_id": "01a20ad2-a0da-75e8-86f0-896fd8797a57",
     "card": "workers",
     "run_id": str(uuid4()),
