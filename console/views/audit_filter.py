@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlencode
 
 from console.views.review_filter import Chip
@@ -62,7 +63,7 @@ def filter_of(given: Mapping[str, str], *, now: int) -> AuditFilter:
     for name in ("act", "about", "outcome"):
         said[name] = said[name] if said[name] in dict(OFFERED[name]) else ""
     days = PERIODS[period_of(given)][1]
-    return AuditFilter(since=0 if days is None else now - days * DAY_US, **said)
+    return _with(AuditFilter(since=0 if days is None else now - days * DAY_US), **said)
 
 
 def address(base: str, period: str, wanted: AuditFilter, **more: str) -> str:
@@ -78,6 +79,10 @@ def chips(base: str, period: str, wanted: AuditFilter) -> list[Chip]:
     for name in FIELDS:
         value = getattr(wanted, name)
         if value:
-            without = address(base, period, replace(wanted, **{name: ""}))
+            without = address(base, period, _with(wanted, **{name: ""}))
             found.append(Chip(NAMES.get(name, name), dict(OFFERED.get(name, ())).get(value, value), without))
     return found
+
+
+def _with(wanted: AuditFilter, **said: Any) -> AuditFilter:
+    return replace(wanted, **said)

@@ -100,6 +100,7 @@ def _ranges(workspace_id: str, at: int) -> Iterator[tuple[int, int]]:
         rows = rows.filter(seq__lte=behind)
     first = last = 0
     for seq in list(rows.order_by("seq").values_list("seq", flat=True)[:LINES_MAX]):
+        assert seq is not None, "they are sealed"
         if first and (seq != last + 1 or seq - first >= LINES):
             yield first, last
             first = 0

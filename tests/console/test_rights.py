@@ -174,7 +174,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
         "kind": breaker.kind,
         "change_id": change_waits(actor, "small"),
         "hold_id": hold_place(actor=actor, about="person", name="target", reason="A case.").id,
-        "record_id": AuditLine.objects.first().id,
+        "record_id": AuditLine.objects.filter(workspace_id=actor.workspace_id).values_list("id", flat=True)[0],
     }
     browsers, programs = {}, {}
     for role in Role:
