@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
-from ninja import Body, Query, Router
+from ninja import Body, Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
@@ -171,13 +171,20 @@ def place_hold(request: HttpRequest, body: Annotated[HoldIn, Body()]) -> HoldOut
 
 
 @router.post("/audit/holds/{hold_id}/lift", response=HoldOut, url_name="api-audit-hold-lift", operation_id="liftHold")
-def lift_hold(request: HttpRequest, hold_id: str, body: Annotated[HoldLiftIn, Body()]) -> HoldOut:
+def lift_hold(
+    request: HttpRequest,
+    hold_id: Annotated[str, Path(description="The hold's id.", example="0a1b2c3d4e5f60718293a4b5c6d7e8f9")],
+    body: Annotated[HoldLiftIn, Body()],
+) -> HoldOut:
     """Lift a legal hold. What it kept is removed when its time has come."""
     return _hold(hold_lift(actor=actor_of(request), hold_id=hold_id, reason=body.reason))
 
 
 @router.get("/audit/{record_id}", response=AuditOneOut, url_name="api-audit-record", operation_id="getAuditRecord")
-def get_record(request: HttpRequest, record_id: str) -> AuditOneOut:
+def get_record(
+    request: HttpRequest,
+    record_id: Annotated[str, Path(description="The record's id.", example="0a1b2c3d4e5f60718293a4b5c6d7e8f9")],
+) -> AuditOneOut:
     """Look at one audit record. With its place in the chain, and whether its hash is right."""
     found = audit_record_get(actor_of(request), record_id)
     return AuditOneOut(record=_told(found.row), prev=found.prev, verified=found.verified)
