@@ -73,8 +73,8 @@ OFF = frozenset({"times_usual", "factor"})
 
 def held_numbers(policy: WorkspacePolicy) -> Iterator[Held]:
     """Every number that a workspace's policy holds."""
-    for name, most in policy.limits.items():
-        yield Held(field=f"limits.{name}", group="limits", name=name, most=most)
+    for limit, most in policy.limits.items():
+        yield Held(field=f"limits.{limit}", group="limits", name=limit, most=most)
     for kept in policy.protections:
         if kept not in _GROUPS:
             continue
@@ -95,7 +95,7 @@ def beyond(policy: WorkspacePolicy, flow: FlowPolicy) -> Iterator[tuple[str, flo
             if (part := own.groups.get(held.group)) is None:
                 continue
             given = part.given.get(held.name)
-            if not held.allows(given):
+            if given is not None and not held.allows(given):
                 yield f"policy.stages.{stage}.{held.group}.{held.name}", given, held
 
 

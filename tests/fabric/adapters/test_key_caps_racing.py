@@ -8,7 +8,8 @@ import pytest
 from fabric.core.key_caps import KeyCap
 from fabric.runtime.grant_ports import Budget, Grant
 from fabric.runtime.ports import Written
-from tests.fabric.adapters.grant_worlds import WORKSPACE, entries, reserving, settling
+from tests.fabric.adapters.grant_worlds import entries, reserving, settling
+from tests.fabric.adapters.journal_worlds import WORKSPACE
 
 pytestmark = pytest.mark.postgresql
 
