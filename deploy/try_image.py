@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LENT = (
+    "/etc/hosts",
     "/etc/resolv.conf",
     "/etc/pip.conf",
     "/etc/xdg/pip/pip.conf",

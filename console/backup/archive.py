@@ -119,8 +119,8 @@ def _manifest(tar: tarfile.TarFile, source: Path) -> Manifest:
             )
         parts = tuple(Part(str(one["name"]), int(one["bytes"]), str(one["sha256"])) for one in said["parts"])
         migrations = tuple(map(str, said["migrations"]))
-        texts = {name: str(said[name]) for name in ("version", "made_at", "engine", "server")}
-        return Manifest(**texts, migrations=migrations, parts=parts)
+        version, made_at, engine, server = (str(said[name]) for name in ("version", "made_at", "engine", "server"))
+        return Manifest(version, made_at, engine, server, migrations, parts)
     except (ValueError, KeyError, TypeError):
         raise Refused(f"{source} has a damaged {MANIFEST}: take another copy of it.") from None
 
