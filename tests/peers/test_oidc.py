@@ -128,7 +128,7 @@ def test_who_is_taken_out_is_out(provider: OidcServer, how: str) -> None:
     ("account", "said"),
     [
         (ADA | {"groups": ["gardeners"]}, "none of their groups has a role here"),
-        (ADA | {"email": "ada@example.com"}, "people of example.com are not let in here"),
+        (ADA | {"email": "ada@example.com"}, "of example.com are not let in here"),
         (ADA | {"email_verified": False}, "did not say that it checked your mail address"),
     ],
 )
