@@ -218,7 +218,7 @@ def test_whom_an_owner_removed_stays_out_until_an_owner_says_otherwise(provider:
     member_remove(actor=owner_actor(), name="ada@example.org")
     answer = came_back(visitor())
     assert answer.status_code == 403
-    assert "owner removed ada@example.org" in answer.content.decode()
+    assert "wner removed ada@example.org" in answer.content.decode()
     member_readmit(actor=owner_actor(), name="ada@example.org")
     assert signed_in().get("/runs").status_code == 200
 
