@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from fabric.models import SecondFactor, SignIn
@@ -26,6 +27,8 @@ def site(live_server: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> st
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # The browser's driver has an event loop in this thread.
     base = f"http://localhost:{urlsplit(live_server.url).port}"
     settings.FABRIC_PUBLIC_URL, settings.FABRIC_ORIGINS = base, [base]
+    # The first answer of a process loads every address, which takes long on a busy machine: no page has to wait for that.
+    Client(HTTP_HOST="localhost").get("/login")
     return base
 
 
