@@ -95,6 +95,26 @@ ACTS: Mapping[Act, Said] = {
     ),
     Act.REQUEST_REFUSED: Said(sentence="was refused", about=About.ADDRESS, outcome=Outcome.REFUSED),
     Act.PASSWORD_CHANGED: Said(sentence="changed their password", about=About.PERSON),
+    Act.PASSWORD_LINK_SENT: Said(sentence="asked for a link to choose another password", about=About.PERSON),
+    Act.FACTOR_ADDED: Said(sentence="set up a second factor", about=About.PERSON, after=("factor",)),
+    Act.FACTOR_REMOVED: Said(sentence="took a second factor away", about=About.PERSON, before=("factor",)),
+    Act.RECOVERY_CODES_MADE: Said(sentence="made recovery codes", about=About.PERSON),
+    Act.SIGN_INS_ENDED: Said(sentence="ended sign-ins", about=About.PERSON, before=("how_many",)),
+    Act.SIGN_IN_REFUSED: Said(
+        sentence="refused a sign-in by the provider of identities", about=About.PERSON, outcome=Outcome.REFUSED
+    ),
+    Act.MEMBER_READMITTED: Said(sentence="let a removed member come in again", about=About.PERSON),
+    Act.POLICY_SET: Said(
+        sentence="set the workspace's policy", about=About.WORKSPACE, before=("before",), after=("after",)
+    ),
+    Act.SECRETS_SEALED_ANEW: Said(
+        sentence="sealed stored secrets anew under another key", about=About.WORKSPACE, after=("resealed", "unopened")
+    ),
+    Act.BACKUP_TAKEN: Said(sentence="took a backup", about=About.WORKSPACE, after=("keys",)),
+    Act.BACKUP_RESTORED: Said(sentence="made this installation from a backup", about=About.WORKSPACE, kept=True),
+    Act.ACCESS_REVOKED: Said(
+        sentence="ended all sign-ins, tokens and open links", about=About.WORKSPACE, before=("people", "tokens", "invitations", "links")
+    ),
     Act.ACCOUNT_CHANGED: Said(sentence="changed their account", about=About.PERSON),
     Act.MAIL_SET: Said(sentence="chose which mail they get", about=About.PERSON),
     Act.INVITATION_CREATED: Said(sentence="invited somebody", about=About.INVITATION, after=("roles", "expires_at")),
