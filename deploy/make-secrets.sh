@@ -13,6 +13,7 @@ printf %s redis://broker:6379/0 >"$folder/broker_url"
 printf %s redis://channels:6379/0 >"$folder/channel_url"
 random >"$folder/secret_key"
 random >"$folder/audit_key"
+random >"$folder/key_ring"
 # Compose mounts files as they are, and the containers' user reads them.
 [ "$(id -u)" -ne 0 ] || chown -R 10001:10001 "$folder"
 echo "Made in $folder. Without root, give them to user 10001: sudo chown -R 10001:10001 $folder"

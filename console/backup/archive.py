@@ -27,7 +27,7 @@ KEYS = "keys/"
 MANIFEST_BYTES_MAX = 1_000_000
 KEY_BYTES_MAX = 65_536
 _BLOCK = 1 << 20
-_key_name = re.compile(r"keys/[a-z][a-z0-9_-]{0,40}\.key")
+_key_name = re.compile(r"keys/[a-z][a-z0-9_-]{0,40}\.(?:key|ring)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +155,4 @@ def _copy(content: IO[bytes], path: Path) -> str:
 
 def key_files(data: Path) -> Sequence[Path]:
     """The key files of a data directory."""
-    return sorted(path for path in data.glob("*.key") if path.is_file() and _key_name.fullmatch(KEYS + path.name))
+    return sorted(path for path in data.iterdir() if path.is_file() and _key_name.fullmatch(KEYS + path.name))

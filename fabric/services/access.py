@@ -9,7 +9,7 @@ from django.db import transaction
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.models import ApiToken, Invitation, LoginLink, Member
+from fabric.models import ApiToken, Invitation, LoginLink, SignIn
 from fabric.services.audit import audit_record
 
 
@@ -18,7 +18,7 @@ class Revoked:
     """How much was ended."""
 
     people: int = 0
-    """Whose sign-ins were."""
+    """Whose sign-ins went on."""
     tokens: int = 0
     invitations: int = 0
     links: int = 0
@@ -27,23 +27,17 @@ class Revoked:
 def access_revoke_all(*, actor: Actor) -> Revoked:
     """Ends every sign-in, API token, open invitation and sign-in link, in every workspace. Memberships, roles and passwords stay.
 
-    ``actor``: who acts at the machine. A sign-in ends by a membership that ended now, beside the one that goes on (``workspaces.actor_of``).
+    ``actor``: who acts at the machine.
     """
     now = time.time_ns() // 1_000
     with transaction.atomic():
-        rows = Member.objects.filter(removed_at__isnull=True, service=False)
-        past = [
-            Member(
-                workspace_id=row.workspace_id, user_id=row.user_id, name=row.name, roles=row.roles,
-                created_at=row.created_at, created_by=row.created_by, removed_at=now, removed_by=actor.name,
-            )
-            for row in rows
-        ]  # fmt: skip
-        Member.objects.bulk_create(past)
+        going = SignIn.objects.filter(ended_at__isnull=True)
+        people = going.values("user_id").distinct().count()
+        going.update(ended_at=now, ended_by=actor.name)
         tokens = ApiToken.objects.filter(revoked_at__isnull=True).update(revoked_at=now)
         waiting = Invitation.objects.filter(accepted_at__isnull=True, revoked_at__isnull=True)
         invitations = waiting.update(revoked_at=now, revoked_by=actor.name)
         links, _ = LoginLink.objects.filter(used_at__isnull=True).delete()
-        ended = Revoked(len({row.user_id for row in past}), tokens, invitations, links)
+        ended = Revoked(people, tokens, invitations, links)
         audit_record(actor=actor, act=Act.ACCESS_REVOKED, subject="*", **asdict(ended))
     return ended

@@ -33,40 +33,23 @@ def test_every_variable_that_is_named_is_one():
     assert {one for one in plain if one[1] not in variables.VARIABLES and one[1] not in FOR_COMPOSE} == set()
 
 
-def test_every_secret_may_come_as_a_file():
-    read = set(re.search(r"for name in (.*?); do", text_of("serve.sh"), re.DOTALL)[1].replace("\\", "").split())
-    secret = {
-        name
-        for name in variables.SETTINGS
-        if re.search(r"_KEY$|_SECRET$|PASSWORD$|^DATABASE_URL$|^CELERY_BROKER_URL$|^CHANNEL_URL$", name)
-    }
-    assert read == secret
-
-
-def test_the_script_takes_secrets_from_files_and_hands_them_on_alone(tmp_path):
-    (tmp_path / "key").write_text("s3cret\n")
-    (tmp_path / "fabricflow").write_text('#!/bin/sh\necho "$FABRIC_SECRET_KEY|${FABRIC_SECRET_KEY_FILE:-none}|$*"\n')
-    (tmp_path / "fabricflow").chmod(0o755)
-    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "FABRIC_SECRET_KEY_FILE": str(tmp_path / "key")}
-    said = subprocess.run(
-        [str(DEPLOY / "serve.sh"), "doctor", "--json"], env=environ, capture_output=True, text=True, check=True
-    )
-    assert said.stdout == "s3cret|none|doctor --json\n"
-    environ["FABRIC_SECRET_KEY_FILE"] = str(tmp_path / "none")
-    said = subprocess.run([str(DEPLOY / "serve.sh"), "web"], env=environ, capture_output=True, text=True, check=False)
-    assert said.returncode == 1
-    assert "FABRIC_SECRET_KEY_FILE names" in said.stderr
+def test_secrets_are_named_as_files_that_the_program_reads():
+    """What is named with _FILE is a secret, and no secret is named without."""
+    named = {name for path in FILES for name in OWN.findall(path.read_text())}
+    secret = {name for name, one in variables.VARIABLES.items() if one.secret}
+    assert {name.removesuffix("_FILE") for name in named if name.endswith("_FILE")} <= secret
+    assert len([name for name in named if name.endswith("_FILE")]) > 2
 
 
 def test_web_and_worker_are_started_alike_everywhere():
     """As `up` starts them, but for the address; one that differs is one that nobody tried."""
-    started = re.findall(r"exec (uvicorn|celery) (.*?)\n    ;;", text_of("serve.sh"), re.DOTALL)
+    started = re.findall(r"exec (python|celery) (.*?)\n    ;;", text_of("serve.sh"), re.DOTALL)
     ours = {program: set(words.replace("\\", "").split()) for program, words in started}
     launcher = (ROOT / "console" / "launch" / "up.py").read_text()
-    for program, unit in (("uvicorn", "fabric-flow-web.service"), ("celery", "fabric-flow-worker@.service")):
+    for program, unit in (("python", "fabric-flow-web.service"), ("celery", "fabric-flow-worker@.service")):
         (line,) = re.findall(rf"ExecStart=\S+/{program} (.*)", text_of(f"systemd/{unit}"))
         assert set(line.split()) - {"127.0.0.1"} == ours[program] - {"0.0.0.0"}
-        assert [word for word in ours[program] if word.startswith("--") and word not in launcher] in ([], ["--host"])
+        assert [word for word in ours[program] if word.startswith("--") and word not in launcher] in ([], ["--host"], ["--host", "--port"])
 
 
 def test_the_image_is_built_from_the_lock_and_runs_as_nobody():

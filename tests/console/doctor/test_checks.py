@@ -79,7 +79,7 @@ def away(settings, **_):
 def migration_missing(**_):
     from django.db.migrations.recorder import MigrationRecorder
 
-    MigrationRecorder(connection).record_unapplied("fabric", "0032_sign_in_tries")
+    MigrationRecorder(connection).record_unapplied("fabric", "0041_audit_trail")
 
 
 def no_owner(**_):
