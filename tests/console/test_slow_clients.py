@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 from websockets.asyncio.client import connect
 
-from console.slow_clients import BODY_S, HEAD_S, ImpatientProtocol
-from console.web_server import SERVED, SPARE
+from console.slow_clients import BODY_S, HEAD_S, SPARE, ImpatientProtocol
+from console.web_server import SERVED
 from tests.console.bad_clients import SLOW, Slow
 from tests.console.launch.processes import PATIENCE_S
 from tests.console.web_servers import WebServer, serving

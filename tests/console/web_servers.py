@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 from console.launch.paths import ROOT
 from simulator.bench.database import inherited
@@ -24,7 +25,7 @@ class WebServer:
     port: int
     environ: dict[str, str]
 
-    def ask(self, method: str, path: str, **more: object) -> tuple[int, bytes]:
+    def ask(self, method: str, path: str, **more: Any) -> tuple[int, bytes]:
         """One request: the status and the body of its answer."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
