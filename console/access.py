@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from enum import StrEnum
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +16,7 @@ from django.urls import ResolverMatch, reverse
 from console import drilled
 from console.api import callers
 from console.placed import placed
+from console.route_policies import ENROLLING, FORMS, ROUTES, Policy
 from console.route_rights import refused_at_door
 from console.signed_in import actor_at, actor_in
 from console.views import errors
@@ -25,265 +25,6 @@ from fabric.runtime.ports import StoreUnavailable
 from fabric.selectors.errors import Refused
 from fabric.services.second_factors import SECOND_FACTOR
 
-
-class Policy(StrEnum):
-    """What an address asks of whoever calls it. What exactly they may see there is the selectors' business."""
-
-    PUBLIC = "public"
-    SIGNED_IN = "signed_in"
-    """A member of the workspace."""
-    ACCOUNT = "account"
-    """Whoever is signed in, a member or not."""
-    API = "api"
-    """A bearer token or a session, and the operation's scope (``console.api.callers``)."""
-    STAFF = "staff"
-    """Who looks after the installation: Django's staff, and the local owner."""
-
-
-ROUTES: Mapping[str, Policy] = {
-    "livez": Policy.PUBLIC,
-    "readyz": Policy.PUBLIC,
-    "healthz": Policy.PUBLIC,
-    "csp-reports": Policy.PUBLIC,
-    "login": Policy.PUBLIC,
-    "login-link": Policy.PUBLIC,
-    "login-link-old": Policy.PUBLIC,
-    "login-second": Policy.PUBLIC,
-    "login-passkey": Policy.PUBLIC,
-    "login-sso": Policy.PUBLIC,
-    "login-sso-back": Policy.PUBLIC,
-    "login-recover": Policy.PUBLIC,
-    "login-password": Policy.PUBLIC,
-    "logout": Policy.ACCOUNT,
-    "invitation": Policy.PUBLIC,
-    "invitation-old": Policy.PUBLIC,
-    "members": Policy.SIGNED_IN,
-    "member-invite": Policy.SIGNED_IN,
-    "member-service": Policy.SIGNED_IN,
-    "member": Policy.SIGNED_IN,
-    "invitation-revoke": Policy.SIGNED_IN,
-    "token-create": Policy.SIGNED_IN,
-    "token-revoke": Policy.SIGNED_IN,
-    "account": Policy.SIGNED_IN,
-    "security": Policy.SIGNED_IN,
-    "security-totp": Policy.SIGNED_IN,
-    "security-passkey": Policy.SIGNED_IN,
-    "security-remove": Policy.SIGNED_IN,
-    "security-codes": Policy.SIGNED_IN,
-    "sign-ins-end": Policy.SIGNED_IN,
-    "member-sign-ins": Policy.SIGNED_IN,
-    "overview": Policy.SIGNED_IN,
-    "overview-live": Policy.SIGNED_IN,
-    "overview-card": Policy.SIGNED_IN,
-    "start": Policy.SIGNED_IN,
-    "runs": Policy.SIGNED_IN,
-    "runs-news": Policy.SIGNED_IN,
-    "run": Policy.SIGNED_IN,
-    "run-cancel": Policy.SIGNED_IN,
-    "run-terminate": Policy.SIGNED_IN,
-    "run-pause": Policy.SIGNED_IN,
-    "run-resume": Policy.SIGNED_IN,
-    "run-say": Policy.SIGNED_IN,
-    "run-context": Policy.SIGNED_IN,
-    "run-fork": Policy.SIGNED_IN,
-    "run-export": Policy.SIGNED_IN,
-    "run-scenario": Policy.SIGNED_IN,
-    "run-question": Policy.SIGNED_IN,
-    "run-event": Policy.SIGNED_IN,
-    "run-event-json": Policy.SIGNED_IN,
-    "run-event-reveal": Policy.SIGNED_IN,
-    "run-events-download": Policy.SIGNED_IN,
-    "reviews": Policy.SIGNED_IN,
-    "reviews-news": Policy.SIGNED_IN,
-    "reviews-history": Policy.SIGNED_IN,
-    "reviews-export": Policy.SIGNED_IN,
-    "audit": Policy.SIGNED_IN,
-    "audit-news": Policy.SIGNED_IN,
-    "audit-record": Policy.SIGNED_IN,
-    "audit-export": Policy.SIGNED_IN,
-    "audit-holds": Policy.SIGNED_IN,
-    "review": Policy.SIGNED_IN,
-    "reviews-next": Policy.SIGNED_IN,
-    "reviews-together": Policy.SIGNED_IN,
-    "review-changes": Policy.SIGNED_IN,
-    "review-reveal": Policy.SIGNED_IN,
-    "review-claim": Policy.SIGNED_IN,
-    "review-release": Policy.SIGNED_IN,
-    "review-reassign": Policy.SIGNED_IN,
-    "review-beat": Policy.SIGNED_IN,
-    "review-close": Policy.SIGNED_IN,
-    "decide": Policy.SIGNED_IN,
-    "decision-undo": Policy.SIGNED_IN,
-    "decision-continue": Policy.SIGNED_IN,
-    "drills": Policy.SIGNED_IN,
-    "drills-live": Policy.SIGNED_IN,
-    "drills-ask": Policy.SIGNED_IN,
-    "drills-runs": Policy.SIGNED_IN,
-    "drills-stop": Policy.SIGNED_IN,
-    "drills-lever": Policy.SIGNED_IN,
-    "drills-schedules": Policy.SIGNED_IN,
-    "drills-schedule": Policy.SIGNED_IN,
-    "drill": Policy.SIGNED_IN,
-    "drill-live": Policy.SIGNED_IN,
-    "scenarios": Policy.SIGNED_IN,
-    "scenario": Policy.SIGNED_IN,
-    "scenario-new": Policy.SIGNED_IN,
-    "scenario-live": Policy.SIGNED_IN,
-    "scenario-ask": Policy.SIGNED_IN,
-    "scenario-edit": Policy.SIGNED_IN,
-    "scenario-duplicate": Policy.SIGNED_IN,
-    "scenario-delete": Policy.SIGNED_IN,
-    "scenario-toml": Policy.SIGNED_IN,
-    "scenario-json": Policy.SIGNED_IN,
-    "drill-pytest": Policy.SIGNED_IN,
-    "drill-report": Policy.SIGNED_IN,
-    "drills-batch-report": Policy.SIGNED_IN,
-    "drills-report": Policy.SIGNED_IN,
-    "search": Policy.SIGNED_IN,
-    "frame": Policy.SIGNED_IN,
-    "styleguide": Policy.STAFF,
-    "fabrics": Policy.SIGNED_IN,
-    "fabric": Policy.SIGNED_IN,
-    "fabric-new": Policy.SIGNED_IN,
-    "fabric-import": Policy.SIGNED_IN,
-    "fabric-duplicate": Policy.SIGNED_IN,
-    "fabric-draft-beat": Policy.SIGNED_IN,
-    "fabric-draft": Policy.SIGNED_IN,
-    "fabric-draft-begin": Policy.SIGNED_IN,
-    "fabric-draft-undo": Policy.SIGNED_IN,
-    "fabric-draft-redo": Policy.SIGNED_IN,
-    "fabric-draft-discard": Policy.SIGNED_IN,
-    "fabric-draft-publish": Policy.SIGNED_IN,
-    "fabric-draft-drills": Policy.SIGNED_IN,
-    "fabric-draft-history": Policy.SIGNED_IN,
-    "fabric-draft-merge": Policy.SIGNED_IN,
-    "fabric-request": Policy.SIGNED_IN,
-    "fabric-revert": Policy.SIGNED_IN,
-    "fabric-compare": Policy.SIGNED_IN,
-    "fabric-revision": Policy.SIGNED_IN,
-    "fabric-yaml": Policy.SIGNED_IN,
-    "fabric-memory": Policy.SIGNED_IN,
-    "fabric-memory-export": Policy.SIGNED_IN,
-    "fabric-memory-reveal": Policy.SIGNED_IN,
-    "breakers": Policy.SIGNED_IN,
-    "breakers-live": Policy.SIGNED_IN,
-    "breaker": Policy.SIGNED_IN,
-    "models": Policy.SIGNED_IN,
-    "model-key": Policy.SIGNED_IN,
-    "policy": Policy.SIGNED_IN,
-    "model-key-delete": Policy.SIGNED_IN,
-    "model-test": Policy.SIGNED_IN,
-    "notifications": Policy.SIGNED_IN,
-    "notifications-mine": Policy.SIGNED_IN,
-    "notification-resend": Policy.SIGNED_IN,
-    "protections": Policy.SIGNED_IN,
-    "api-docs": Policy.SIGNED_IN,
-    "api-openapi": Policy.API,
-    "api-unknown": Policy.API,
-    "api-fabrics": Policy.API,
-    "api-fabric": Policy.API,
-    "api-fabric-diff": Policy.API,
-    "api-fabric-lint": Policy.API,
-    "api-fabric-revert": Policy.API,
-    "api-fabric-schema": Policy.API,
-    "api-fabric-yaml": Policy.API,
-    "api-fabric-cost": Policy.API,
-    "api-drafts": Policy.API,
-    "api-draft": Policy.API,
-    "api-changes": Policy.API,
-    "api-change": Policy.API,
-    "api-change-approve": Policy.API,
-    "api-change-reject": Policy.API,
-    "api-change-withdraw": Policy.API,
-    "api-fabric-memories": Policy.API,
-    "api-fabric-memory-history": Policy.API,
-    "api-fabric-memories-export": Policy.API,
-    "api-fabric-memory-reveal": Policy.API,
-    "api-fabric-memory-write": Policy.API,
-    "api-fabric-memory-delete": Policy.API,
-    "api-runs": Policy.API,
-    "api-run": Policy.API,
-    "api-run-cancel": Policy.API,
-    "api-run-explain": Policy.API,
-    "api-run-cost": Policy.API,
-    "api-run-terminate": Policy.API,
-    "api-run-pause": Policy.API,
-    "api-run-resume": Policy.API,
-    "api-run-say": Policy.API,
-    "api-run-context": Policy.API,
-    "api-run-fork": Policy.API,
-    "api-run-events": Policy.API,
-    "api-run-export": Policy.API,
-    "api-escalations": Policy.API,
-    "api-escalation": Policy.API,
-    "api-escalation-reveal": Policy.API,
-    "api-run-event-reveal": Policy.API,
-    "api-escalations-decide": Policy.API,
-    "api-escalation-counts": Policy.API,
-    "api-escalation-next": Policy.API,
-    "api-escalation-claim": Policy.API,
-    "api-escalation-reassign": Policy.API,
-    "api-escalation-heartbeat": Policy.API,
-    "api-escalation-release": Policy.API,
-    "api-escalation-close": Policy.API,
-    "api-escalation-decision": Policy.API,
-    "api-escalation-undo": Policy.API,
-    "api-escalation-continue": Policy.API,
-    "api-breakers": Policy.API,
-    "api-breakers-open": Policy.API,
-    "api-breakers-reset": Policy.API,
-    "api-fabric-drills": Policy.API,
-    "api-drill": Policy.API,
-    "api-drill-report": Policy.API,
-    "api-drill-pytest": Policy.API,
-    "api-drills-batch-report": Policy.API,
-    "api-fabric-drills-report": Policy.API,
-    "api-drills-stop": Policy.API,
-    "api-scenarios": Policy.API,
-    "api-scenarios-check": Policy.API,
-    "api-scenario": Policy.API,
-    "api-scenario-export": Policy.API,
-    "api-scenario-drills": Policy.API,
-    "api-run-scenario": Policy.API,
-    "api-drills-lever": Policy.API,
-    "api-drills-lever-pull": Policy.API,
-    "api-drills-lever-release": Policy.API,
-    "api-drills-schedules": Policy.API,
-    "api-drills-schedule": Policy.API,
-    "api-drills-schedule-pause": Policy.API,
-    "api-drills-schedule-resume": Policy.API,
-    "api-drills-schedule-delete": Policy.API,
-    "api-drills-schedule-run": Policy.API,
-    "api-members": Policy.API,
-    "api-invitations": Policy.API,
-    "api-invitation-revoke": Policy.API,
-    "api-member-services": Policy.API,
-    "api-member-roles": Policy.API,
-    "api-member-remove": Policy.API,
-    "api-tokens": Policy.API,
-    "api-token-revoke": Policy.API,
-    "api-notifications-mine": Policy.API,
-    "api-models": Policy.API,
-    "api-model-key": Policy.API,
-    "api-policy": Policy.API,
-    "api-model-key-delete": Policy.API,
-    "api-model-test": Policy.API,
-    "api-decisions": Policy.API,
-    "api-decisions-export": Policy.API,
-    "api-audit": Policy.API,
-    "api-audit-record": Policy.API,
-    "api-audit-export": Policy.API,
-    "api-audit-holds": Policy.API,
-    "api-audit-hold-lift": Policy.API,
-    "api-notifications": Policy.API,
-    "api-notification-resend": Policy.API,
-}
-"""Pages, fragments and the API, by route name."""
-
-FORMS = frozenset({"start", "fabric-new", "fabric-import", "scenario-new"})
-"""Pages of a form for something new, which show no contents: a browser may keep what is half written for its Back button. It keeps no other page."""
-ENROLLING = frozenset({"account", "security", "security-totp", "security-passkey", "sign-ins-end"})
-"""What somebody may use who has to set up a second factor first."""
 PROVIDER_AWAY = (
     "The provider of identities does not answer, and nobody knows whether you may go on: try again in a minute."
 )
@@ -292,9 +33,6 @@ OWNER = "owner"
 """The role of who owns the installation."""
 
 FOR_STAFF = "This page is for staff: ask the owner of this installation."
-
-SOCKETS: Mapping[str, Policy] = {"live-run": Policy.SIGNED_IN}
-"""Sockets, by route name."""
 
 
 def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:

@@ -139,7 +139,7 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (ByService((Act.PASSWORD_CHANGED,)), "login-password"),
     (ByService((Act.FACTOR_ADDED, Act.RECOVERY_CODES_MADE)), "security-totp security-passkey security-codes"),
     (ByService((Act.FACTOR_REMOVED,)), "security-remove"),
-    (ByService((Act.SIGN_INS_ENDED,)), "sign-ins-end"),
+    (ByService((Act.SIGN_INS_ENDED, Act.FACTOR_REMOVED)), "sign-ins-end member-sign-ins"),
     (ByService((Act.POLICY_SET,)), "policy api-policy"),
     (Nothing("it is a browser's report, which is logged without who sent it"), "csp-reports"),
     (ByService((Act.SIGNED_OUT,)), "logout"),

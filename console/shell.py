@@ -16,8 +16,9 @@ from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.safestring import SafeString
 
-from console.access import ROUTES, actor_of, is_staff
+from console.access import actor_of, is_staff
 from console.keys import KEYS, Key
+from console.route_policies import ROUTES
 from console.views.drill_going import Going, going_of
 from fabric.core.actor import Actor
 from fabric.core.roles import Right, holders

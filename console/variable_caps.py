@@ -26,10 +26,10 @@ def key_caps(name: str, text: str) -> tuple[tuple[str, str, int], ...]:
                 raise ValueError
         except (ValueError, KeyError, ArithmeticError):
             raise Refused(
-                f"{name} has {shown(one)}: write ENDPOINT=DOLLARS/day or /month, as in https://api.openai.com=20/day"
+                f"{name} has {shown(one)}: write ENDPOINT=DOLLARS/day or /month, as in https://api.openai.com=20/day."
             ) from None
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         found.append((f"{parts.scheme}://{host}:{port}", period, int(amount)))
     if len({one[:2] for one in found}) < len(found):
-        raise Refused(f"{name} names an endpoint twice for the same period: write each once")
+        raise Refused(f"{name} names an endpoint twice for the same period: write each once.")
     return tuple(found)

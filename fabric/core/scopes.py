@@ -24,7 +24,7 @@ class Scope(StrEnum):
     OPERATE = "operate"
     """Move circuit breakers, write memories by hand, drill live, schedule drills, pull the lever, have notifications sent again."""
     MANAGE = "manage"
-    """Invite people, give and take roles, remove members; store and delete keys of model endpoints; set the policy."""
+    """Invite people, give and take roles, remove members; store and delete keys of model endpoints; set the policy; place and lift legal holds."""
 
 
 NEEDS: Mapping[Scope, tuple[Right, ...]] = {
@@ -33,7 +33,7 @@ NEEDS: Mapping[Scope, tuple[Right, ...]] = {
     Scope.DECIDE: (),
     Scope.PUBLISH: (Right.EDIT,),
     Scope.OPERATE: (Right.OPERATE,),
-    Scope.MANAGE: (Right.MEMBERS, Right.KEYS, Right.POLICY),
+    Scope.MANAGE: (Right.MEMBERS, Right.KEYS, Right.POLICY, Right.AUDIT),
 }
 """The rights of which one at least carries a scope; none: every member looks, and is asked what they are asked (a program what is named). Total by test."""
 
@@ -43,7 +43,7 @@ MEANS: Mapping[Scope, str] = {
     Scope.DECIDE: "answer questions in this person's name, but in high-stakes",
     Scope.PUBLISH: "write drafts, ask for changes and agree to them, publish fabrics and scenarios, test models",
     Scope.OPERATE: "move breakers, write memories, drill live, schedule drills, pull the lever, send notifications again",
-    Scope.MANAGE: "invite and remove people, change roles, store keys of model endpoints, revoke tokens",
+    Scope.MANAGE: "invite and remove people, change roles, store keys of model endpoints, revoke tokens, place and lift legal holds",
 }
 """What people are told that a scope lets a token do, within what its member may. Total by test."""
 

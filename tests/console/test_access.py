@@ -11,7 +11,8 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver, reverse
 
-from console.access import ROUTES, SOCKETS, AccessMiddleware, Policy, actor_of
+from console.access import AccessMiddleware, actor_of
+from console.route_policies import ROUTES, SOCKETS, Policy
 from console.routing import websocket_urlpatterns
 
 SAMPLE = {

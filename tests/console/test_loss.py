@@ -12,9 +12,9 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.test import Client
 
-from console.access import SOCKETS
 from console.live import consumer
 from console.live.door import NOT_ALLOWED, admissions
+from console.route_policies import SOCKETS
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core.scopes import Scope
@@ -96,12 +96,19 @@ WAYS: Mapping[str, tuple[Callable[[Rosa], int], int, int, int]] = {
         NOT_ALLOWED,
     ),
     "invitation": (
-        lambda rosa: Client(HTTP_HOST="127.0.0.1").get(f"/invitations/{rosa.invitation}").status_code,
+        lambda rosa: (
+            Client(HTTP_HOST="127.0.0.1").post("/invitations", {"token": rosa.invitation}, follow=True).status_code
+        ),
         200,
         410,
         410,
     ),
-    "sign-in link": (lambda rosa: Client(HTTP_HOST="127.0.0.1").post(f"/login/{rosa.link}").status_code, 302, 410, 410),
+    "sign-in link": (
+        lambda rosa: Client(HTTP_HOST="127.0.0.1").post("/login/link", {"token": rosa.link}).status_code,
+        302,
+        410,
+        410,
+    ),
 }
 """Each way in: how it answers, what it says before, after she was removed, and after her roles are at another fabric."""
 

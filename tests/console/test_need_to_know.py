@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from django.test import Client
 
-from console.access import ROUTES, Policy
 from console.api.callers import ANY_CALLER, SCOPES
 from console.placed import FABRIC_OF, OTHER_NAMES, WORKSPACES
+from console.route_policies import ROUTES, Policy
 from console.route_rights import CHANGES, LOOKS
 from fabric.core.roles import Role
 from fabric.core.scopes import Scope

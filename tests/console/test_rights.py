@@ -1,6 +1,6 @@
 """Each of the eight roles asks for every address that changes something. Whoever may not is told so and changes nothing; nobody who may is stopped.
 
-The matrix comes from the declarations (``console.route_rights``, ``callers.SCOPES``, ``access.ROUTES``): every address, every method, every role.
+The matrix comes from the declarations (``console.route_rights``, ``callers.SCOPES``, ``route_policies.ROUTES``): every address, every method, every role.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from django.test import Client, RequestFactory
 from django.urls import resolve
 
 from console import access
-from console.access import ROUTES, AccessMiddleware, Policy
+from console.access import AccessMiddleware
 from console.api import callers
 from console.api.callers import SCOPES
+from console.route_policies import ROUTES, Policy
 from console.route_rights import CHANGES, LOOKS, wanted
 from fabric.core.roles import RIGHTS, Right, Role, holders
 from fabric.core.taxonomy import FailureType, Tier

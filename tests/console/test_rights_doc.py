@@ -8,9 +8,9 @@ from pathlib import Path
 
 from django.test import Client
 
-from console.access import ROUTES, Policy
 from console.api.callers import ANY_CALLER, SCOPES
 from console.placed import FABRIC_OF, OTHER_NAMES
+from console.route_policies import ROUTES, Policy
 from console.route_rights import CHANGES, LOOKS, wanted
 from fabric.core.roles import MEANS, RIGHTS, Right, Role
 from fabric.core.scopes import MEANS as SCOPE_MEANS
@@ -25,7 +25,7 @@ HEAD = """# Rights
 
 Who may do what by which address. What the roles and rights mean, and where a role holds (`editor@payments-*`), is in `semantics.md` "Roles".
 
-This page is made from `fabric/core/roles.py`, `fabric/core/scopes.py`, `console/access.py`, `console/route_rights.py` and `console/api/callers.py` by
+This page is made from `fabric/core/roles.py`, `fabric/core/scopes.py`, `console/route_policies.py`, `console/route_rights.py` and `console/api/callers.py` by
 `tests/console/test_rights_doc.py`; `tests/console/test_rights.py` holds the program to it, and `tests/console/test_need_to_know.py` to the column *at*.
 """
 WHO = {Policy.PUBLIC: "everybody", Policy.ACCOUNT: "who is signed in", Policy.STAFF: "staff and owners"}

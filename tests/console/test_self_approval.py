@@ -16,8 +16,8 @@ import pytest
 from django.apps import apps
 from django.urls import Resolver404, resolve
 
-from console.access import ROUTES
 from console.api.callers import SCOPES
+from console.route_policies import ROUTES
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core.inputs import INBOX, DecisionMade

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, reverse
 
-from console.access import ROUTES, Policy
+from console.route_policies import ROUTES, Policy
 from console.shell import DRILL_TABS, FOUND, MORE, NAV, STAFF, Frame, address_of, capped, places
 from console.templatetags.marks import LIVE_LOOKS, live_badge
 from fabric import wiring

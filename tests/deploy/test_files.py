@@ -49,7 +49,11 @@ def test_web_and_worker_are_started_alike_everywhere():
     for program, unit in (("python", "fabric-flow-web.service"), ("celery", "fabric-flow-worker@.service")):
         (line,) = re.findall(rf"ExecStart=\S+/{program} (.*)", text_of(f"systemd/{unit}"))
         assert set(line.split()) - {"127.0.0.1"} == ours[program] - {"0.0.0.0"}
-        assert [word for word in ours[program] if word.startswith("--") and word not in launcher] in ([], ["--host"], ["--host", "--port"])
+        assert [word for word in ours[program] if word.startswith("--") and word not in launcher] in (
+            [],
+            ["--host"],
+            ["--host", "--port"],
+        )
 
 
 def test_the_image_is_built_from_the_lock_and_runs_as_nobody():
@@ -123,7 +127,7 @@ def test_a_worker_is_given_the_time_that_its_calls_have(composed):
 
 
 def test_probes_ask_addresses_that_answer_strangers():
-    from console.access import ROUTES, Policy
+    from console.route_policies import ROUTES, Policy
 
     public = {f"/{name}" for name, policy in ROUTES.items() if policy is Policy.PUBLIC}
     asked = set(re.findall(r"path: (/\w+)", text_of("chart/templates/web.yaml"))) | {"/readyz"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from console.access import ROUTES, Policy
 from console.configure.parts import PARTS
+from console.route_policies import ROUTES, Policy
 from console.views.fabrics import TABS
 from console.views.run_events import DENSITIES
 from console.views.run_page import VIEWS

@@ -12,10 +12,10 @@ from django.middleware.csrf import get_token
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from console.access import ROUTES, Policy
 from console.api.api import api
 from console.api.callers import ANY_CALLER, NOT_ACCEPTED, SCOPES
 from console.api.openapi import operations, schema
+from console.route_policies import ROUTES, Policy
 from fabric.core.scopes import Scope
 from fabric.models import ApiToken
 from fabric.services.tokens import NotAccepted, token_create, token_revoke
