@@ -17,7 +17,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
 
 
-class ExactOrigins(OriginValidator):  # type: ignore[misc]
+class ExactOrigins(OriginValidator):
     """Channels' check, which fails where it means to refuse: an origin that is no address has no port to be compared."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:

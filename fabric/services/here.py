@@ -17,9 +17,10 @@ from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import Permits
 from fabric.core.graph.registry import Registry
 from fabric.core.key_caps import ENVIRONMENT, KeyCap
+from fabric.core.workspace_policy.policy import NOTHING as NO_POLICY
 from fabric.core.workspace_policy.policy import WorkspacePolicy
 from fabric.selectors.workspace_policies import standing_policy
-from fabric.services.publication import NO_POLICY, Installation
+from fabric.services.publication import Installation
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,12 @@ AGAIN = {
     "review-claim",
     "review-release",
     "review-reassign",
+    "sign-ins-end",
+    "member-sign-ins",
+    "login-second",
 }
-"""They change nothing here: the revision is the published one, and the question is in that hand, or was answered. Their records: ``services/test_claims``."""
+"""They change nothing here: the revision is the published one, and the question is in that hand, or was answered. Their records: ``services/test_claims``.
+Nor does anybody here have another sign-in to end or half of one: ``services/test_sign_ins``, ``test_second_factors``."""
 
 
 def test_every_act_and_every_address_that_changes_something_is_in_a_table():
@@ -148,6 +152,8 @@ def test_strangers_fill_no_disk(owner, monkeypatch):
 
 def test_a_draft_that_is_changed_ten_times_is_two_records(owner, small):
     browser = signed_in(owner)
-    for number in range(3):
-        browser.post(f"/fabrics/{small}/draft", {"step": number, "f.title": f"Title {number}"})
-    assert len(lines("draft_changed")) <= 1
+    browser.post(f"/fabrics/{small}/draft/begin")
+    for number in range(10):
+        browser.post(f"/fabrics/{small}/draft", {"step": number, "part": "basics", "f.title": f"Title {number}"})
+    assert len(lines("draft_changed")) == 1
+    assert max(AuditFold.objects.values_list("times", flat=True)) == 10

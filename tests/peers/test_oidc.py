@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -110,7 +111,7 @@ def test_who_is_taken_out_is_out(provider: OidcServer, how: str) -> None:
     browser = signed_in()
     user = Identity.objects.get().user
     secret = token_of(user, "script")
-    program = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
+    program: dict[str, Any] = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
     assert visitor().get("/api/v1/runs", **program).status_code == 200
     now = {"out of every group": ADA | {"groups": []}, "into another domain": ADA | {"email": "ada@example.com"}}
     provider.has(**({} if how == "out of the provider" else {"ada": now[how]}))
@@ -168,7 +169,7 @@ def test_an_answer_counts_once_and_in_the_browser_that_asked(provider: OidcServe
     provider.has(ada=ADA)
     browser, other = visitor(), visitor()
     to = urlsplit(sign_in_at(browser.get("/login/sso").headers["Location"], "ada", BACK))
-    kept = browser.cookies.copy()
+    kept = SimpleCookie({name: one.value for name, one in browser.cookies.items()})
     assert other.get(f"{to.path}?{to.query}").status_code == 403
     assert browser.get(f"{to.path}?{to.query}").status_code == 302
     other.cookies = kept

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandParser
+from django.db import connection
 
 from console.backup import archive, databases
 from console.launch.errors import Refused
@@ -53,7 +54,7 @@ class Command(FabricCommand):
             manifest = archive.Manifest(
                 version=version(),
                 made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                engine=databases.connection.vendor,
+                engine=connection.vendor,
                 server=databases.server(),
                 migrations=databases.migrations(),
                 parts=tuple(archive.measure(path, name) for name, path in sources.items()),

@@ -128,9 +128,9 @@ class HttpModel(ABC):
     def written(self, request: ModelRequest) -> bytes:
         """The body of a request, as it is sent: of a request that was rebuilt from its run's journal, the bytes that were sent then."""
         spec, protocol = request.model, self._protocol(request.model)
-        how = {"model": spec.model or self._endpoint.model, "schema": self._wants_schema(request)}
+        model, schema = spec.model or self._endpoint.model, self._wants_schema(request)
         fitted = fit(request.messages, spec.name, protocol.key)
-        body = protocol.body(request, fitted, stream=wants_stream(request), **how)
+        body = protocol.body(request, fitted, model=model, schema=schema, stream=wants_stream(request))
         return encoded(self._body(request, body, (spec.base_url or self._endpoint.url).strip().rstrip("/")))
 
     async def aclose(self) -> None:

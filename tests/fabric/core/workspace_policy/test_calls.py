@@ -1,5 +1,7 @@
 """The rules at the call: a fabric that was published before the policy runs under it, whatever its author says."""
 
+from typing import Any
+
 import pytest
 
 from fabric.core import events as ev
@@ -10,7 +12,7 @@ from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, gives, summary
 from tests.fabric.core.workspace_policy.broken import CASES, Case
 
-CALLS = {"worker": [asks(call(q="x")), summary()], "look": gives({"ok": True})}
+CALLS: dict[str, Any] = {"worker": [asks(call(q="x")), summary()], "look": gives({"ok": True})}
 
 
 def sent(world):

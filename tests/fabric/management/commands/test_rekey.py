@@ -85,7 +85,7 @@ def test_rekeying_makes_a_key_seals_all_anew_and_counts(five, data):
 
 
 def test_one_that_was_ended_half_way_goes_on_under_the_same_key(five, data):
-    old, new = *ring_of(data), key_added(data)
+    (old,), new = ring_of(data), key_added(data)
     row, box = ProviderKey.objects.first(), here.secret_box()
     about = SEALED[0].about(row)
     ProviderKey.objects.filter(id=row.id).update(sealed=box.seal(box.open(bytes(row.sealed), *about), *about))
