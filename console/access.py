@@ -109,6 +109,7 @@ class AccessMiddleware:
             return errors.database_away(request, error)
         except Refused as refusal:
             shown = errors.DRILLS_RUN if refusal.field == "run" else None
+            request.out_of_place = refusal.field == "fabric"  # type: ignore[attr-defined]
             return errors.page(request, errors.STATUS[refusal.code], refusal.message, shown)
         if allowed is not None:
             why = _why_not(request, policy) if allowed else FOR_STAFF

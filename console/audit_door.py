@@ -1,6 +1,6 @@
 """The door of the audit stream: says of every request where it comes from, and records what was refused and what no service records itself.
 
-A refusal is a 403 whoever asks and whatever for, and a 409 to what would change something; who is not known is recorded where a token was presented.
+A refusal is a 403 whoever asks and whatever for, a 409 to what would change something, and a 404 for what somebody's roles or token do not reach; who is not known is recorded where a token was presented.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _record(request: HttpRequest, response: HttpResponse, origin: Origin) -> Non
     if response.status_code == 401 and request.headers.get("Authorization"):
         network = network_of(origin.address)
         audit_fold(actor=stranger(), act=Act.CALLER_REFUSED, subject=route or "unknown", at=network)
-    elif response.status_code == 403 or (response.status_code == 409 and changes):
+    elif response.status_code == 403 or (response.status_code == 409 and changes) or _out_of_place(request):
         _refused(request, response, route, origin)
     elif changes and response.status_code < 400 and not origin.lines:
         told = ROUTE_ACTS.get(route)
@@ -64,6 +64,11 @@ def _record(request: HttpRequest, response: HttpResponse, origin: Origin) -> Non
         if isinstance(told, ByDoor) and actor is not None:
             about = _about(request) or actor.name
             audit_fold(actor=actor, act=told.act, subject=about, at=route, route=route)
+
+
+def _out_of_place(request: HttpRequest) -> bool:
+    """Whether somebody asked for what belongs to a fabric that they do not see: they are answered that it is not there."""
+    return bool(getattr(request, "out_of_place", False))
 
 
 def _refused(request: HttpRequest, response: HttpResponse, route: str, origin: Origin) -> None:

@@ -48,7 +48,7 @@ def too_large(limit: int) -> str:
 
 def unknown(limit: int) -> str:
     """The sentence for a body over the bound of who is nobody."""
-    return f"More than {limit // 1024 // 1024} MB is read only from who is signed in or sends a token: sign in, and send it again."
+    return f"Requests of more than {limit // 1024 // 1024} MB need a sign-in or a token: sign in, and send it again."
 
 
 class _TooLarge(Exception):

@@ -25,5 +25,6 @@ class JsonLines(logging.Formatter):
             "process": record.process,
         }
         if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)
+            # What stands there already has no known secret in it (``console.known``).
+            said["error"] = record.exc_text or self.formatException(record.exc_info)
         return json.dumps(said, ensure_ascii=False, default=str)

@@ -24,7 +24,7 @@ IN_THE_CLEAR = "This installation is reached by https alone: send this to {addre
 NOT_HERE = (
     "This installation has another name: ask for {address}; a proxy in front of it has to hand on the Host header."
 )
-HEALTH = "/healthz"
+HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 """Asked by whoever watches, by any name that is ours; says nothing that a stranger could use."""
 
 
@@ -39,7 +39,7 @@ class PlainHttpMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer the request."""
-        if request.path == HEALTH:
+        if request.path in HEALTH:
             return self._get_response(request)
         inside = split_domain_port(request.get_host())[0] in LOOPBACK
         if inside and (request.is_secure() or not _is_loopback(str(request.META.get("REMOTE_ADDR", "")))):

@@ -228,13 +228,8 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = _https  # Of a host that is Fabric Flow's alone.
-SILENCED_SYSTEM_CHECKS = [
-    "security.W021"
-]  # Whether a domain goes onto the browsers' own lists is for its owner to say.
-# Who comes past the proxy is sent to it; probes come past it on purpose.
-SECURE_SSL_REDIRECT = _https
-SECURE_SSL_HOST = _public.netloc
-SECURE_REDIRECT_EXEMPT = [r"^(?:livez|readyz|healthz)$"]
+# W021: whether a domain goes onto the browsers' own lists is for its owner to say. W008: who comes past the proxy is for PlainHttpMiddleware.
+SILENCED_SYSTEM_CHECKS = ["security.W021", "security.W008"]
 # Only a proxy that ends TLS can have given us an https public address, and it must overwrite this header.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 X_FRAME_OPTIONS = "DENY"

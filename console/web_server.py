@@ -69,10 +69,10 @@ def connections_max() -> int:
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether the server answers ``/healthz`` at that address, whatever it says: a database that is away is no fault of its own, nor are too many connections."""
+    """Whether the server answers ``/livez`` at that address, whatever it says: too many connections are no fault of its own."""
     connection = http.client.HTTPConnection(host, port, timeout=ANSWER_S)
     try:
-        connection.request("GET", "/healthz")
+        connection.request("GET", "/livez")
         return connection.getresponse().status > 0
     except ConnectionResetError:
         return True

@@ -199,7 +199,13 @@ def admit(request: HttpRequest, route: str) -> HttpResponse | None:
 def _placed(request: HttpRequest, route: str) -> Caller:
     """The caller at the fabric that the address is about."""
     caller, match = caller_of(request), request.resolver_match
-    return caller if match is None else replace(caller, actor=placed(caller.actor, route, match.kwargs))
+    if match is None:
+        return caller
+    try:
+        return replace(caller, actor=placed(caller.actor, route, match.kwargs))
+    except Refused as refusal:
+        request.out_of_place = refusal.field == "fabric"  # type: ignore[attr-defined]
+        raise
 
 
 def _on_its_run(request: HttpRequest, route: str) -> Caller:

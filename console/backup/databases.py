@@ -16,8 +16,6 @@ from psycopg.conninfo import make_conninfo
 
 from console.launch.errors import Refused
 
-_PAGES = 4_096
-"""Copied at a time; between two of them others may write."""
 _LIBPQ = ("host", "port", "user", "dbname", "service", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout")
 
 
@@ -56,7 +54,8 @@ def _dump_sqlite(target: Path) -> None:
         closing(sqlite3.connect(f"file:{connection.settings_dict['NAME']}?mode=ro", uri=True)) as origin,
         closing(sqlite3.connect(target)) as copy,
     ):
-        origin.backup(copy, pages=_PAGES)
+        # All in one step: SQLite begins anew whenever others write between two. With a write-ahead log they go on meanwhile.
+        origin.backup(copy, pages=-1)
         copy.execute("PRAGMA journal_mode=DELETE")
 
 

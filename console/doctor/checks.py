@@ -43,7 +43,7 @@ CHECKS: Mapping[str, Check] = {
     "clock": Check("this clock and the database's agree", Asks.DATABASE, stored.look_at_clock),
     "workers": Check("a worker is alive", Asks.DATABASE, stored.look_at_workers),
     "scheduler": Check("what is due is done", Asks.DATABASE, stored.look_at_scheduler),
-    "notifications": Check("what was to be told was told", Asks.DATABASE, stored.look_at_notifications),
+    "notifications": Check("notifications are delivered", Asks.DATABASE, stored.look_at_notifications),
     "quarantine": Check("no run is put away", Asks.DATABASE, stored.look_at_quarantine),
     "backups": Check("a backup was taken", Asks.DATABASE, stored.look_at_backups),
     "broker": Check("the broker answers", Asks.SERVERS, around.look_at_broker),

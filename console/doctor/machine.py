@@ -66,7 +66,7 @@ def look_at_disk() -> Iterator[Finding]:
 def look_at_modes() -> Iterator[Finding]:
     """Files that others than their owner can read or write (OWASP ASVS 5.0, 13.3.2)."""
     data = settings.FABRIC_DATA
-    private = [data, *data.glob("*.key")]
+    private = [data, *data.glob("*.key"), *data.glob("*.ring")]
     if connection.vendor == "sqlite":
         private += [Path(str(connection.settings_dict["NAME"]) + suffix) for suffix in ("", "-wal", "-shm")]
     for path in private:

@@ -80,7 +80,8 @@ def look_at_scheduler() -> Iterator[Finding]:
     duties = Duty.objects.filter(due_at__lt=late, held_until__lt=late).exclude(holder="").filter(held_until__gt=0)
     for name in sorted(duties.values_list("name", flat=True)):
         yield wrong(
-            f"Whoever did the duty {name!r} ended in the middle, and nobody took it over.", "See that a worker runs."
+            f"A worker ended while it did the duty {name!r}, and no other worker took it over.",
+            "See that a worker runs.",
         )
     if overdue := Schedule.objects.filter(paused_by="", next_at__lt=late).count():
         yield wrong(f"{overdue:,} schedules of drills are more than ten minutes late.", "See that a worker runs.")

@@ -1,4 +1,5 @@
-"""Says that this process lives, to whoever watches it from outside: to `up` through a pipe, to systemd through its socket (sd_notify(3)).
+"""Says that this process lives, to whoever watches it from outside: to `up` through a pipe, to systemd through its socket (sd_notify(3)), to a container's probe
+by a file.
 
 A thread beats, and to beat it needs the interpreter's lock: a process that was stopped, or in which something keeps that lock, beats no more. Nor does
 one whose main thread has ended and which waits for others that do not.
@@ -11,10 +12,13 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 BEAT_S = 5.0
 PIPE = "BEAT_PIPE"
 """The environment variable by which `up` names the descriptor of its pipe."""
+FILE = "BEAT_FILE"
+"""The environment variable by which a container names a file that is touched with each beat, for its probe."""
 SYSTEMD = "NOTIFY_SOCKET"
 
 
@@ -47,6 +51,8 @@ def _beats(environ: Mapping[str, str]) -> list[Callable[[], object]]:
         os.set_blocking(pipe, False)
         os.set_inheritable(pipe, False)
         found.append(lambda: os.write(pipe, b"."))
+    if path := environ.get(FILE):
+        found.append(Path(path).touch)
     if name := environ.get(SYSTEMD):
         # An at sign stands for the first byte of a name that is no file's.
         address = "\0" + name[1:] if name.startswith("@") else name

@@ -36,6 +36,9 @@ def replace(path: Path, text: str) -> None:
 def _temporary(path: Path, text: str) -> Path:
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # With mode 0600.
     try:
+        if os.geteuid() == 0:  # What root writes there is the service's to read.
+            folder = path.parent.stat()
+            os.fchown(descriptor, folder.st_uid, folder.st_gid)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(text)
             file.flush()

@@ -87,6 +87,8 @@ def alone(data: Path) -> Iterator[None]:
             yield
     except BlockingIOError:
         raise KeyUnusable("another `manage.py rekey` is under way: wait until it is done") from None
+    except PermissionError as error:
+        raise KeyUnusable(f"{data} cannot be written ({error.strerror}): run as its owner") from error
 
 
 @contextmanager

@@ -21,6 +21,8 @@ import re2
 
 T = TypeVar("T")
 CHARS_MIN = 12
+WORD_CHARS = 20
+"""A part of a web address with so many characters is no word, nor is one with a digit."""
 """A shorter value may be a word that an answer means."""
 VALUES_MAX = 2_000
 """Values that are looked for; of more, those that were learnt first."""
@@ -54,9 +56,10 @@ class KnownSecrets:
 
     def _put(self, source: str, found: frozenset[str]) -> None:
         if self._by_source.get(source, frozenset()) != found:
-            self._by_source[source] = found
-            known = list(dict.fromkeys(value for one in self._by_source.values() for value in sorted(one)))
+            by_source = {**self._by_source, source: found}
+            known = list(dict.fromkeys(value for one in by_source.values() for value in sorted(one)))
             self._pattern = _pattern(known[:VALUES_MAX])
+            self._by_source = by_source
 
     def masked(self, text: str) -> str:
         """The text with every known secret replaced by ``MASK``."""
@@ -106,10 +109,10 @@ def of_variable(value: str) -> list[str]:
 
 
 def of_webhook(address: str) -> Iterator[str]:
-    """What is secret of a web address that whoever knows it may post to: all that follows its host."""
+    """What is secret of a web address to which anybody may post who knows it: parts of its path and query that are no words."""
     parts = urlsplit(address)
-    yield from (value for _, value in parse_qsl(parts.query))
-    yield from (parts.query, parts.path, f"{parts.path}?{parts.query}")
+    values = [*parts.path.split("/"), *(value for _, value in parse_qsl(parts.query))]
+    yield from (value for value in values if len(value) >= WORD_CHARS or any(map(str.isdigit, value)))
 
 
 def password_of(address: str) -> Iterator[str]:

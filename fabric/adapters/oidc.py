@@ -198,7 +198,11 @@ class Provider:
             with self._client() as client:
                 return dict(ask(client, url))
         except OAuthError as error:
-            raise OidcRefused(f"{error.error}: {error.description or ''}"[:300]) from error
+            said = f"{error.error}: {error.description or ''}"[:300]
+            # RFC 6749 5.2: of all errors this one alone is about the person; the others are the operator's or the provider's own.
+            if error.error == "invalid_grant":
+                raise OidcRefused(said) from error
+            raise OidcAway(said) from error
         except (HTTPError, InvalidURL, ValueError) as error:
             raise OidcAway(f"{type(error).__name__} while it was asked for a token") from error
 

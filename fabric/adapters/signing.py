@@ -68,6 +68,6 @@ def _kept(path: Path) -> bytes:
         seed = b""
     if len(seed) != SEED_BYTES:
         raise KeyUnusable(
-            f"the audit key {path} is damaged: put it back from a copy, or delete it and tell verify_audit the old public key by --key"
+            f"the audit key {path} is damaged: put it back from a copy, or delete it and give verify_audit the old public key by --key"
         )
     return seed

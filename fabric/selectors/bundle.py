@@ -13,6 +13,7 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.events import Fact
 from fabric.core.fingerprint import canonical, encode
+from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.models import AuditLine, Checkpoint, Event, Revision, Run
 from fabric.selectors import bundle_verify
@@ -42,7 +43,7 @@ class Bundle:
             raise Refused(
                 f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found"
             )
-        self._row: dict[str, Any] = dict(found)
+        self._actor, self._row = actor, dict(found)
         self._events = EventLines(actor, run_id, "journal")
         self._checkpoint = checkpoint
 
@@ -57,7 +58,8 @@ class Bundle:
         yield "events.ndjson", iter(self._events.next_page, b"")
         yield "revision.json", iter([spec])
         yield "decisions.ndjson", self._decisions()
-        yield "audit.ndjson", self._audit()
+        if self._actor.may(Right.AUDIT):
+            yield "audit.ndjson", self._audit()
         yield "chain.json", iter([_json(self._chain(as_hashed=as_hashed))])
         said = {"body": bytes(self._checkpoint.body).decode(), "signature": bytes(self._checkpoint.signature).hex()}
         yield "checkpoint.json", iter([_json(said)])

@@ -6,11 +6,11 @@ A receiver that fails is tried again after a wait that doubles; its records wait
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from fabric.adapters.audit_receivers import NotTaken
 from fabric.adapters.audit_receivers.otlp import Otlp
@@ -28,6 +28,8 @@ BATCHES_MAX = 50
 """Of one workspace in one turn of the duty; what is left goes in the next."""
 FIRST_WAIT_S, WAIT_MAX_S = 5, 600
 SAID_CHARS = 300
+FORGOTTEN_US = 7 * 86_400 * US
+"""After so long without a record a receiver is forgotten that is named no more."""
 
 
 class Receiver(Protocol):
@@ -50,7 +52,7 @@ def receiver_of(target: str, address: str) -> Receiver:
 def forwarding_wanted() -> bool:
     """Whether there is something to send, or a receiver that was named is named no more."""
     named = receivers()
-    if AuditForward.objects.exclude(target__in=named).exists():
+    if _forgotten(named).exists():
         return True
     now = _now()
     for target in named:
@@ -63,8 +65,7 @@ def forwarding_wanted() -> bool:
 def forward(make: Callable[[str, str], Receiver] = receiver_of) -> int:
     """Sends what every receiver lacks, as far as it takes it; how many records were taken."""
     named = receivers()
-    # What is named no more is forgotten: it would else keep old records from being removed.
-    AuditForward.objects.exclude(target__in=named).delete()
+    _forgotten(named).delete()
     total = 0
     for target, address in named.items():
         for workspace_id in _ends():
@@ -72,6 +73,11 @@ def forward(make: Callable[[str, str], Receiver] = receiver_of) -> int:
             if row.next_at <= _now():
                 total += _sent(row, make(target, address))
     return total
+
+
+def _forgotten(named: Collection[str]) -> QuerySet[AuditForward]:
+    """Receivers that are named no more, and were not for a week: while workers are replaced, some name one that others do not."""
+    return AuditForward.objects.exclude(target__in=named).filter(sent_at__lt=_now() - FORGOTTEN_US, next_at__lt=_now())
 
 
 def _sent(row: AuditForward, receiver: Receiver) -> int:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from django.db import IntegrityError, transaction
-from django.db.models import Min, Q
+from django.db.models import Q
 
 from fabric.adapters.signing import Signer
 from fabric.core.actor import Actor
@@ -18,6 +18,7 @@ from fabric.core.audit import Act
 from fabric.core.audit_cut import CutBody, cut_bytes
 from fabric.core.roles import Right
 from fabric.models import AuditCut, AuditForward, AuditLine, AuditRule
+from fabric.selectors.audit_forward import receivers
 from fabric.selectors.audit_list import audit_wanted, prev_hash
 from fabric.selectors.holds import lines_of
 from fabric.services.audit import audit_record
@@ -95,9 +96,9 @@ def _ranges(workspace_id: str, at: int) -> Iterator[tuple[int, int]]:
         of = ~Q(kind__in=[*rules, *_KEPT]) if kind == ALL else Q(kind=kind)
         old |= of & Q(at__lt=at - days * DAY_US)
     rows = lines_of(workspace_id).filter(old, seq__isnull=False).exclude(kind__in=_KEPT)
-    behind = AuditForward.objects.filter(workspace_id=workspace_id, failures__gt=0).aggregate(seq=Min("seq"))["seq"]
-    if behind is not None:
-        rows = rows.filter(seq__lte=behind)
+    if named := receivers():
+        taken = dict(AuditForward.objects.filter(workspace_id=workspace_id).values_list("target", "seq"))
+        rows = rows.filter(seq__lte=min(taken.get(target, 0) for target in named))
     first = last = 0
     for seq in list(rows.order_by("seq").values_list("seq", flat=True)[:LINES_MAX]):
         assert seq is not None, "they are sealed"
@@ -116,7 +117,9 @@ def _cut(workspace_id: str, first: int, last: int, signer: Signer, at: int) -> b
             lines = AuditLine.objects.filter(workspace_id=workspace_id, seq__range=(first, last))
             head = lines.filter(seq=last).values_list("hash", flat=True).first()
             prev = prev_hash(workspace_id, first)
-            if head is None or prev is None:
+            # A hold may have been placed since the stretch was looked for.
+            free = lines_of(workspace_id).filter(seq__range=(first, last)).count()
+            if head is None or prev is None or free < last - first + 1:
                 return False
             body = CutBody(
                 workspace=workspace_id, first=first, last=last, prev=prev.hex(), head=bytes(head).hex(), at=at, key=signer.public

@@ -26,7 +26,7 @@ def hold_place(*, actor: Actor, about: str, name: str, reason: str) -> HoldView:
     """
     audit_wanted(actor)
     if about not in ABOUT:
-        message = f"nothing of the kind {about[:40]!r} is held; there are: {', '.join(ABOUT)}"
+        message = f"{about[:40]!r} cannot have a legal hold; choose one of {', '.join(ABOUT)}"
         raise Refused(message, code="invalid", field="about")
     why, named = _reason(reason, "placing"), clean_text(name)[0].strip()[:NAME_CHARS_MAX]
     if not _is_there(actor, about, named):
@@ -46,7 +46,7 @@ def hold_place(*, actor: Actor, about: str, name: str, reason: str) -> HoldView:
             row.save(force_insert=True)
             audit_record(actor=actor, act=Act.HOLD_PLACED, subject=named, about=about, hold=row.id, reason=why)
     except IntegrityError:
-        message = f"the {about} {named[:80]} is held already; lift that hold, or leave it"
+        message = f"the {about} {named[:80]} has a legal hold already; lift that one, or leave it"
         raise Refused(message, code="conflict", field="name") from None
     return hold_view(row)
 
@@ -73,7 +73,7 @@ def hold_lift(*, actor: Actor, hold_id: str, reason: str) -> HoldView:
 def unheld_wanted(actor: Actor, fabric: str, doing: str) -> None:
     """Refused conflict where the fabric is held. ``doing``: what would be done, after "cannot be": ``deleted``."""
     if fabric_is_held(actor.workspace_id, fabric):
-        message = f"a legal hold is on fabric {fabric}, so nothing of it can be {doing}: whoever reads the audit stream can lift it"
+        message = f"a legal hold is on fabric {fabric}, so nothing of it can be {doing}: ask somebody who may read the audit stream to lift it"
         raise Refused(message, code="conflict", field="hold")
 
 

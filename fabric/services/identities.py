@@ -65,9 +65,13 @@ def provider() -> Provider | None:
 
 def roles_for(known: Known) -> frozenset[str]:
     """The roles that the operator's table has for somebody, by group, by checked mail address, and for everybody."""
-    names, mail = {*known.groups, EVERYBODY}, known.email.casefold()
-    table = settings.FABRIC_OIDC_ROLES
-    return frozenset(role for group, role in table if group in names or (mail and group.casefold() == mail))
+    groups, mail = {*known.groups, EVERYBODY}, known.email.casefold()
+    # Whoever may name groups must not become somebody by their mail address.
+    return frozenset(
+        role
+        for name, role in settings.FABRIC_OIDC_ROLES
+        if (name.casefold() == mail if "@" in name else name in groups)
+    )
 
 
 def person_in(known: Known) -> User:
@@ -230,7 +234,9 @@ def _domain_wrong(known: Known) -> str:
         GOOGLE in settings.FABRIC_OIDC_ISSUER or any(group == EVERYBODY for group, _ in settings.FABRIC_OIDC_ROLES)
     ):
         return "nobody is let in by this provider as long as FABRIC_OIDC_DOMAINS does not say of which domains: ask the operator"
-    domain = (known.domain or known.email.rpartition("@")[2]).casefold()
+    # Anybody can have an account at Google with a mail address of elsewhere: only what Google says of the organisation counts.
+    by_mail = "" if GOOGLE in settings.FABRIC_OIDC_ISSUER else known.email.rpartition("@")[2]
+    domain = (known.domain or by_mail).casefold()
     if not allowed or domain in allowed:
         return ""
     if not domain:

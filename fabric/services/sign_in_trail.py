@@ -25,7 +25,7 @@ def sign_in_failed(*, name: str, address: str, how: How) -> None:
         actor=stranger(),
         act=Act.SIGN_IN_FAILED,
         subject=name if known else UNKNOWN,
-        at=f"{hashed}:{network_of(address)}",
+        at=f"{hashed}:{network_of(address)}:{how}",
         name_hash=hashed or None,
         how=how,
     )

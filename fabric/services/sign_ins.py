@@ -107,7 +107,7 @@ def own_sign_ins_end(*, actor: Actor, user: User, but: str = "", only: str = "")
     Raises Refused: forbidden (no person's own sign-in).
     """
     if actor.via or user.get_username() != actor.name:
-        raise Refused("sign-ins are for whoever they are of to end, signed in", code="forbidden", field="actor")
+        raise Refused("people end their own sign-ins, and owners those of members", code="forbidden", field="actor")
     return _end(actor, user, but=but, only=only)
 
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef
 from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.actor import Actor
@@ -138,7 +138,8 @@ def token_create(
 def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_now) -> bool:
     """Ends a token at once and for good; its name is free again. False: it was revoked before. Refused not_found, forbidden (it is another one's)."""
     named = ApiToken.objects.filter(workspace_id=actor.workspace_id, name=name[:100])
-    whose = named.values_list("user__username", flat=True).first()
+    # A name is free again once its token was revoked: the one that works is meant.
+    whose = named.order_by(F("revoked_at").desc(nulls_first=True)).values_list("user__username", flat=True).first()
     if whose not in (None, actor.name):
         right_wanted(actor, Right.MEMBERS, "revoke tokens of others")
     with transaction.atomic():

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
+from fabric.models import Run
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import seen_by
 from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, StoredScenario
@@ -96,7 +97,11 @@ def scenario_source(actor: Actor, name: str) -> str:
 
 
 def _rows(actor: Actor) -> QuerySet[StoredScenario]:
-    return StoredScenario.objects.filter(workspace_id=actor.workspace_id)
+    rows = StoredScenario.objects.filter(workspace_id=actor.workspace_id)
+    if not actor.narrow:
+        return rows
+    # What was captured holds the request and the documents of its run: it is there for whoever sees that.
+    return rows.filter(Q(captured_from="") | Q(captured_from__in=Run.objects.filter(seen_by(actor, Run)).values("id")))
 
 
 def stored_view(row: StoredScenario) -> ScenarioView:

@@ -121,7 +121,8 @@ def scenario_duplicate(*, actor: Actor, name: str, to: str = "") -> ScenarioView
     Raises Refused: not_found, invalid, conflict (the name is taken).
     """
     seen = scenario_get(actor, name)
-    return scenario_save(actor=actor, source=seen.source, name=to or free_name(actor, name), copied_from=name)
+    named = {"name": to or free_name(actor, name), "copied_from": name, "captured_from": seen.captured_from}
+    return scenario_save(actor=actor, source=seen.source, **named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Command(FabricCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Where to, and whether with keys."""
         parser.add_argument("file", type=Path, metavar="FILE", help="a file that is not there yet")
-        parser.add_argument("--with-keys", action="store_true", help="add secret.key and audit.key")
+        parser.add_argument("--with-keys", action="store_true", help="add secret.key, key.ring and audit.key")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -41,7 +41,6 @@ class Command(FabricCommand):
         if target.exists():
             raise Refused(f"{target} is there already: name a file that is not, nothing is overwritten.")
         keys = archive.key_files(settings.FABRIC_DATA) if options["with_keys"] else ()
-        audit_record(actor=owner_actor(), act=Act.BACKUP_TAKEN, subject=target.name, keys=bool(keys))
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".backup-") as folder:
             copy = Path(folder) / archive.DATABASE
             try:
@@ -60,6 +59,7 @@ class Command(FabricCommand):
                 parts=tuple(archive.measure(path, name) for name, path in sources.items()),
             )
             archive.write(target, manifest, sources)
+        audit_record(actor=owner_actor(), act=Act.BACKUP_TAKEN, subject=target.name, keys=bool(keys))
         self._say(target, manifest, options)
         return OK
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -53,17 +54,27 @@ class Command(FabricCommand):
                 refuse_unfit(manifest)
                 with tempfile.TemporaryDirectory(dir=settings.FABRIC_DATA, prefix="restoring-") as folder:
                     parts = archive.extract(tar, manifest, Path(folder), source)
-                    databases.load(parts.pop(archive.DATABASE))
+                    refuse_other_keys(parts)
+                    copy = parts.pop(archive.DATABASE)
                     for name, path in parts.items():
                         path.replace(settings.FABRIC_DATA / name.removeprefix(archive.KEYS))
-            refuse_newer_database()
-            migrate()
-            actor = owner_actor()
-            audit_record(actor=actor, act=Act.BACKUP_RESTORED, subject=source.name, made_at=manifest.made_at)
-            revoked = None if options["keep_access"] else access_revoke_all(actor=actor)
+                    databases.load(copy)
+            try:
+                revoked = self._open_anew(source.name, manifest, keep_access=options["keep_access"])
+            except BaseException:
+                self.tell("It was restored only in part: start nothing, empty the database, and restore again.")
+                raise
         whole = self._verify(json=options["json"])
         self._say(manifest, revoked, whole, options)
         return OK if whole else OTHER_END
+
+    def _open_anew(self, name: str, manifest: archive.Manifest, *, keep_access: bool) -> Revoked | None:
+        """The tables as this version has them, and nobody inside."""
+        refuse_newer_database()
+        migrate()
+        actor = owner_actor()
+        audit_record(actor=actor, act=Act.BACKUP_RESTORED, subject=name, made_at=manifest.made_at)
+        return None if keep_access else access_revoke_all(actor=actor)
 
     def _verify(self, *, json: bool) -> bool:
         """In a process of its own, which reads the keys that came with the backup."""
@@ -85,8 +96,8 @@ class Command(FabricCommand):
         self.stdout.write(f"Restored from a backup of {manifest.made_at}, into {database()}.")
         if not keys:
             self.stdout.write(
-                "It brought no keys: put secret.key and audit.key of that installation into the data directory, or set their variables; "
-                "without them stored provider keys do not open, and verify_audit wants the old public key (--key)."
+                "It brought no keys: put key.ring, secret.key and audit.key of that installation into the data directory, or set their variables; "
+                "without them stored secrets do not open, and verify_audit wants the old public key (--key)."
             )
         if revoked is None:
             self.stdout.write(
@@ -96,6 +107,16 @@ class Command(FabricCommand):
             self.stdout.write(
                 f"Ended: the sign-ins of {revoked.people:,} people, {revoked.tokens:,} tokens, {revoked.invitations:,} invitations, "
                 f"{revoked.links:,} sign-in links. `manage.py bootstrap` makes a sign-in link for the owner."
+            )
+
+
+def refuse_other_keys(parts: Mapping[str, Path]) -> None:
+    """Raise Refused where the data directory has a key that is not the backup's: another installation may need it."""
+    for name, path in parts.items():
+        there = settings.FABRIC_DATA / name.removeprefix(archive.KEYS)
+        if name != archive.DATABASE and there.exists() and there.read_bytes() != path.read_bytes():
+            raise Refused(
+                f"{there} is a key that is not the backup's, and would be lost: restore into another data directory, or move that file away."
             )
 
 

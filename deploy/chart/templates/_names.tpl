@@ -29,10 +29,13 @@ volumeMounts:
   - {name: data, mountPath: /data}
   - {name: tmp, mountPath: /tmp}
 env:
+  # Not the mount itself, which belongs to root: the program makes this folder, for itself alone.
+  - name: FABRIC_DATA
+    value: /data/fabric
   - name: FABRIC_PUBLIC_URL
-    value: {{ required "publicUrl must be said: the https address that people type" .Values.publicUrl | quote }}
+    value: {{ required "publicUrl is missing: the https address that people type" .Values.publicUrl | quote }}
   - name: FABRIC_TRUSTED_PROXIES
-    value: {{ required "trustedProxies must be said: the addresses of the ingress controller" .Values.trustedProxies | quote }}
+    value: {{ required "trustedProxies is missing: the addresses of the ingress controller" .Values.trustedProxies | quote }}
   {{- range .Values.secretKeys }}
   - name: {{ . }}
     valueFrom: {secretKeyRef: {name: {{ $.Values.secret | quote }}, key: {{ . | quote }} } }

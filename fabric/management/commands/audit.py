@@ -178,7 +178,9 @@ class Command(FabricCommand):
 def _filter(options: dict[str, Any]) -> AuditFilter:
     days = options["days"]
     if not 0 <= days <= 36_500:
-        raise Refused(f"{days:,} days are none; give 1 to 36,500, or leave --days out", code="invalid", field="days")
+        raise Refused(
+            f"--days {days:,} is out of range; give 1 to 36,500, or leave --days out", code="invalid", field="days"
+        )
     return AuditFilter(
         actor=options["by"],
         act=options["act"],
