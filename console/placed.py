@@ -68,7 +68,9 @@ FABRIC_OF: Mapping[str, Callable[[Actor, Names], QuerySet[Any, str]]] = {
 }
 """By what names it in an address: the fabric that a thing belongs to."""
 
-WORKSPACES = frozenset({"member_id", "invitation_id", "token", "model_id", "card", "scenario_name", "scope"})
+WORKSPACES = frozenset(
+    {"member_id", "invitation_id", "token", "model_id", "card", "scenario_name", "scope", "hold_id", "record_id"}
+)
 """What belongs to the workspace and to no fabric; a circuit breaker is moved by who may at all."""
 OTHER_NAMES = frozenset(
     {"token-revoke", "api-token-revoke", "api-member-roles", "api-member-remove", "run-pause", "run-resume"}

@@ -109,10 +109,10 @@ def of_variable(value: str) -> list[str]:
 
 
 def of_webhook(address: str) -> Iterator[str]:
-    """What is secret of a web address to which anybody may post who knows it: parts of its path and query that are no words."""
+    """What is secret of a web address to which anybody may post who knows it: the values of its query, and parts of its path that are no words."""
     parts = urlsplit(address)
-    values = [*parts.path.split("/"), *(value for _, value in parse_qsl(parts.query))]
-    yield from (value for value in values if len(value) >= WORD_CHARS or any(map(str.isdigit, value)))
+    yield from (part for part in parts.path.split("/") if len(part) >= WORD_CHARS or any(map(str.isdigit, part)))
+    yield from (value for _, value in parse_qsl(parts.query))
 
 
 def password_of(address: str) -> Iterator[str]:

@@ -83,7 +83,7 @@ FORMS = {
         ("act", "about", "name", "reason", "hold", "kind", "days"),
         {"act": "place", "about": "person", "name": "colleague", "reason": "A case."},
         409,
-        "is held already",
+        "has a legal hold already",
         (409, 422),
     ),
     "run-export": FormCase((), {}, 200, "", done=200),

@@ -14,15 +14,18 @@ from console.route_policies import ROUTES, Policy
 from console.route_rights import CHANGES, LOOKS
 from fabric.core.roles import Role
 from fabric.core.scopes import Scope
-from fabric.models import Member
+from fabric.models import AuditLine, Member
 from fabric.services.fabrics import fabric_publish
 from fabric.services.members import member_roles_set
 from fabric.services.tokens import token_create
 from simulator.drills.models import Drill
+from simulator.library.capturing import scenario_capture
+from simulator.library.services import scenario_duplicate
 from tests.console import test_access
 from tests.console.test_rights import API, PAGES, World, standing, where, world
 from tests.fabric.services.world import SMALL, ran
 from tests.people import fresh, member, signed_in
+from tests.simulator.library.test_capturing import FAILING
 
 __all__ = ["world"]
 
@@ -156,6 +159,26 @@ def test_nobody_changes_what_they_do_not_see(browser, program, mine, world):
     assert {name: after[name] for name in before if name != "AuditLine"} == {
         name: before[name] for name in before if name != "AuditLine"
     }
+
+
+def test_what_was_captured_of_another_fabric_is_not_in_their_library(actor, browser, program, mine):
+    failing = fabric_publish(actor=actor, source=FAILING["server_error"]).name
+    kept = scenario_capture(actor=actor, run_id=ran(actor, failing, "The secret of others.").id).view.name
+    assert kept not in browser.get("/drills/library").content.decode()
+    assert browser.get(f"/drills/library/{kept}").status_code == 404
+    assert program.get(f"/api/v1/scenarios/{kept}").status_code == 404
+    assert program.get(f"/api/v1/scenarios/{kept}/export").status_code == 404
+    assert kept not in program.get("/api/v1/scenarios").content.decode()
+    copy = scenario_duplicate(actor=actor, name=kept).name
+    assert program.get(f"/api/v1/scenarios/{copy}").status_code == 404
+
+
+def test_who_reaches_for_another_fabric_stands_in_the_audit_stream(browser, program, mine):
+    before = set(AuditLine.objects.values_list("id", flat=True))
+    assert browser.get(f"/runs/{mine['run_id']}").status_code == 404
+    assert program.get(f"/api/v1/runs/{mine['run_id']}").status_code == 404
+    made = AuditLine.objects.exclude(id__in=before).filter(kind="request_refused")
+    assert sorted(made.values_list("subject", flat=True)) == ["api-run", "run"]
 
 
 def test_they_do_what_their_roles_say_where_they_hold(program, mine):

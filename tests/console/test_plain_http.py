@@ -60,8 +60,11 @@ def test_localhost_is_no_name_for_anybody_else(host, peer, headers):
     assert f"ask for {THERE}" in answer.content.decode()
 
 
-def test_whoever_watches_is_answered():
-    assert asked(PUBLIC, ELSEWHERE, "/healthz").status_code == 200
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+@pytest.mark.parametrize("host", [PUBLIC, "127.0.0.1"])
+def test_whoever_watches_is_answered(path, host):
+    """Probes of an orchestrator come in the clear, from a node, by a name that is nobody's."""
+    assert asked(host, ELSEWHERE, path).status_code == 200
 
 
 def test_an_http_address_is_served_as_before(settings):

@@ -56,6 +56,13 @@ def test_a_public_https_address_makes_cookies_secure(tmp_path):
     assert "https://fabric.example.org" in shown["FABRIC_ORIGINS"]
 
 
+def test_who_comes_past_the_proxy_is_turned_away_in_one_place(tmp_path):
+    """Django's own redirect would stand before it, and take a token that came in the clear along."""
+    shown = show(tmp_path, "SECURE_SSL_REDIRECT", "MIDDLEWARE", FABRIC_PUBLIC_URL="https://fabric.example.org")
+    assert not shown.get("SECURE_SSL_REDIRECT")
+    assert "console.plain_http.PlainHttpMiddleware" in shown["MIDDLEWARE"]
+
+
 def test_what_django_asks_of_a_deployment_is_so_with_https(tmp_path):
     environ = inherited() | {"FABRIC_DATA": str(tmp_path), "FABRIC_PUBLIC_URL": "https://fabric.example.org"}
     command = [*MANAGE, "check", "--deploy", "--fail-level", "INFO"]

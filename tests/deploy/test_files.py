@@ -43,10 +43,10 @@ def test_secrets_are_named_as_files_that_the_program_reads():
 
 def test_web_and_worker_are_started_alike_everywhere():
     """As `up` starts them, but for the address; one that differs is one that nobody tried."""
-    started = re.findall(r"exec (python|celery) (.*?)\n    ;;", text_of("serve.sh"), re.DOTALL)
+    started = re.findall(r"exec (python -m|celery) (.*?)\n    ;;", text_of("serve.sh"), re.DOTALL)
     ours = {program: set(words.replace("\\", "").split()) for program, words in started}
     launcher = (ROOT / "console" / "launch" / "up.py").read_text()
-    for program, unit in (("python", "fabric-flow-web.service"), ("celery", "fabric-flow-worker@.service")):
+    for program, unit in (("python -m", "fabric-flow-web.service"), ("celery", "fabric-flow-worker@.service")):
         (line,) = re.findall(rf"ExecStart=\S+/{program} (.*)", text_of(f"systemd/{unit}"))
         assert set(line.split()) - {"127.0.0.1"} == ours[program] - {"0.0.0.0"}
         assert [word for word in ours[program] if word.startswith("--") and word not in launcher] in (

@@ -111,10 +111,14 @@ class Command(FabricCommand):
 
 
 def refuse_other_keys(parts: Mapping[str, Path]) -> None:
-    """Raise Refused where the data directory has a key that is not the backup's: another installation may need it."""
+    """Raise Refused where the data directory has a key that is not the backup's: another installation may need it. The one for sessions is made by every process."""
     for name, path in parts.items():
         there = settings.FABRIC_DATA / name.removeprefix(archive.KEYS)
-        if name != archive.DATABASE and there.exists() and there.read_bytes() != path.read_bytes():
+        if (
+            name not in (archive.DATABASE, f"{archive.KEYS}secret.key")
+            and there.exists()
+            and there.read_bytes() != path.read_bytes()
+        ):
             raise Refused(
                 f"{there} is a key that is not the backup's, and would be lost: restore into another data directory, or move that file away."
             )

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -38,13 +39,29 @@ def test_a_backup_without_keys_is_restored_once_and_says_what_is_missing(tmp_pat
         done = manage(environment, "restore", str(file))
         assert done.returncode == 0, done.stderr
         assert "It brought no keys" in done.stdout
-        assert "Ended: the sign-ins of 1 people, 0 tokens, 0 invitations, 1 sign-in links." in done.stdout
+        assert "Ended: the sign-ins of 0 people, 0 tokens, 0 invitations, 1 sign-in links." in done.stdout
         with sqlite3.connect(f"{environment['FABRIC_DATA']}/fabric.sqlite3") as made:
             acts = [row[0] for row in made.execute("SELECT kind FROM fabric_audit ORDER BY at, id")]
-        assert acts[-3:] == ["backup_taken", "backup_restored", "access_revoked"]
+        assert acts[-2:] == ["backup_restored", "access_revoked"]
         again = manage(environment, "restore", str(file))
         assert again.returncode == 1
         assert "This installation is not empty" in again.stderr
+
+
+def test_keys_of_another_installation_are_not_lost(tmp_path):
+    file = tmp_path / "one.backup"
+    with fresh("sqlite") as environment:
+        assert manage(environment, "bootstrap").returncode == 0
+        assert manage(environment, "backup", str(file), "--with-keys").returncode == 0
+    with fresh("sqlite", migrated=False) as environment:
+        ring = Path(environment["FABRIC_DATA"]) / "key.ring"
+        ring.write_text("ab" * 32 + "\n")
+        ring.chmod(0o600)
+        done = manage(environment, "restore", str(file))
+        assert done.returncode == 1
+        assert "key.ring is a key that is not the backup's, and would be lost" in done.stderr
+        assert ring.read_text() == "ab" * 32 + "\n"
+        assert not (Path(environment["FABRIC_DATA"]) / "fabric.sqlite3").exists()
 
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path):

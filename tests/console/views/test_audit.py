@@ -151,7 +151,7 @@ def test_a_hold_is_placed_and_lifted(browser, doubtful):
     page = browser.get("/audit/holds").content.decode()
     assert "Case 12." in page
     again = browser.post("/audit/holds", given)
-    assert (again.status_code, b"is held already" in again.content) == (409, True)
+    assert (again.status_code, b"has a legal hold already" in again.content) == (409, True)
     hold = Hold.objects.get()
     assert browser.post("/audit/holds", {"act": "lift", "hold": hold.id, "reason": ""}).status_code == 422
     assert browser.post("/audit/holds", {"act": "lift", "hold": hold.id, "reason": "Over."}).status_code == 302

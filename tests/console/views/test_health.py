@@ -52,12 +52,3 @@ def test_it_lives_without_a_database(client):
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 def test_it_is_only_read(path):
     assert Client().post(path).status_code == 405
-
-
-@pytest.mark.parametrize("path", ["/livez"])
-def test_a_probe_is_answered_past_the_proxy_and_a_person_is_sent_to_it(path, settings):
-    settings.SECURE_SSL_REDIRECT, settings.SECURE_SSL_HOST = True, "fabric.example.org"
-    browser = Client()
-    assert browser.get(path).status_code == 200
-    answer = browser.get("/login")
-    assert (answer.status_code, answer.headers["Location"]) == (301, "https://fabric.example.org/login")

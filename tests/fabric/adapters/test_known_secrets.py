@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from console import known
+from console.log_lines import JsonLines
 from fabric.adapters.known_secrets import CHARS_MIN, KNOWN, MASK, KnownSecrets, of_variable, of_webhook, password_of
 from fabric.adapters.providers.router import ModelRouter
 from fabric.adapters.tools.outbound import Gate
@@ -122,10 +123,15 @@ def test_hundreds_of_values_over_megabytes_take_bounded_time(text):
 
 def test_what_is_secret_of_an_address_and_of_a_variable():
     assert of_variable(f"Bearer {TOKEN}") == [f"Bearer {TOKEN}", "Bearer", TOKEN]
-    assert set(of_webhook("https://hooks.example.org/services/T0/B1?t=abcdefghijkl&x=1")) >= {
-        "/services/T0/B1",
-        "abcdefghijkl",
-        "t=abcdefghijkl&x=1",
+    assert set(
+        of_webhook("https://hooks.example.org/notifications/T0/xoxb-of-much-more-letters?t=abcdefghijkl&x=1")
+    ) == {
+        *(
+            "T0",
+            "xoxb-of-much-more-letters",
+            "abcdefghijkl",
+            "1",
+        ),  # Too short ones are passed over; words mean something.
     }
     assert set(password_of("postgresql://me:p%2Fss-word-1234@db.example.org/flow")) == {
         "p%2Fss-word-1234",
@@ -199,11 +205,13 @@ def test_a_model_that_says_another_secret_than_its_own_key(taught, secret, statu
     assert MASK in str(found)
 
 
+@pytest.mark.parametrize("formatter", [logging.Formatter(), JsonLines()], ids=["text", "json"])
 @pytest.mark.parametrize("level", [logging.DEBUG, logging.ERROR])
-def test_no_line_of_the_log_has_it(taught, level):
+def test_no_line_of_the_log_has_it(taught, level, formatter):
     known.quiet_log()
     heard = io.StringIO()
     log, handler = logging.getLogger("tests.known"), logging.StreamHandler(heard)
+    handler.setFormatter(formatter)
     log.addHandler(handler)
     before = log.level
     log.setLevel(logging.DEBUG)

@@ -190,6 +190,23 @@ def test_a_server_that_fails_is_away_and_not_a_no(liar: Liar) -> None:
         provider.refreshed("rt", "ada")
 
 
+@pytest.mark.parametrize(
+    ("status", "error", "what"),
+    [
+        (400, "invalid_grant", OidcRefused),
+        (401, "invalid_client", OidcAway),
+        (400, "temporarily_unavailable", OidcAway),
+        (429, "slow_down", OidcAway),
+    ],
+)
+def test_only_one_error_is_about_the_person(liar: Liar, status: int, error: str, what: type[Exception]) -> None:
+    """RFC 6749 5.2."""
+    provider = Provider(liar.issuer, "fabric", "secret")
+    liar.said["/token"] = (status, {"error": error})
+    with pytest.raises(what):
+        provider.refreshed("rt", "ada")
+
+
 def test_another_key_is_looked_for_once_a_minute(liar: Liar) -> None:
     provider = Provider(liar.issuer, "fabric", "secret")
     liar.gives(liar.token())

@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -147,7 +148,12 @@ def test_what_was_sent_before_the_place_was_kept_comes_twice_and_none_is_lost(to
 
 def test_a_receiver_that_is_named_no_more_is_forgotten(told, settings):
     told("a")
-    AuditForward.objects.create(target="otlp", workspace_id=AuditLine.objects.first().workspace_id, failures=9)
+    AuditForward.objects.create(
+        target="otlp", workspace_id=AuditLine.objects.first().workspace_id, failures=9, sent_at=time.time_ns() // 1_000
+    )
+    assert not forwarding_wanted(), "workers that are replaced now may name it still"
+    forward()
+    AuditForward.objects.update(sent_at=1)
     assert forwarding_wanted()
     forward()
     assert not AuditForward.objects.exists()

@@ -109,13 +109,16 @@ def test_a_rule_that_is_none_is_refused(fresh, kind, days, says):
         audit_rule_set(actor=fresh, kind=kind, days=days)
 
 
-def test_what_a_receiver_that_is_behind_has_not_taken_stays(actor, fresh, signer):
+def test_what_a_receiver_has_not_taken_stays(actor, fresh, signer, settings):
+    """A receiver that was never sent anything included."""
     told(fresh, times=3)
     audit_rule_set(actor=fresh, kind="signed_out", days=30)
-    first = AuditLine.objects.filter(kind="signed_out").order_by("seq").first()
-    AuditForward.objects.create(target="syslog", workspace_id=actor.workspace_id, seq=first.seq, failures=3)
+    settings.FABRIC_AUDIT_SYSLOG = "tcp://127.0.0.1:1"
+    assert audit_retain(signer=signer, now=later()) == 0
+    first, last = AuditLine.objects.filter(kind="signed_out").order_by("seq").values_list("seq", flat=True)[0:3:2]
+    AuditForward.objects.create(target="syslog", workspace_id=actor.workspace_id, seq=first)
     assert audit_retain(signer=signer, now=later()) == 1
-    AuditForward.objects.update(failures=0)
+    AuditForward.objects.update(seq=last)
     assert audit_retain(signer=signer, now=later()) == 2
 
 
@@ -127,7 +130,7 @@ def test_what_is_held_stays_until_the_hold_is_lifted(actor, fresh, doubtful, sig
     told(fresh, subject=run.id)
     told(fresh, subject="somebody-else")
     holds = [hold_place(actor=fresh, about=about, name=name, reason="A case.") for about, name in (("run", run.id), ("person", "vera"))]  # fmt: skip
-    with pytest.raises(Refused, match="is held already"):
+    with pytest.raises(Refused, match="has a legal hold already"):
         hold_place(actor=fresh, about="run", name=run.id, reason="Again.")
     retention_set(actor=fresh, days=1)
     audit_rule_set(actor=fresh, kind="signed_out", days=30)
