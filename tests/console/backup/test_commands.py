@@ -52,6 +52,7 @@ def test_keys_of_another_installation_are_not_lost(tmp_path):
     file = tmp_path / "one.backup"
     with fresh("sqlite") as environment:
         assert manage(environment, "bootstrap").returncode == 0
+        (Path(environment["FABRIC_DATA"]) / "key.ring").write_text("cd" * 32 + "\n")
         assert manage(environment, "backup", str(file), "--with-keys").returncode == 0
     with fresh("sqlite", migrated=False) as environment:
         ring = Path(environment["FABRIC_DATA"]) / "key.ring"
