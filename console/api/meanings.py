@@ -248,6 +248,7 @@ TAGS: Mapping[str, str] = {
     "drills": "Failures that are made to happen in virtual time, and what the decision table did about them.",
     "scenarios": "What goes wrong in a run, written down: the library, and what is played of it.",
     "notifications": "What was told by e-mail and webhook.",
+    "policy": "What the workspace demands of all its fabrics, at publication and at each call.",
     "models": "Models of the published fabrics, keys of endpoints, and test calls.",
     "members": "Who belongs to the workspace, with which roles.",
     "escalations": "Questions that runs wait with, and their answers.",

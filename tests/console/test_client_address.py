@@ -34,7 +34,9 @@ def test_up_starts_a_server_that_believes_no_header():
     import socket
 
     from console.launch.up import _children
+    from console.web_server import SERVED
 
     with socket.socket() as listener:
         web, _ = _children(listener)
-    assert "--no-proxy-headers" in web.command
+    assert web.command[1:3] == ["-m", "console.web_server"]
+    assert SERVED["proxy_headers"] is False

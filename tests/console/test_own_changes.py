@@ -103,7 +103,7 @@ def test_a_program_asks_and_a_person_agrees(actor, browser, tmp_path):
 
 def test_who_made_a_programs_token_does_not_agree_to_what_it_asks_for(actor, browser, tmp_path):
     world = World(actor, browser, tmp_path)
-    robot = Program(token_of(member("robot", "editor", service=True), "robots", (Scope.READ, Scope.START)))
+    robot = Program(token_of(member("robot", "editor", service=True), "robots", (Scope.READ, Scope.PUBLISH)))
     asked = robot.post("/api/v1/change-requests", {"source": OTHER}).json()
     here = f"/api/v1/change-requests/{asked['id']}/approve"
     refused = world.session.post(here, {"digest": asked["digest"]})

@@ -45,6 +45,7 @@ def test_nothing_in_the_console_marks_text_as_safe():
         "figures.py",
         "runs_chart.py",
         "said.py",
+        "security.py",
         "timeline_shapes.py",
     }, "each has a test with hostile text"
 

@@ -83,4 +83,5 @@ def test_its_commands_do_what_it_says(installation):
 
 def test_it_names_every_status():
     table = TEXT[TEXT.index("| status | when |") :]
-    assert {int(status) for status in re.findall(r"\b([45]\d\d)\b", table)} == set(KINDS)
+    # What comes in too slowly is answered before the API is reached.
+    assert {int(status) for status in re.findall(r"\b([45]\d\d)\b", table)} == {*KINDS, 408}

@@ -54,7 +54,7 @@ def sent(body, kind="application/csp-report"):
         (
             NEW,
             "application/reports+json",
-            "(require-trusted-types-for) stopped trusted-types-sink on the page login-link",
+            "(require-trusted-types-for) stopped trusted-types-sink on the page login-link-old",
         ),
     ],
 )

@@ -289,8 +289,9 @@ def test_a_page_costs_the_same_statements_whatever_the_draft_holds(
         edits = [Put(("agents", 0, "instructions"), "More."), Put(("title",), "Other")]
         draft_change(actor=actor, name="small", step=step, edits=edits, what="more")
     assert counts[0] == counts[1]
-    # PostgreSQL is asked for its clock as well.
-    assert counts[0] <= (22 if connection.vendor == "postgresql" else 21)
+    # PostgreSQL is asked for its clock as well. The workspace's policy is read once.
+    assert sum("fabric_workspace_policy" in one["sql"] for one in asked.captured_queries) == 1
+    assert counts[0] <= (23 if connection.vendor == "postgresql" else 22)
 
 
 @pytest.mark.parametrize("script", [False, True], ids=["without a script", "with one"])

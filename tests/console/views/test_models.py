@@ -109,8 +109,8 @@ def test_one_that_does_not_open_is_the_pages_first_word(browser, actor, settings
     key_set(actor=actor, provider="openai", host=HOST, key=KEY)
     ProviderKey.objects.update(host="https://moved.example:443")
     shown = text(browser.get(PAGE))
-    assert "One stored key cannot be opened" in shown
-    assert "Store it again." in shown
+    assert "One stored key to be set again" in shown
+    assert "It needs to be set again" in shown
 
 
 def test_a_test_call_shows_what_it_saw(browser, actor, settings):
