@@ -82,7 +82,7 @@ MORE: tuple[Place, ...] = (
     Place("notifications", "Notifications", "bell", ("notifications", "notification")),
     Place("models", "Models and prices", "coins", ("models", "model")),
     Place("policy", "Policy", "lock", ("policy",)),
-    Place("account", "Your account", "lock", ("account", "security")),
+    Place("account", "Your account", "lock", ("account", "security", "sign")),
     Place("members", "Members", "user2", ("members", "member", "invitation", "token")),
     Place("audit", "Audit", "clock", ("audit",)),
     Place("protections", "Protections", "lock", ("protections",)),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from console.launch import environment
+from console.launch.paths import command_line
 from console.variables import SECRETS
 from fabric.adapters.apart import Children
 from fabric.adapters.attachments import reading
@@ -91,6 +92,7 @@ def test_what_reads_attachments_has_none(given):
 
 def test_what_does_a_batch_of_drills_has_what_the_settings_need(given, settings):
     settings.FABRIC_TOOL_VARIABLES = ("SAMPLE_KEY", "CRM_TOKEN@crm.example.org:443")
+    settings.FABRIC_COMMAND = command_line()  # With the interpreter that looks.
     with tempfile.TemporaryFile() as said:
         process = conductor.started("none", "nobody", said)
         process.wait(120)
