@@ -33,6 +33,7 @@ from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.drafts import draft_change, draft_of_fabric
 from fabric.services.fabrics import fabric_publish
+from fabric.services.holds import hold_place
 from fabric.services.invitations import invitation_create
 from fabric.services.model_list import models_list
 from fabric.services.runs import run_start
@@ -150,6 +151,7 @@ def foreign(stranger):
         **drilled(stranger, "theirs"),
         **_theirs(stranger.workspace_id),
         "change_id": change_waits(stranger, "theirs"),
+        "hold_id": hold_place(actor=stranger, about="fabric", name="theirs", reason="Their case.").id,
         **_recorded(stranger.workspace_id),
     }
 

@@ -80,7 +80,7 @@ def test_24_strangers_with_25_megabytes_each_take_no_memory(server):
 def test_a_token_that_is_not_accepted_is_refused_before_its_body_and_one_that_is_may_send_it(server):
     wrong = "Authorization: Bearer fabricflow_none\r\n"
     assert posted(server, "/api/v1/runs", LARGE, wrong, sends=False) == b"HTTP/1.1 401"
-    command = [sys.executable, str(ROOT / "manage.py"), "token", "create", "large", "--scope", "run"]
+    command = [sys.executable, str(ROOT / "manage.py"), "token", "create", "large", "--scope", "start"]
     made = subprocess.run(command, env=server.environ, check=True, capture_output=True, text=True).stdout
     token = next(word for word in made.split() if word.startswith("fabricflow_"))
     said = posted(server, "/api/v1/runs", 2_000_000, f"Authorization: Bearer {token}\r\n")

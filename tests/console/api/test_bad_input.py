@@ -24,6 +24,7 @@ from console.api.openapi import example, operations, resolved, schema
 from console.body_limit import body_max
 from fabric.models import Escalation, Event, Inbox, Run
 from fabric.selectors.escalations import escalations_open
+from fabric.services.holds import hold_place
 from fabric.services.invitations import invitation_create
 from simulator.library.services import scenario_save
 from tests.console.api.client import check, fits
@@ -53,6 +54,7 @@ def ids(actor, doubtful):
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "model_id": model_of(actor.workspace_id),
         "change_id": change_waits(actor, doubtful),
+        "hold_id": hold_place(actor=actor, about="fabric", name=doubtful, reason="A case.").id,
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }
