@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from fabric.core.actor import Actor
-from fabric.models import AuditLine, Hold, Run
+from fabric.models import AuditLine, Fabric, Hold, Run
 from fabric.selectors.audit_list import audit_wanted
 
 RUN, FABRIC, PERSON = "run", "fabric", "person"
@@ -77,9 +77,8 @@ def fabric_is_held(workspace_id: str, name: str) -> bool:
 
 def fabric_ids_held() -> Q:
     """A condition on entries of memories: their fabric is held, or the run that wrote them is."""
-    by_fabric = Exists(
-        standing().filter(about=FABRIC, workspace_id=OuterRef("fabric__workspace_id"), name=OuterRef("fabric__name"))
-    )
+    held = standing().filter(about=FABRIC, workspace_id=OuterRef("workspace_id"), name=OuterRef("name"))
+    by_fabric = Exists(Fabric.objects.filter(Exists(held), id=OuterRef("fabric_id")))
     by_run = Exists(Run.objects.filter(run_is_held(), id=OuterRef("run_id")))
     return Q(by_fabric) | Q(by_run)
 

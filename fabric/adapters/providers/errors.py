@@ -13,6 +13,7 @@ from math import ceil
 
 import httpx2
 
+from fabric.adapters.known_secrets import MASK
 from fabric.adapters.providers.refusals.advice import SCHEMA_NAMES, SCHEMA_OFF, advice_on
 from fabric.adapters.providers.refusals.bodies import error_of, is_page, page_title
 from fabric.adapters.providers.refusals.causes import (
@@ -148,7 +149,7 @@ def failed(
 
 def fit(text: str, key: str, limit: int) -> str:
     """Text from outside, without the key, cleaned and cut."""
-    shown = text.replace(key, "[key]") if len(key) >= KEY_CHARS_MIN else text
+    shown = text.replace(key, MASK) if len(key) >= KEY_CHARS_MIN else text
     return clean_text(shown[:limit])[0]
 
 

@@ -8,6 +8,7 @@ from fabric.adapters.tools.outbound import Gate
 from fabric.core.decision_table import DEFAULT_TABLE
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
+from fabric.core.workspace_policy.policy import WorkspacePolicy
 from fabric.services.fabric_yaml import fabric_read
 from fabric.services.publication import (
     RULES,
@@ -223,13 +224,15 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "decision_table.provider_failure.high_stakes",
         "give the cell a `deviation` with the reason",
     ),
+    "within_policy": ({"tools": [tool(), {"name": "pay", "kind": "http", "target": "https://pay.example.com/charge", "description": "Pays.", "parameters": {"type": "object"}}]}, "tools.1.target", "is not among the tools that the workspace's policy allows"),
 }  # fmt: skip
+POLICED = Installation(Gate(), policy=WorkspacePolicy.model_validate({"tools": ["http:crm.example.com/*"]}))
 
 
 @pytest.mark.parametrize("rule", [rule.__name__ for rule in RULES])
 def test_each_rule_finds_what_it_is_for(rule):
     changes, path, sentence = BROKEN[rule]
-    found = told(small(**changes))
+    found = told(small(**changes), POLICED if rule == "within_policy" else None)
     assert [one for one in found if one[0] == path and sentence in one[1]], found
 
 

@@ -14,10 +14,10 @@ def test_nothing_is_wrong(actor, small):
     done = command("verify_audit")
     assert done.code == 0
     assert done.out == (
-        f"Looked at 1 runs with {run.last_seq} events, 0 audit lines, 1 checkpoints; 3 audit lines wait to be sealed: nothing is wrong.\n"
+        f"Looked at 1 runs with {run.last_seq} events, 0 audit lines, 1 checkpoints; 4 audit lines wait to be sealed: nothing is wrong.\n"
     )
     assert command("verify_audit", "--json").last == {
-        "runs": 1, "events": run.last_seq, "lines": 0, "unsealed": 3, "checkpoints": 1, "erased": 0, "faults": 0,
+        "runs": 1, "events": run.last_seq, "lines": 0, "unsealed": 4, "checkpoints": 1, "erased": 0, "faults": 0,
         "findings": [],
     }  # fmt: skip
 
