@@ -185,7 +185,7 @@ class ScriptedEndpoint:
             )
             if self._ledger is not None:
                 with self._ledger.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(_line(received)) + "\n")
+                    file.write(json.dumps(line_of(received)) + "\n")
             if self._keep:
                 self.received.append(received)
             self._arrived.notify_all()
@@ -204,7 +204,7 @@ class ScriptedEndpoint:
         return steps[min(number, len(steps)) - 1]
 
 
-def _line(received: Received) -> dict[str, Any]:
+def line_of(received: Received) -> dict[str, Any]:
     """A request as the ledger has it."""
     return {name: value for name, value in asdict(received).items() if name != "raw"}
 

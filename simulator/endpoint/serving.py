@@ -11,14 +11,14 @@ import threading
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from simulator.endpoint.protocols import bare
 from simulator.endpoint.scenario import EVERY, Scenario
 from simulator.endpoint.scenarios import SCENARIOS, Playing, named, unknown
-from simulator.endpoint.server import LOOPBACK, Received, ScriptedEndpoint
+from simulator.endpoint.server import LOOPBACK, Received, ScriptedEndpoint, line_of
 from simulator.endpoint.steps import Step
 
 Say = Callable[[str], None]
@@ -258,7 +258,7 @@ def _write(path: Path, received: Received, struck: bool) -> None:
     """A line of the ledger: the request without its keys."""
     kept = {name: text for name, text in received.headers.items() if name not in SECRET_HEADERS}
     line = {
-        **asdict(received),
+        **line_of(received),
         "path": bare(received.path),
         "key": bool(received.key),
         "headers": kept,
