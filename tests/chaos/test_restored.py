@@ -38,11 +38,21 @@ def with_calls_out(made):
     os.close(asked)
 
 
+SIGNED_IN = """
+from fabric.services.sign_ins import sign_in_begin
+from fabric.services.workspaces import owner_ensure
+sign_in_begin(user=owner_ensure(), way="link", browser="", address="")
+print("{}")
+"""
+"""The owner's browser: a restore ends what the backup brings back."""
+
+
 @pytest.mark.parametrize("db", DATABASES)
 def test_a_backup_under_load_is_an_installation_whose_runs_go_on(db, tmp_path):
     kept = tmp_path / "flow.backup"
     with site(db, provider="", workers=1, more=CHANGED) as lost:
         with_calls_out(lost)
+        lost.manage("shell", "-c", SIGNED_IN)
         assert "secret.key" in lost.manage("backup", str(kept), "--with-keys", "--json")["keys"]
         for worker in lost.workers:
             worker.kill()

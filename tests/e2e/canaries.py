@@ -132,12 +132,13 @@ def of_processes(up: int) -> Iterator[tuple[str, bytes]]:
 
 
 def signed_in(link: str) -> httpx2.Client:
-    """A browser's stead, signed in by a one-time link."""
+    """A browser's stead, signed in by a one-time link, whose token stands behind the #."""
     base = "{0.scheme}://{0.netloc}".format(urlsplit(link))
+    link, _, secret = link.partition("#")
     client = httpx2.Client(base_url=base, headers={"Origin": base, "Referer": link}, timeout=60, trust_env=False)
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', client.get(link).text)
     assert token
-    assert client.post(link, data={"csrfmiddlewaretoken": token[1]}).status_code == 302
+    assert client.post(link, data={"csrfmiddlewaretoken": token[1], "token": secret}).status_code == 302
     return client
 
 

@@ -32,11 +32,15 @@ class Installation:
     """One-time links that are not used yet."""
 
     def manage(self, *command: str) -> str:
-        """Run a command of this installation; what it printed. Raises CalledProcessError, with what it said, when it did not end with 0."""
+        """Run a command of this installation; what it printed. Raises CalledProcessError, with what it said, when it did not end with 0.
+
+        The shell alone may import the tests: nothing else of an installation can.
+        """
         line = [sys.executable, str(ROOT / "manage.py"), *command]
+        known = {"DJANGO_SETTINGS_MODULE": "tests.settings_running"} if command[0] == "shell" else {}
         try:
             done = subprocess.run(
-                line, env=self.environ, check=True, capture_output=True, text=True, timeout=PATIENCE_S
+                line, env=self.environ | known, check=True, capture_output=True, text=True, timeout=PATIENCE_S
             )
         except subprocess.CalledProcessError as error:
             error.add_note(error.stderr[-4000:])

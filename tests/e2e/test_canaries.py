@@ -39,7 +39,7 @@ from fabric.services.workspaces import owner_actor
 key_set(actor=owner_actor(), provider="openai", host={url!r}, key=open("{folder}/secrets/stored").read())
 call_command("fabric", "publish", "{folder}/canaries.yaml")
 said = StringIO()
-call_command("token", "create", "canary", "--scope", "read", "run", "--json", stdout=said)
+call_command("token", "create", "canary", "--scope", "read", "start", "--json", stdout=said)
 print(json.loads(said.getvalue())["token"])
 """
 """Commands of one process: each of its own would take as long."""
