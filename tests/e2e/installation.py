@@ -34,9 +34,11 @@ class Installation:
     def manage(self, *command: str) -> str:
         """Run a command of this installation; what it printed. Raises CalledProcessError, with what it said, when it did not end with 0."""
         line = [sys.executable, str(ROOT / "manage.py"), *command]
+        # Only a shell is given code of the tests; everything else runs as it does for its users.
+        known = {"DJANGO_SETTINGS_MODULE": "tests.settings_running"} if command[0] == "shell" else {}
         try:
             done = subprocess.run(
-                line, env=self.environ, check=True, capture_output=True, text=True, timeout=PATIENCE_S
+                line, env=self.environ | known, check=True, capture_output=True, text=True, timeout=PATIENCE_S
             )
         except subprocess.CalledProcessError as error:
             error.add_note(error.stderr[-4000:])
