@@ -9,5 +9,5 @@ class ConsoleConfig(AppConfig):
     name = "console"
 
     def ready(self) -> None:
-        """Load the Celery application, so that a task sent from a view or a command finds its broker."""
-        from console import celery  # noqa: F401
+        """Load the Celery application, so that a task sent from a view or a command finds its broker, and the checks."""
+        from console import celery, checks  # noqa: F401

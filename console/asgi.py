@@ -2,9 +2,11 @@
 
 import os
 import warnings
+from typing import Any
+from urllib.parse import urlsplit
 
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import OriginValidator
+from channels.security.websocket import OriginValidator, WebsocketDenier
 from channels.sessions import CookieMiddleware
 from django.core.asgi import get_asgi_application
 
@@ -15,20 +17,40 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
 
 
+class ExactOrigins(OriginValidator):
+    """Channels' check, which fails where it means to refuse: an origin that is no address has no port to be compared."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
+        """Serve one socket, or refuse it."""
+        origins = [value.decode("latin1") for name, value in scope.get("headers", []) if name == b"origin"]
+        if all(map(_is_address, origins)):
+            return await super().__call__(scope, receive, send)
+        return await WebsocketDenier()(scope, receive, send)
+
+
+def _is_address(origin: str) -> bool:
+    try:
+        _ = urlsplit(origin).port
+    except ValueError:
+        return False
+    return True
+
+
 def _application() -> ProtocolTypeRouter:
     http = get_asgi_application()  # First: it loads the apps that the imports below need.
     from django.conf import settings
 
     from console.api.waiting import LongPoll
     from console.body_limit import BodyLimit
+    from console.known_senders import is_known
     from console.routing import websocket_urlpatterns
 
     return ProtocolTypeRouter(
         {
-            "http": BodyLimit(LongPoll(http)),
+            "http": BodyLimit(LongPoll(http), who=is_known),
             # Who it is the consumer asks itself, and goes on asking.
             # Exact origins, scheme and port included: a page of another program on this machine is another origin.
-            "websocket": OriginValidator(CookieMiddleware(URLRouter(websocket_urlpatterns)), settings.FABRIC_ORIGINS),
+            "websocket": ExactOrigins(CookieMiddleware(URLRouter(websocket_urlpatterns)), settings.FABRIC_ORIGINS),
         }
     )
 

@@ -1,8 +1,9 @@
-"""A bound on request bodies, before Django spools one to disk."""
+"""A bound on request bodies, before Django spools one to disk, and a closer one for who is nobody here."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from console.api.problems import MEDIA_TYPE, REQUEST_ID, Problem, encode, request_id
@@ -12,13 +13,23 @@ BODY_MAX = 32 * 1024 * 1024
 API_BODY_MAX = 1024 * 1024
 API_START_MAX = 25 * 1024 * 1024
 """Eight texts of 1 MB whose JSON writes each character in three times its bytes, or files of 18 MB in base64, and the request."""
+REPORT_MAX = 16 * 1024
+"""A browser's report on the content policy, which anybody may send."""
+NOBODY_MAX = 1024 * 1024
+"""Bytes from who is neither signed in nor has a token: enough for a form, and memory that many may take at once."""
+UNASKED_MAX = 64 * 1024
+"""Bytes that come with the head or soon after: who sends no more is asked once, by Django."""
 DRAIN_MAX = 64 * 1024 * 1024
 """Bytes of a refused body that are read and thrown away, so that a browser still sending sees the answer and not a reset."""
+
+Who = Callable[[Any], Awaitable[bool | Problem]]
+"""Takes the scope of a request, says whether somebody known sends it, or why it is refused whatever its body holds."""
 
 _api = re.compile(r"/api/")
 BODIES: tuple[tuple[str, re.Pattern[str], int], ...] = (
     ("POST", re.compile(r"/api/v1/runs\Z"), API_START_MAX),
     ("", _api, API_BODY_MAX),
+    ("", re.compile(r"/csp-reports\Z"), REPORT_MAX),
 )
 """Method (empty: any), path and bound; the first that fits counts, what fits none has ``BODY_MAX``."""
 
@@ -31,7 +42,13 @@ def body_max(method: str, path: str) -> int:
 
 def too_large(limit: int) -> str:
     """The sentence for a body over its bound."""
-    return f"The request is larger than {limit // 1024 // 1024} MB: send fewer or smaller files."
+    size = f"{limit // 1024 // 1024} MB" if limit >= 1024 * 1024 else f"{limit // 1024} KB"
+    return f"The request is larger than {size}: send fewer or smaller files."
+
+
+def unknown(limit: int) -> str:
+    """The sentence for a body over the bound of who is nobody."""
+    return f"Requests of more than {limit // 1024 // 1024} MB need a sign-in or a token: sign in, and send it again."
 
 
 class _TooLarge(Exception):
@@ -39,11 +56,15 @@ class _TooLarge(Exception):
 
 
 class BodyLimit:
-    """An ASGI application around another: answers 413 with one sentence to a body over its bound, whatever its length header says."""
+    """An ASGI application around another: answers with one sentence to a body over its bound, whatever its length header says.
 
-    def __init__(self, app: Any, limit: int | None = None) -> None:
+    ``who`` is asked before a body of more than ``UNASKED_MAX`` bytes is read. Without it everybody is known.
+    """
+
+    def __init__(self, app: Any, limit: int | None = None, who: Who | None = None) -> None:
         self._app = app
         self._limit = limit
+        self._who = who
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection."""
@@ -53,9 +74,22 @@ class BodyLimit:
         limit = self._limit
         if limit is None:
             limit = body_max(scope["method"], scope["path"])
+        over = Problem(413, too_large(limit))
         if _declared(scope) > limit:
-            await _refuse(scope, receive, send, seen=0, limit=limit)
+            await _refuse(scope, receive, send, seen=0, problem=over)
             return
+        known = True if self._who is None or _is_small(scope) else await self._who(scope)
+        if isinstance(known, Problem):
+            await _answer(scope, send, known)
+            return
+        if not known and limit > NOBODY_MAX:
+            limit, over = NOBODY_MAX, Problem(401, unknown(NOBODY_MAX))
+            if _declared(scope) > limit:
+                await _answer(scope, send, over)
+                return
+        await self._serve(scope, receive, send, limit, over)
+
+    async def _serve(self, scope: Any, receive: Any, send: Any, limit: int, over: Problem) -> None:
         seen = 0
 
         async def counted() -> Any:
@@ -70,7 +104,13 @@ class BodyLimit:
             await self._app(scope, counted, send)
         except _TooLarge:
             # Django reads the whole body before it answers anything, so nothing has been sent.
-            await _refuse(scope, receive, send, seen=seen, limit=limit)
+            await _refuse(scope, receive, send, seen=seen, problem=over)
+
+
+def _is_small(scope: Any) -> bool:
+    """Whether there is no body, or one that says that it is small."""
+    told = _header(scope, b"content-length") or not _header(scope, b"transfer-encoding")
+    return bool(told) and _declared(scope) <= UNASKED_MAX
 
 
 def _declared(scope: Any) -> int:
@@ -83,27 +123,32 @@ def _header(scope: Any, wanted: bytes) -> bytes:
     return found
 
 
-async def _refuse(scope: Any, receive: Any, send: Any, *, seen: int, limit: int) -> None:
+async def _refuse(scope: Any, receive: Any, send: Any, *, seen: int, problem: Problem) -> None:
     while seen < DRAIN_MAX:
         message = await receive()
         seen += len(message.get("body", b""))
         if message["type"] != "http.request" or not message.get("more_body"):
             break
-    body, headers = _answer(scope, limit)
+    await _answer(scope, send, problem)
+
+
+async def _answer(scope: Any, send: Any, problem: Problem) -> None:
+    body, headers = _told(scope, problem)
     headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def _answer(scope: Any, limit: int) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+def _told(scope: Any, problem: Problem) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """A problem document for a program, a line of text for a browser."""
     path = scope.get("path", "")
     if not _api.match(path):
-        return f"{too_large(limit)}\n".encode(), [(b"content-type", b"text/plain; charset=utf-8")]
+        return f"{problem.detail}\n".encode(), [(b"content-type", b"text/plain; charset=utf-8")]
     known = request_id(_header(scope, REQUEST_ID.lower().encode()).decode("latin-1"))
     headers = [
         (b"content-type", MEDIA_TYPE.encode()),
         (b"cache-control", b"no-store"),
         (REQUEST_ID.lower().encode(), known.encode()),
+        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
     ]
-    return encode(Problem(413, too_large(limit)), instance=path, request=known), headers
+    return encode(problem, instance=path, request=known), headers

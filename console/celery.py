@@ -10,6 +10,7 @@ from celery.platforms import SecurityWarning
 from celery.worker import WorkController
 from django.core.exceptions import ImproperlyConfigured
 
+from console.launch.beating import beat_on
 from console.launch.errors import Refused
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -47,6 +48,12 @@ def leave_logging_to_django(**_: object) -> None:
     """Do nothing, which is what keeps Celery from changing what FABRIC_LOG_LEVEL and the settings have laid down."""
 
 
+def beat(**_: object) -> None:
+    """Says from here on that this worker lives, to whoever watches it from outside."""
+    beat_on()
+
+
 signals.worker_init.connect(refuse_forking_pools)
 signals.worker_init.connect(refuse_unusable_providers)
+signals.celeryd_after_setup.connect(beat)
 signals.setup_logging.connect(leave_logging_to_django)

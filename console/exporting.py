@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import FileResponse
 
 from fabric import wiring
-from fabric.adapters.signing import KeyUnusable
+from fabric.adapters.key_files import KeyUnusable
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.services.exports import ZIP_IN_MEMORY, run_export_zip

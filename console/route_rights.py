@@ -17,17 +17,19 @@ Wants = tuple[Right, ...] | str
 QUESTION = "it is for whoever the question asks"
 OWN = "it is about one's own sign-in, mail, tokens or invitation"
 OTHERS = "one's own for everybody, those of others by a right that the service asks for"
+BROWSERS = "it is for browsers, whoever sits there"
 EVERYBODY = "it is for every member"
 
 _LOOKS = """
-    healthz login login-link invitation members member account overview overview-live overview-card start runs
+    livez readyz healthz login login-link login-link-old login-second login-sso login-sso-back login-recover login-password
+    invitation invitation-old members member account security security-totp overview overview-live overview-card start runs
     runs-news run run-cancel run-terminate run-pause run-resume run-say run-context run-fork run-scenario run-question
     run-event run-event-json run-events-download reviews reviews-news reviews-history review drills drills-live
     drills-runs drills-lever drills-schedules drills-schedule drill drill-live scenarios scenario scenario-new
     scenario-live scenario-edit scenario-toml scenario-json drill-pytest drill-report drills-batch-report
     drills-report search frame styleguide fabrics fabric fabric-new fabric-import fabric-draft fabric-draft-publish
     fabric-draft-drills fabric-draft-history fabric-draft-merge fabric-request fabric-compare fabric-revision
-    fabric-yaml fabric-memory breakers breakers-live breaker models notifications protections api-docs
+    fabric-yaml fabric-memory audit audit-news audit-record audit-holds breakers breakers-live breaker models policy notifications protections api-docs
 """
 LOOKS = frozenset(_LOOKS.split())
 """Pages that are looked at, by every member where the address is not for everybody. Those of the API are in ``callers.SCOPES``."""
@@ -71,7 +73,7 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
     (
         (Right.MEMBERS,),
         """
-            member-invite member-service member invitation-revoke api-invitations api-invitation-revoke
+            member-invite member-service member member-sign-ins invitation-revoke api-invitations api-invitation-revoke
             api-member-services api-member-roles api-member-remove
         """,
     ),
@@ -79,6 +81,12 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
         (Right.KEYS,),
         """
             model-key model-key-delete api-model-key api-model-key-delete
+        """,
+    ),
+    (
+        (Right.POLICY,),
+        """
+            policy api-policy
         """,
     ),
     (
@@ -95,6 +103,12 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
         """,
     ),
     (
+        (Right.AUDIT,),
+        """
+            audit-export audit-holds api-audit-export api-audit-holds api-audit-hold-lift
+        """,
+    ),
+    (
         QUESTION,
         """
             decide decision-undo decision-continue reviews-next reviews-together review-changes review-claim
@@ -106,9 +120,11 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
     (
         OWN,
         """
-            login login-link logout invitation account notifications-mine api-notifications-mine api-change-withdraw
+            login login-link login-link-old login-second login-passkey login-recover login-password logout invitation
+            account security-totp security-passkey security-remove security-codes sign-ins-end notifications-mine api-notifications-mine api-change-withdraw
         """,
     ),
+    (BROWSERS, "csp-reports"),
     (
         OTHERS,
         """
@@ -125,16 +141,27 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
 CHANGES: Mapping[str, Wants] = {name: wants for wants, names in _CHANGES for name in names.split()}
 """What a POST to an address wants, by route name."""
 
+READERS: Mapping[str, Wants] = dict.fromkeys(
+    ("audit", "audit-news", "audit-record", "audit-holds", "api-audit", "api-audit-record", "api-audit-holds"),
+    (Right.AUDIT,),
+)
+"""What looking at an address wants, by route name; every member may look at any other."""
+
 
 def wanted(route: str, method: str) -> tuple[Right, ...]:
     """The rights of which one is enough; none: no right decides there."""
-    found = CHANGES.get(route, ()) if method == "POST" else ()
+    table = {"POST": CHANGES, "GET": READERS, "HEAD": READERS}.get(method, {})
+    found = table.get(route, ())
     return () if isinstance(found, str) else found
 
 
 def refused_at_door(actor: Actor, route: str, method: str) -> str:
-    """Why somebody may not use an address so, in a sentence; empty: they may, as far as rights decide."""
+    """Why somebody may not use an address so, in a sentence; empty: they may, as far as rights decide.
+
+    Where the address is about no fabric, a right at some fabric is enough here: at which, the service asks.
+    """
     rights = wanted(route, method)
-    if not rights or any(actor.may(right) for right in rights):
+    may = actor.may if actor.place else actor.may_somewhere
+    if not rights or any(may(right) for right in rights):
         return ""
     return f"{actor.name} may not do this: that is for {', or for '.join(holders(right) for right in rights)}"

@@ -1,4 +1,4 @@
-"""Addresses of the sockets. Who may connect: ``console.access.SOCKETS``."""
+"""Addresses of the sockets. Who may connect: ``console.route_policies.SOCKETS``."""
 
 from django.urls import URLPattern, path
 

@@ -3,12 +3,14 @@
 Without any variable: SQLite, Celery's filesystem broker and an in-memory channel layer, all of it in one directory.
 """
 
+import os
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from console import addresses
+from console import addresses, known
 from console.launch import datadir, paths
+from console.log_lines import QUIET
 from console.variables import read
 
 # In a checkout the tests lie beside the product. A process that runs with these settings, and is no test's, can import nothing of them.
@@ -17,6 +19,7 @@ sys.modules.setdefault("tests", None)  # type: ignore[arg-type]
 # --- Where things are ---------------------------------------------------------------------------------------------
 
 BASE_DIR = paths.ROOT
+FABRIC_COMMAND = paths.command_line()
 FABRIC_DATA = datadir.prepare(paths.data_dir())
 FABRIC_PORT: int = read("FABRIC_PORT") or datadir.port_of(FABRIC_DATA) or paths.PORT
 FABRIC_PUBLIC_URL: str = read("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}"
@@ -50,11 +53,19 @@ FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()
 FABRIC_MCP_COMMANDS: tuple[tuple[str, ...], ...] = read("FABRIC_MCP_COMMANDS") or ()
 FABRIC_EXTRA_BODY: tuple[str, ...] = read("FABRIC_EXTRA_BODY") or ()
 FABRIC_BELOW_LIST_PRICE: tuple[str, ...] = read("FABRIC_BELOW_LIST_PRICE") or ()
+FABRIC_KEY_CAPS: tuple[tuple[str, str, int], ...] = read("FABRIC_KEY_CAPS") or ()
 FABRIC_TOOL_VARIABLES: tuple[str, ...] = read("FABRIC_TOOL_VARIABLES") or ()
+
+# What stored secrets are sealed under; empty: the key ring in the data directory.
+FABRIC_KEY_RING: str = read("FABRIC_KEY_RING") or ""
 
 # What checkpoints are signed with, and where they are written beside the database.
 FABRIC_AUDIT_KEY: str = read("FABRIC_AUDIT_KEY") or ""
 FABRIC_CHECKPOINTS: Path | None = read("FABRIC_CHECKPOINTS")
+# Where the audit stream is sent as well.
+FABRIC_AUDIT_SYSLOG: str = read("FABRIC_AUDIT_SYSLOG") or ""
+FABRIC_AUDIT_OTLP: str = read("FABRIC_AUDIT_OTLP") or ""
+FABRIC_AUDIT_OTLP_KEY: str = read("FABRIC_AUDIT_OTLP_KEY") or ""
 
 # Who is told of alerts and questions outside the console, and how.
 FABRIC_NOTIFY_MAIL: tuple[str, ...] = read("FABRIC_NOTIFY_MAIL") or ()
@@ -78,6 +89,18 @@ globals().update(
         if (most := read(name)) is not None
     }
 )
+
+# How people sign in, beside a name and a password: docs/operations.md "Signing in".
+FABRIC_OIDC_ISSUER: str = read("FABRIC_OIDC_ISSUER") or ""
+FABRIC_OIDC_CLIENT_ID: str = read("FABRIC_OIDC_CLIENT_ID") or ""
+FABRIC_OIDC_CLIENT_SECRET: str = read("FABRIC_OIDC_CLIENT_SECRET") or ""
+FABRIC_OIDC_ROLES: tuple[tuple[str, str], ...] = read("FABRIC_OIDC_ROLES") or ()
+FABRIC_OIDC_DOMAINS: tuple[str, ...] = read("FABRIC_OIDC_DOMAINS") or ()
+FABRIC_OIDC_GROUPS_CLAIM: str = read("FABRIC_OIDC_GROUPS_CLAIM") or "groups"
+FABRIC_OIDC_NAME: str = read("FABRIC_OIDC_NAME") or ""
+FABRIC_SECOND_FACTOR: str = read("FABRIC_SECOND_FACTOR") or "offered"
+FABRIC_SIGN_IN_IDLE_HOURS: int = read("FABRIC_SIGN_IN_IDLE_HOURS") or 8
+FABRIC_SIGN_IN_HOURS: int = read("FABRIC_SIGN_IN_HOURS") or 24
 
 # --- Stores -------------------------------------------------------------------------------------------------------
 
@@ -127,8 +150,10 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "console.api.middleware.ApiMiddleware",
+    "console.audit_door.AuditDoorMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "console.headers.SafeHeadersMiddleware",
+    "console.plain_http.PlainHttpMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -143,7 +168,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [paths.SITE / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -157,7 +182,7 @@ TEMPLATES = [
 ]
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.is_dir()]
+STATICFILES_DIRS = [paths.SITE / "static"]
 WHITENOISE_USE_FINDERS = True  # Serves from the checkout: there is no collectstatic step to forget.
 WHITENOISE_AUTOREFRESH = DEBUG
 
@@ -179,14 +204,17 @@ CSRF_FAILURE_VIEW = "console.views.errors.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+    {"NAME": f"fabric.services.passwords.{name}"}
+    for name in ("LengthValidator", "ContextValidator", "GuessedValidator")
 ]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 
 # Signed cookies: a request writes nothing, which SQLite's one writer is glad of.
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+SESSION_COOKIE_AGE = (
+    FABRIC_SIGN_IN_HOURS * 3600
+)  # Seconds; what ends a sign-in is its row (fabric/services/sign_ins.py).
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
@@ -199,6 +227,9 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = _https  # Of a host that is Fabric Flow's alone.
+# W021: whether a domain goes onto the browsers' own lists is for its owner to say. W008: who comes past the proxy is for PlainHttpMiddleware.
+SILENCED_SYSTEM_CHECKS = ["security.W021", "security.W008"]
 # Only a proxy that ends TLS can have given us an https public address, and it must overwrite this header.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 X_FRAME_OPTIONS = "DENY"
@@ -207,17 +238,28 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
+known.learn(
+    {"SECRET_KEY": SECRET_KEY},
+    {name: os.environ.get(name, "") for name, _, _ in (one.partition("@") for one in FABRIC_TOOL_VARIABLES)},
+)
+known.quiet_log()
+
 # --- What is said -------------------------------------------------------------------------------------------------
 
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "text": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
+        "json": {"()": "console.log_lines.JsonLines"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": read("FABRIC_LOG_FORMAT") or "text"}},
     "root": {"handlers": ["stderr"], "level": read("FABRIC_LOG_LEVEL") or "WARNING"},
     # Django's own handlers would say everything twice.
     "loggers": {
         **{name: {"handlers": [], "propagate": True} for name in ("django", "django.server")},
+        # They say addresses of webhooks and models at INFO, with what stands in their queries.
+        **{name: {"level": "WARNING"} for name in QUIET},
         # What a visitor got wrong is said to the visitor.
         "django.request": {"level": "ERROR"},
     },

@@ -16,8 +16,9 @@ from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.safestring import SafeString
 
-from console.access import ROUTES, actor_of, is_staff
+from console.access import actor_of, is_staff
 from console.keys import KEYS, Key
+from console.route_policies import ROUTES
 from console.views.drill_going import Going, going_of
 from fabric.core.actor import Actor
 from fabric.core.roles import Right, holders
@@ -80,8 +81,10 @@ NAV: tuple[Place, ...] = (
 MORE: tuple[Place, ...] = (
     Place("notifications", "Notifications", "bell", ("notifications", "notification")),
     Place("models", "Models and prices", "coins", ("models", "model")),
-    Place("account", "Your account", "lock", ("account",)),
+    Place("policy", "Policy", "lock", ("policy",)),
+    Place("account", "Your account", "lock", ("account", "security")),
     Place("members", "Members", "user2", ("members", "member", "invitation", "token")),
+    Place("audit", "Audit", "clock", ("audit",)),
     Place("protections", "Protections", "lock", ("protections",)),
     Place("api-docs", "API reference", "braces", ("api",)),
 )
@@ -148,10 +151,16 @@ class Frame:
         """How many reviews wait for who looks, as the navigation says it; empty for none."""
         return next((link.count for link in self.links if link.place.route == "reviews"), "")
 
+    @property
+    def reads_audit(self) -> bool:
+        """Whether who looks may read the audit stream: pages link to it for them alone."""
+        return self.actor is not None and self.actor.may(Right.AUDIT)
+
     @cached_property
     def more(self) -> list[Link]:
         """What stands below the navigation."""
-        return self._links((*MORE, *STAFF) if self.staff else MORE)
+        rows = [place for place in MORE if self.reads_audit or place.route != "audit"]
+        return self._links((*rows, *STAFF) if self.staff else rows)
 
     @property
     def drill_tabs(self) -> list[tuple[Tab, str, bool]]:
@@ -168,7 +177,10 @@ class Frame:
     def lacks(self) -> dict[str, str]:
         """Of each right that who looks has not, who has it: it stands beside a button that does nothing for them."""
         actor = self.actor
-        return {right.value: f"This is for {holders(right)}." for right in Right if actor and not actor.may(right)}
+        if actor is None:
+            return {}
+        may = actor.may if actor.place else actor.may_somewhere
+        return {right.value: f"This is for {holders(right)}." for right in Right if not may(right)}
 
     @property
     def here(self) -> str:
@@ -184,7 +196,7 @@ class Frame:
     def sheets(self) -> SafeString:
         """What opens over every page: the palette, before anything is typed, and the sheet of keys. Made once for everybody who sees the same pages."""
         made = sheets.__wrapped__ if settings.DEBUG else sheets
-        return made(staff=self.staff, under=get_script_prefix())
+        return made(staff=self.staff, under=get_script_prefix(), audits=self.reads_audit)
 
     @cached_property
     def drills(self) -> Drills:
@@ -278,9 +290,10 @@ class PaletteRow(NamedTuple):
     """The keys that lead there; empty for none."""
 
 
-def offered(*, staff: bool) -> tuple[Place, ...]:
-    """The pages that there are for somebody; ``staff``: who looks after the installation."""
-    return (*NAV, *MORE, *FOUND, *STAFF) if staff else (*NAV, *MORE, *FOUND)
+def offered(*, staff: bool, audits: bool = True) -> tuple[Place, ...]:
+    """The pages that there are for somebody; ``staff``: who looks after the installation; ``audits``: who may read the audit stream."""
+    found = (*NAV, *MORE, *FOUND, *(STAFF if staff else ()))
+    return found if audits else tuple(place for place in found if place.route != "audit")
 
 
 def places(query: str = "", rows: Iterable[Place] = (*NAV, *MORE, *FOUND)) -> list[PaletteRow]:
@@ -298,9 +311,11 @@ def keys() -> list[tuple[str, list[tuple[Key, str]]]]:
 
 
 @lru_cache(maxsize=8)
-def sheets(*, staff: bool, under: str) -> SafeString:
+def sheets(*, staff: bool, under: str, audits: bool = True) -> SafeString:
     """The palette and the sheet of keys, of a console whose addresses begin with ``under``: a quarter of what a page takes that shows nothing else."""
-    return render_to_string("shell/sheets.html", {"places": places(rows=offered(staff=staff)), "keys": keys()})
+    return render_to_string(
+        "shell/sheets.html", {"places": places(rows=offered(staff=staff, audits=audits)), "keys": keys()}
+    )
 
 
 def _target(key: Key) -> str:

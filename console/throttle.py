@@ -35,6 +35,8 @@ class Rate:
 
 API = Rate("api", "FABRIC_API_PER_MINUTE", 6_000)
 """Requests of one token or one signed-in user."""
+REPORTS = Rate("csp-reports", "CSP_REPORTS_PER_MINUTE", 30)
+"""Reports on the content policy by all browsers together. No variable sets it."""
 MODEL_TESTS = Rate("model-tests", "FABRIC_MODEL_TESTS_PER_MINUTE", 12)
 """Test calls of models by one user or token."""
 

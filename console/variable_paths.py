@@ -1,6 +1,7 @@
-"""Variables that hold names and dotted paths of Python: how each is read, for the table of console/variables.py. Standard library only."""
+"""Variables that hold names, dotted paths of Python and receivers of logs: how each is read, for the table of console/variables.py. Standard library only."""
 
 import re
+from urllib.parse import urlsplit
 
 from console.launch.errors import Refused
 
@@ -45,6 +46,26 @@ def paths(name: str, text: str) -> tuple[str, ...]:
             reason = "which is there twice" if _path.fullmatch(path) else "which is no dotted.path.NAME"
             raise Refused(f"{name} has {shown(path)}, {reason}: write dotted.path.NAME,... with each once.")
     return found
+
+
+def syslog(name: str, text: str) -> str:
+    """A receiver of syslog messages. Raises Refused."""
+    parts = urlsplit(text) if text.isascii() and text.isprintable() and " " not in text else urlsplit("")
+    try:
+        fine = parts.scheme in ("udp", "tcp", "tls") and parts.hostname and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+        message = f"{name} is {shown(text)}: write udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT."
+        raise Refused(message)
+    return text
+
+
+def log_format(name: str, text: str) -> str:
+    """How log lines are written. Raises Refused."""
+    if text.lower() not in ("text", "json"):
+        raise Refused(f"{name} is {shown(text)}: use text or json.")
+    return text.lower()
 
 
 def shown(text: str) -> str:

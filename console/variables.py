@@ -5,7 +5,6 @@ sentence, which never shows what may be a secret. An empty value counts as none.
 variable. A test compares the two with what the code reads.
 """
 
-import base64
 import os
 import re
 import shlex
@@ -18,8 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from console import addresses, variable_paths
-from console.launch.datadir import KEY_CHARS_MIN
+from console import addresses, secret_files, variable_caps, variable_paths, variable_secrets, variable_sign_in
 from console.launch.errors import Refused
 from console.variable_paths import shown
 
@@ -32,7 +30,6 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
 _host = re.compile(_HOST)
 _host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
-_seed = re.compile(r"[0-9A-Fa-f]{64}")
 _field = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _mail = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -54,13 +51,32 @@ class Variable:
 
     kind: Kind
     read: Callable[[str, str], Any]
+    secret: bool = False
+    """True: it may hold a secret, and may be given as NAME_FILE: the path of a file that holds the value."""
 
 
 def read(name: str, environ: Mapping[str, str] = os.environ) -> Any:
     """Return the value of a variable of the table, or None when it is not set. Raises Refused."""
     variable = VARIABLES[name]
     text = environ.get(name, "").strip()
+    if variable.secret:
+        text = secret_files.given(name, text, environ.get(f"{name}{secret_files.SUFFIX}", "").strip())
     return variable.read(name, text) if text else None
+
+
+def secret_values(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what is set of the variables that may hold a secret, by name and as it is written. Raises Refused."""
+    texts = {name: environ.get(name, "").strip() for name in SECRETS}
+    files = {name: environ.get(f"{name}{secret_files.SUFFIX}", "").strip() for name in SECRETS}
+    found = {name: secret_files.given(name, texts[name], files[name]) for name in SECRETS}
+    return {name: text for name, text in found.items() if text}
+
+
+def without_secrets(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return an environment for a program that is not ours: none of what may hold a secret, and no variable of a tool."""
+    named = {one.partition("@")[0] for one in environ.get("FABRIC_TOOL_VARIABLES", "").replace(" ", "").split(",")}
+    left_out = {*SECRETS, *(f"{name}{secret_files.SUFFIX}" for name in SECRETS), *named}
+    return {name: text for name, text in environ.items() if name not in left_out}
 
 
 def refuse_unusable(environ: Mapping[str, str] = os.environ) -> None:
@@ -71,6 +87,7 @@ def refuse_unusable(environ: Mapping[str, str] = os.environ) -> None:
         for other in needed:
             if read(name, environ) and not read(other, environ):
                 raise Refused(f"{name} is set and {other} is not: set both, or neither.")
+    variable_sign_in.refuse_together(lambda name: read(name, environ))
 
 
 def port_number(text: str) -> int | None:
@@ -138,20 +155,6 @@ def _level(name: str, text: str) -> str:
     return text.upper()
 
 
-def _secret_key(name: str, text: str) -> str:
-    if len(text) < KEY_CHARS_MIN:
-        raise Refused(
-            f"{name} has {len(text)} characters: use a random one of {KEY_CHARS_MIN} or more, or leave it out."
-        )
-    return text
-
-
-def _audit_key(name: str, text: str) -> str:
-    if not _seed.fullmatch(text):
-        raise Refused(f"{name} is no key: give 64 hexadecimal digits, as `openssl rand -hex 32` makes them.")
-    return text.lower()
-
-
 def _folder(name: str, text: str) -> Path:
     path = Path(text)
     if not path.is_absolute() or not path.is_dir():
@@ -159,12 +162,6 @@ def _folder(name: str, text: str) -> Path:
     if not os.access(path, os.W_OK | os.X_OK):
         raise Refused(f"{name} is {shown(text)}, where this user cannot write: grant it, or name another directory.")
     return path
-
-
-def _header(name: str, text: str) -> str:
-    if not (text.isascii() and text.isprintable()) or " " in text:
-        raise Refused(f"{name} holds a space or a character that no key has: copy the key again, and nothing else.")
-    return text
 
 
 def _public_url(name: str, text: str) -> str:
@@ -274,18 +271,6 @@ def _webhooks(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
-def _webhook_secret(name: str, text: str) -> str:
-    try:
-        key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
-    except ValueError:
-        key = b""
-    if not text.startswith("whsec_") or not 24 <= len(key) <= 64:
-        raise Refused(
-            f"{name} is no secret of the Standard Webhooks form: make one with `echo whsec_$(openssl rand -base64 32)`."
-        )
-    return text
-
-
 def _smtp_host(name: str, text: str) -> str:
     if not _host.fullmatch(text.lower()):
         raise Refused(f"{name} is {shown(text)}, which is no host name: write it like mail.example.org.")
@@ -319,23 +304,24 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_DATA": Variable(Kind.SETTING, _text),
     "FABRIC_PORT": Variable(Kind.SETTING, _port),
     "FABRIC_PUBLIC_URL": Variable(Kind.SETTING, _public_url),
-    "FABRIC_SECRET_KEY": Variable(Kind.SETTING, _secret_key),
-    "DATABASE_URL": Variable(Kind.SETTING, _database),
-    "CELERY_BROKER_URL": Variable(Kind.SETTING, _broker),
-    "CHANNEL_URL": Variable(Kind.SETTING, _channel_layer),
+    "FABRIC_SECRET_KEY": Variable(Kind.SETTING, variable_secrets.secret_key, secret=True),
+    "FABRIC_KEY_RING": Variable(Kind.SETTING, variable_secrets.key_ring, secret=True),
+    "DATABASE_URL": Variable(Kind.SETTING, _database, secret=True),
+    "CELERY_BROKER_URL": Variable(Kind.SETTING, _broker, secret=True),
+    "CHANNEL_URL": Variable(Kind.SETTING, _channel_layer, secret=True),
     "FABRIC_MODEL_URL": Variable(Kind.SETTING, _base_url),
     "FABRIC_MODEL": Variable(Kind.SETTING, _text),
-    "FABRIC_MODEL_KEY": Variable(Kind.SETTING, _header),
+    "FABRIC_MODEL_KEY": Variable(Kind.SETTING, variable_secrets.header, secret=True),
     "FABRIC_ANTHROPIC_URL": Variable(Kind.SETTING, _base_url),
-    "FABRIC_ANTHROPIC_KEY": Variable(Kind.SETTING, _header),
+    "FABRIC_ANTHROPIC_KEY": Variable(Kind.SETTING, variable_secrets.header, secret=True),
     "FABRIC_GOOGLE_URL": Variable(Kind.SETTING, _base_url),
-    "FABRIC_GOOGLE_KEY": Variable(Kind.SETTING, _header),
+    "FABRIC_GOOGLE_KEY": Variable(Kind.SETTING, variable_secrets.header, secret=True),
     "FABRIC_AZURE_URL": Variable(Kind.SETTING, _base_url),
-    "FABRIC_AZURE_KEY": Variable(Kind.SETTING, _header),
+    "FABRIC_AZURE_KEY": Variable(Kind.SETTING, variable_secrets.header, secret=True),
     "FABRIC_BEDROCK_URL": Variable(Kind.SETTING, _base_url),
-    "FABRIC_BEDROCK_KEY": Variable(Kind.SETTING, _header),
+    "FABRIC_BEDROCK_KEY": Variable(Kind.SETTING, variable_secrets.header, secret=True),
     "FABRIC_VERTEX_URL": Variable(Kind.SETTING, _base_url),
-    "FABRIC_VERTEX_KEY": Variable(Kind.SETTING, _header),
+    "FABRIC_VERTEX_KEY": Variable(Kind.SETTING, variable_secrets.header, secret=True),
     "FABRIC_PROVIDERS": Variable(Kind.SETTING, variable_paths.providers),
     "FABRIC_TOOLS": Variable(Kind.SETTING, variable_paths.tools),
     "FABRIC_GRAPH_RULES": Variable(Kind.SETTING, variable_paths.paths),
@@ -343,21 +329,30 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_MCP_COMMANDS": Variable(Kind.SETTING, _commands),
     "FABRIC_EXTRA_BODY": Variable(Kind.SETTING, _fields),
     "FABRIC_BELOW_LIST_PRICE": Variable(Kind.SETTING, _models),
+    "FABRIC_KEY_CAPS": Variable(Kind.SETTING, variable_caps.key_caps),
     "FABRIC_TOOL_VARIABLES": Variable(Kind.SETTING, _handed_out),
-    "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, _audit_key),
+    "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, variable_secrets.audit_key, secret=True),
+    "FABRIC_AUDIT_SYSLOG": Variable(Kind.SETTING, variable_paths.syslog),
+    "FABRIC_AUDIT_OTLP": Variable(Kind.SETTING, _base_url),
+    "FABRIC_AUDIT_OTLP_KEY": Variable(Kind.SETTING, variable_secrets.header, secret=True),
+    "FABRIC_LOG_FORMAT": Variable(Kind.SETTING, variable_paths.log_format),
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
     "FABRIC_NOTIFY_MAIL": Variable(Kind.SETTING, _mailboxes),
-    "FABRIC_NOTIFY_WEBHOOKS": Variable(Kind.SETTING, _webhooks),
-    "FABRIC_WEBHOOK_SECRET": Variable(Kind.SETTING, _webhook_secret),
+    "FABRIC_NOTIFY_WEBHOOKS": Variable(Kind.SETTING, _webhooks, secret=True),
+    "FABRIC_WEBHOOK_SECRET": Variable(Kind.SETTING, variable_secrets.webhook_secret, secret=True),
     "FABRIC_MAIL_FROM": Variable(Kind.SETTING, _mailbox),
     "FABRIC_SMTP_HOST": Variable(Kind.SETTING, _smtp_host),
     "FABRIC_SMTP_PORT": Variable(Kind.SETTING, _port),
     "FABRIC_SMTP_USER": Variable(Kind.SETTING, _text),
-    "FABRIC_SMTP_PASSWORD": Variable(Kind.SETTING, _text),
+    "FABRIC_SMTP_PASSWORD": Variable(Kind.SETTING, _text, secret=True),
     "FABRIC_SMTP_TLS": Variable(Kind.SETTING, _smtp_tls),
     "FABRIC_API_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_SIGN_IN_TRIES": Variable(Kind.SETTING, _tries),
     "FABRIC_TRUSTED_PROXIES": Variable(Kind.SETTING, _networks),
+    **{
+        name: Variable(Kind.SETTING, reader, secret=name in variable_sign_in.SECRET)
+        for name, reader in variable_sign_in.READERS.items()
+    },
     "FABRIC_MODEL_TESTS_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOG_LEVEL": Variable(Kind.SETTING, _level),
     "FABRIC_DEBUG": Variable(Kind.SETTING, _flag),
@@ -381,11 +376,14 @@ VARIABLES: Mapping[str, Variable] = {
     "TEST_PEERS_NODE": Variable(Kind.HARNESS, _text),
 }
 
+SECRETS = tuple(name for name, variable in VARIABLES.items() if variable.secret)
 SETTINGS = tuple(name for name, variable in VARIABLES.items() if variable.kind is Kind.SETTING)
 
 NEEDS: Mapping[str, tuple[str, ...]] = {
     "FABRIC_NOTIFY_MAIL": ("FABRIC_SMTP_HOST", "FABRIC_MAIL_FROM"),
     "FABRIC_NOTIFY_WEBHOOKS": ("FABRIC_WEBHOOK_SECRET",),
+    "FABRIC_AUDIT_OTLP_KEY": ("FABRIC_AUDIT_OTLP",),
+    "FABRIC_OIDC_ISSUER": ("FABRIC_OIDC_CLIENT_ID", "FABRIC_OIDC_ROLES"),
     "FABRIC_SMTP_USER": ("FABRIC_SMTP_PASSWORD",),
     "FABRIC_SMTP_PASSWORD": ("FABRIC_SMTP_USER",),
 }

@@ -85,7 +85,7 @@ def try_out(model: ModelSpec, workspace: str) -> Trial:
 async def _tried(model: ModelSpec, workspace: str) -> Trial:
     port = http_port(model.provider)
     try:
-        return await tried(port, model, workspace=workspace, now=SYSTEM_CLOCK.now)
+        return await tried(ModelRouter({model.provider: port}), model, workspace=workspace, now=SYSTEM_CLOCK.now)
     finally:
         await port.aclose()
 

@@ -11,6 +11,7 @@ from fabric.adapters.notifications.mail import Mailer
 from fabric.adapters.notifications.webhook import Webhooks, secret_bytes
 from fabric.core.notifications import MAILED, Channel, Target
 from fabric.services import notification_members
+from fabric.services.audit_forwarding import forward, forwarding_wanted
 from fabric.services.notification_members import members_notify, members_wanted
 from fabric.services.notification_sending import (
     Post,
@@ -88,4 +89,7 @@ def duties(stopped: threading.Event | None = None) -> tuple[DutySpec, ...]:
         wanted=notifications_to_prune,
         act=notifications_prune,
     )
-    return tell, prune
+    send = DutySpec(
+        name="audit_forward", look_s=LOOK_S, every_s=0.0, lease_s=LEASE_S, wanted=forwarding_wanted, act=forward
+    )
+    return tell, prune, send

@@ -52,13 +52,19 @@ from fabric.core import teams
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.fingerprint import digest
 from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.core.workspace_policy.policy import WorkspacePolicy
+from fabric.core.workspace_policy.under import FREE, Under, drawn
 from fabric.model_ports import BUILT_IN, PROVIDERS, RESERVED, model_port, refuse_unusable_providers
 from fabric.models import Incarnation
 from fabric.runtime.grant_ports import GrantStore
-from fabric.runtime.ports import Clock, JournalStore, Nudge
+from fabric.runtime.ports import Claimed, Clock, JournalStore, Nudge
 from fabric.runtime.prompts import overhead_bytes
 from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.workspace_policies import policy_version
 from fabric.services import here
+from fabric.services.key_caps import operators_caps_set
+from fabric.services.publication import Installation
 
 log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
@@ -118,9 +124,8 @@ def store() -> JournalStore:
 @lru_cache(maxsize=1)
 def grants() -> GrantStore:
     """The budgets that runs share."""
-    if _is_postgresql():
-        return _tried("grants", PostgresqlGrants(dsn()))
-    return _tried("grants", SqliteGrants(Path(connection.settings_dict["NAME"])))
+    file = connection.settings_dict["NAME"]
+    return _tried("grants", PostgresqlGrants(dsn()) if _is_postgresql() else SqliteGrants(Path(file)))
 
 
 @lru_cache(maxsize=1)
@@ -168,13 +173,15 @@ def listener(on_message: OnMessage, *kinds: Any) -> Listener:
     return SocketListener(settings.FABRIC_DATA, on_message, **wanted)
 
 
-# -- revisions ---------------------------------------------------------------------------------------------------------
+def compile_revision(
+    spec: FabricSpec, *, revision: str = "", under: Under = FREE, where: Installation | None = None
+) -> Compiled:
+    """A spec with its prices, validators and prompt sizes, as this installation sees them; with its teams. ``revision``, ``under``: see ``compile_spec``.
 
-
-def compile_revision(spec: FabricSpec) -> Compiled:
-    """A spec with its prices, validators and prompt sizes, as this installation sees them; with its teams."""
-    below = {lead: compile_revision(within) for lead, within in teams.specs_of(spec).items()}
-    installed = here.installation()
+    ``where``: what is known of the installation and the workspace; None: nothing of any workspace.
+    """
+    below = {lead: compile_revision(within, under=under, where=where) for lead, within in teams.specs_of(spec).items()}
+    installed = where or here.installation()
     prices = {model.name: price for model in spec.models if (price := installed.price(model)) is not None}
     validators = {tool.name: validator_of(tool) for tool in spec.all_tools}
     offered = {tool.name: offers(tool) for tool in spec.asked_tools}
@@ -190,7 +197,17 @@ def compile_revision(spec: FabricSpec) -> Compiled:
         nested=below,
         evaluators=evaluators,
         registry=installed.registry,
+        revision=revision,
+        under=under,
+        key_caps={model.name: caps for model in spec.models if (caps := installed.caps_of(model))},
     )
+
+
+def compile_under(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier, workspace_id: str) -> Compiled:
+    """A published spec as the runs of a tier see it under a workspace's policy."""
+    held, under = drawn(spec, policy, tier)
+    where = here.installation(workspace_id=workspace_id, policy=policy)
+    return compile_revision(held, revision=spec.digest(), under=under, where=where)
 
 
 @lru_cache(maxsize=256)
@@ -201,14 +218,26 @@ def compiled(revision_id: str) -> Compiled:
 
 @lru_cache(maxsize=256)
 def _revision(revision_id: str) -> Revision:
-    """What a host needs of a revision. For its claimer's thread, which no request ever ends: Django's connection is not kept, since one that was
-    cut would stay so.
-    """
+    """What a host needs of a revision. For its claimer's thread: Django's connection is not kept, since one that was cut would stay so."""
     try:
         found = compiled(revision_id)
     finally:
         connection.close()
     return Revision(found, {tool.name: offers(tool) for tool in found.spec.all_tools})
+
+
+@lru_cache(maxsize=256)
+def _compiled_under(revision_id: str, workspace_id: str, number: int, tier: Tier) -> Revision:
+    found = compile_under(revision_spec(revision_id), policy_version(workspace_id, number), tier, workspace_id)
+    return Revision(found, {tool.name: offers(tool) for tool in found.spec.all_tools})
+
+
+def _under_policy(claimed: Claimed) -> Revision:
+    """The same of a run whose workspace has a policy: compiled once for each version of it and each tier."""
+    try:
+        return _compiled_under(claimed.revision_id, claimed.workspace_id, claimed.policy_number, claimed.tier)
+    finally:
+        connection.close()
 
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -217,8 +246,9 @@ def _revision(revision_id: str) -> Revision:
 def new_host(config: HostConfig | None = None) -> RunHost:
     """A host over this installation's ports, not yet started."""
     incarnation = f"{platform.node()[:32]}-{os.getpid()}-{secrets.token_hex(4)}"
-    # One clock for whoever fixes a deadline and whoever judges it: the machine's may be set meanwhile.
-    steady = SteadyClock()
+    steady = (
+        SteadyClock()
+    )  # One for whoever fixes a deadline and whoever judges it: the machine's may be set meanwhile.
     ports = Ports(
         store=store(),
         writer=JournalWriter(store(), _local_nudge()),
@@ -237,6 +267,7 @@ def new_host(config: HostConfig | None = None) -> RunHost:
         grants=grants(),
         buckets=guards(),
         guards=guards(),
+        under_policy=_under_policy,
     )
     return RunHost(ports, incarnation, config)
 
@@ -289,6 +320,7 @@ class Engine:
             if self._lock is not None and isinstance(held, Succeeding):
                 # The lock says that whoever owned runs here is gone: no need to wait for its lease to lapse.
                 held.retire_others(self.host.lease.name)
+            operators_caps_set(grants())
             self.host.start()
             if _is_postgresql():
                 untell = PostgresqlStore(dsn()).untell_presence

@@ -12,6 +12,8 @@ from django.core.exceptions import ImproperlyConfigured
 from fabric import outbox
 from fabric.adapters.duties import DutySpec, DutyThread
 from fabric.adapters.watchdog import Watchdog, threads_of
+from fabric.services.audit_folding import folds_flush, folds_wait
+from fabric.services.audit_retention import audit_retain, audit_rules_wanted
 from fabric.services.breakers import guard_changes_prune, guard_changes_to_prune
 from fabric.services.budgets import grants_prune, grants_to_prune
 from fabric.services.checkpoints import checkpoints_make
@@ -33,6 +35,7 @@ STARTING_S = 20.0
 
 def duties() -> tuple[DutySpec, ...]:
     """What workers do beside runs, one of them at a time."""
+    folds = DutySpec(name="folds", look_s=60.0, every_s=0.0, lease_s=60.0, wanted=folds_wait, act=folds_flush)
     seal = DutySpec(name="seal", look_s=10.0, every_s=0.0, lease_s=60.0, wanted=audit_waits, act=audit_seal)
     checkpoint = DutySpec(
         name="checkpoint",
@@ -44,6 +47,14 @@ def duties() -> tuple[DutySpec, ...]:
     )
     retention = DutySpec(
         name="retention", look_s=3_600.0, every_s=DAY_S, lease_s=DAY_S, wanted=retention_wanted, act=retention_apply
+    )
+    cut = DutySpec(
+        name="audit_retention",
+        look_s=3_600.0,
+        every_s=DAY_S,
+        lease_s=3_600.0,
+        wanted=audit_rules_wanted,
+        act=lambda: audit_retain(signer=signer()),
     )
     prune = DutySpec(
         name="grants", look_s=3_600.0, every_s=DAY_S, lease_s=3_600.0, wanted=grants_to_prune, act=grants_prune
@@ -59,7 +70,7 @@ def duties() -> tuple[DutySpec, ...]:
     memories = DutySpec(
         name="memories", look_s=3_600.0, every_s=DAY_S, lease_s=3_600.0, wanted=values_held, act=memories_tidy
     )
-    return seal, checkpoint, retention, prune, changes, memories
+    return folds, seal, checkpoint, retention, cut, prune, changes, memories
 
 
 class Worker:

@@ -36,6 +36,7 @@ LONG = {
     "tests/console/live/test_outages.py::*(killed_server-sqlite)": "on PostgreSQL it is in every run",
     "tests/console/live/test_outages.py::*(restarted_server-postgresql)": "on SQLite it is in every run",
     "tests/console/live/test_outages.py::*(sleeping_laptop-sqlite)": "on PostgreSQL it is in every run",
+    "tests/e2e/test_canaries.py::*(postgresql)": "on SQLite it is in every run",
     "tests/e2e/test_run_events.py::test_a_burst_of_10_000_*": "without a browser: `burst` in `tests/console/live/test_outages.py`",
     "tests/fabric/services/test_review_at_once.py::*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/bench/test_command.py::test_the_audit_stream_*(sqlite)": "on PostgreSQL it is in every run",
@@ -79,6 +80,7 @@ IN_TURN: Mapping[str, int] = {
     "tests/e2e/test_saying.py::*": 8,
     "tests/e2e/test_shell.py::*": 8,
     "tests/e2e/test_start.py::*": 8,
+    "tests/e2e/test_trusted.py::*": 8,
     "tests/e2e/test_two_authors.py::*": 8,
     "tests/e2e/test_two_people.py::*": 8,
     # Processes that are killed, cut off, drowned. The simulator has the same in each of its seeds.

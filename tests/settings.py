@@ -18,6 +18,12 @@ if "pytest" in sys.modules:
         "FABRIC_PUBLIC_URL",
         "FABRIC_PORT",
         "FABRIC_AUDIT_KEY",
+        "FABRIC_KEY_RING",
+        "FABRIC_KEY_RING_FILE",
+        "FABRIC_AUDIT_SYSLOG",
+        "FABRIC_AUDIT_OTLP",
+        "FABRIC_AUDIT_OTLP_KEY",
+        "FABRIC_LOG_FORMAT",
         "FABRIC_CHECKPOINTS",
     ):
         os.environ.pop(_variable, None)

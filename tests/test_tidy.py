@@ -150,8 +150,8 @@ def test_the_pure_packages_import_where_django_cannot_be():
 
 def test_at_the_top_stands_what_belongs_there():
     """Whatever a test or a tool leaves behind would else go into version control one day."""
-    folders = {"console", "docs", "fabric", "simulator", "static", "templates", "tests", ".ci"}
-    files = {"manage.py", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore"}
+    folders = {"console", "deploy", "docs", "fabric", "simulator", "static", "templates", "tests", ".ci"}
+    files = {"manage.py", "pyproject.toml", "README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", ".gitignore"}
     locks = {f"requirements{kind}" for kind in (".in", ".lock", "-test.in", "-test.lock")}
     found = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
     assert found - folders - files - locks == set(), "a file at the top that no one named here"

@@ -15,6 +15,7 @@ from ninja.operation import Operation
 from ninja.parser import Parser
 
 from console.api import (
+    audit,
     breakers,
     change_requests,
     costs,
@@ -31,6 +32,7 @@ from console.api import (
     memories,
     models,
     notifications,
+    policies,
     review_history,
     reviews,
     runs,
@@ -68,6 +70,7 @@ api = NinjaAPI(
     parser=StrictParser(),
 )
 ROUTERS = (
+    audit.router,
     change_requests.router,
     fabric_files.router,
     drafts.router,
@@ -89,6 +92,7 @@ ROUTERS = (
     members.router,
     tokens.router,
     models.router,
+    policies.router,
     review_history.router,
 )
 for router in ROUTERS:

@@ -101,7 +101,7 @@ class BreakersOut(Told):
 
 @router.get("/breakers", response=BreakersOut, url_name="api-breakers", operation_id="listBreakers")
 def list_breakers(request: HttpRequest) -> BreakersOut:
-    """List circuit breakers. All that stand in front of this workspace's calls; a provider's are shared by all workspaces."""
+    """List circuit breakers. All that stand in front of this workspace's calls; a provider's are shared by all fabrics that use it."""
     return BreakersOut(breakers=[_told(one) for one in breakers_of(actor_of(request))])
 
 

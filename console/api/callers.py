@@ -16,8 +16,9 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.views.decorators.debug import sensitive_variables
 
 from console import drilled
-from console.api.problems import RETRY_AFTER, Problem
+from console.api.problems import RETRY_AFTER, FieldError, Problem
 from console.api.responses import id_of, problem_response
+from console.placed import placed
 from console.route_rights import refused_at_door
 from console.signed_in import actor_in
 from console.throttle import API, count
@@ -25,45 +26,45 @@ from console.views.errors import STATUS
 from fabric.core.actor import Actor
 from fabric.core.scopes import Scope
 from fabric.selectors.errors import Refused
-from fabric.services.tokens import NotAccepted, token_use
+from fabric.services.tokens import NotAccepted, TokenHolder, token_use
 
 log = logging.getLogger(__name__)
 
 SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-fabrics", "GET"): Scope.READ,
-    ("api-fabrics", "POST"): Scope.RUN,
+    ("api-fabrics", "POST"): Scope.PUBLISH,
     ("api-fabric", "GET"): Scope.READ,
     ("api-fabric-diff", "GET"): Scope.READ,
     ("api-fabric-lint", "POST"): Scope.READ,
-    ("api-fabric-revert", "POST"): Scope.RUN,
+    ("api-fabric-revert", "POST"): Scope.PUBLISH,
     ("api-fabric-schema", "GET"): Scope.READ,
     ("api-fabric-yaml", "GET"): Scope.READ,
     ("api-fabric-cost", "GET"): Scope.READ,
     ("api-drafts", "GET"): Scope.READ,
-    ("api-drafts", "POST"): Scope.RUN,
+    ("api-drafts", "POST"): Scope.PUBLISH,
     ("api-draft", "GET"): Scope.READ,
     ("api-changes", "GET"): Scope.READ,
-    ("api-changes", "POST"): Scope.RUN,
+    ("api-changes", "POST"): Scope.PUBLISH,
     ("api-change", "GET"): Scope.READ,
-    ("api-change-approve", "POST"): Scope.DECIDE,
-    ("api-change-reject", "POST"): Scope.DECIDE,
-    ("api-change-withdraw", "POST"): Scope.RUN,
+    ("api-change-approve", "POST"): Scope.PUBLISH,
+    ("api-change-reject", "POST"): Scope.PUBLISH,
+    ("api-change-withdraw", "POST"): Scope.PUBLISH,
     ("api-fabric-memories", "GET"): Scope.READ,
     ("api-fabric-memory-history", "GET"): Scope.READ,
     ("api-fabric-memories-export", "POST"): Scope.READ,
     ("api-fabric-memory-reveal", "POST"): Scope.DECIDE,
-    ("api-fabric-memory-write", "POST"): Scope.RUN,
-    ("api-fabric-memory-delete", "POST"): Scope.RUN,
+    ("api-fabric-memory-write", "POST"): Scope.OPERATE,
+    ("api-fabric-memory-delete", "POST"): Scope.OPERATE,
     ("api-runs", "GET"): Scope.READ,
-    ("api-runs", "POST"): Scope.RUN,
+    ("api-runs", "POST"): Scope.START,
     ("api-run", "GET"): Scope.READ,
-    ("api-run-cancel", "POST"): Scope.RUN,
-    ("api-run-terminate", "POST"): Scope.RUN,
-    ("api-run-pause", "POST"): Scope.RUN,
-    ("api-run-resume", "POST"): Scope.RUN,
-    ("api-run-say", "POST"): Scope.RUN,
-    ("api-run-context", "POST"): Scope.RUN,
-    ("api-run-fork", "POST"): Scope.RUN,
+    ("api-run-cancel", "POST"): Scope.START,
+    ("api-run-terminate", "POST"): Scope.START,
+    ("api-run-pause", "POST"): Scope.START,
+    ("api-run-resume", "POST"): Scope.START,
+    ("api-run-say", "POST"): Scope.START,
+    ("api-run-context", "POST"): Scope.START,
+    ("api-run-fork", "POST"): Scope.START,
     ("api-run-events", "GET"): Scope.READ,
     ("api-run-explain", "GET"): Scope.READ,
     ("api-run-cost", "GET"): Scope.READ,
@@ -84,33 +85,33 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-escalation-undo", "POST"): Scope.DECIDE,
     ("api-escalation-continue", "POST"): Scope.DECIDE,
     ("api-breakers", "GET"): Scope.READ,
-    ("api-breakers-open", "POST"): Scope.RUN,
-    ("api-breakers-reset", "POST"): Scope.RUN,
+    ("api-breakers-open", "POST"): Scope.OPERATE,
+    ("api-breakers-reset", "POST"): Scope.OPERATE,
     ("api-fabric-drills", "GET"): Scope.READ,
-    ("api-fabric-drills", "POST"): Scope.RUN,
+    ("api-fabric-drills", "POST"): Scope.START,
     ("api-drill", "GET"): Scope.READ,
     ("api-scenarios", "GET"): Scope.READ,
-    ("api-scenarios", "POST"): Scope.RUN,
+    ("api-scenarios", "POST"): Scope.PUBLISH,
     ("api-scenarios-check", "POST"): Scope.READ,
     ("api-scenario", "GET"): Scope.READ,
     ("api-scenario-export", "GET"): Scope.READ,
-    ("api-scenario-drills", "POST"): Scope.RUN,
-    ("api-run-scenario", "POST"): Scope.RUN,
+    ("api-scenario-drills", "POST"): Scope.START,
+    ("api-run-scenario", "POST"): Scope.PUBLISH,
     ("api-drill-report", "GET"): Scope.READ,
     ("api-drill-pytest", "GET"): Scope.READ,
     ("api-drills-batch-report", "GET"): Scope.READ,
     ("api-fabric-drills-report", "GET"): Scope.READ,
-    ("api-drills-stop", "POST"): Scope.RUN,
+    ("api-drills-stop", "POST"): Scope.OPERATE,
     ("api-drills-lever", "GET"): Scope.READ,
-    ("api-drills-lever-pull", "POST"): Scope.RUN,
-    ("api-drills-lever-release", "POST"): Scope.RUN,
+    ("api-drills-lever-pull", "POST"): Scope.OPERATE,
+    ("api-drills-lever-release", "POST"): Scope.OPERATE,
     ("api-drills-schedules", "GET"): Scope.READ,
-    ("api-drills-schedules", "POST"): Scope.RUN,
-    ("api-drills-schedule", "POST"): Scope.RUN,
-    ("api-drills-schedule-pause", "POST"): Scope.RUN,
-    ("api-drills-schedule-resume", "POST"): Scope.RUN,
-    ("api-drills-schedule-delete", "POST"): Scope.RUN,
-    ("api-drills-schedule-run", "POST"): Scope.RUN,
+    ("api-drills-schedules", "POST"): Scope.OPERATE,
+    ("api-drills-schedule", "POST"): Scope.OPERATE,
+    ("api-drills-schedule-pause", "POST"): Scope.OPERATE,
+    ("api-drills-schedule-resume", "POST"): Scope.OPERATE,
+    ("api-drills-schedule-delete", "POST"): Scope.OPERATE,
+    ("api-drills-schedule-run", "POST"): Scope.OPERATE,
     ("api-members", "GET"): Scope.READ,
     ("api-invitations", "POST"): Scope.MANAGE,
     ("api-invitation-revoke", "POST"): Scope.MANAGE,
@@ -124,12 +125,20 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-notifications-mine", "POST"): Scope.MANAGE,
     ("api-models", "GET"): Scope.READ,
     ("api-model-key", "POST"): Scope.MANAGE,
+    ("api-policy", "GET"): Scope.READ,
+    ("api-policy", "POST"): Scope.MANAGE,
     ("api-model-key-delete", "POST"): Scope.MANAGE,
-    ("api-model-test", "POST"): Scope.RUN,
+    ("api-model-test", "POST"): Scope.PUBLISH,
     ("api-decisions", "GET"): Scope.READ,
     ("api-decisions-export", "POST"): Scope.READ,
+    ("api-audit", "GET"): Scope.READ,
+    ("api-audit-record", "GET"): Scope.READ,
+    ("api-audit-export", "POST"): Scope.READ,
+    ("api-audit-holds", "GET"): Scope.READ,
+    ("api-audit-holds", "POST"): Scope.MANAGE,
+    ("api-audit-hold-lift", "POST"): Scope.MANAGE,
     ("api-notifications", "GET"): Scope.READ,
-    ("api-notification-resend", "POST"): Scope.RUN,
+    ("api-notification-resend", "POST"): Scope.OPERATE,
 }
 """The scope of each operation, by route name and method."""
 
@@ -137,10 +146,12 @@ ANY_CALLER = frozenset({"api-openapi", "api-unknown"})
 """Routes that are no operations: whoever may call at all may have them."""
 
 NOT_ACCEPTED: Mapping[NotAccepted, str] = {
-    "unknown": "the token is not known here: check that it is whole, or make one with `manage.py token create`",
+    "mistyped": "this is no token: its end does not fit the rest; copy it again, whole, or make one with `manage.py token create`",
+    "unknown": "the token is not known here: make one with `manage.py token create`",
     "revoked": "the token was revoked: make another with `manage.py token create`",
     "expired": "the token has expired: make another with `manage.py token create`",
     "not_theirs": "somebody else made this token, and nobody answers by a token but their own: make one, signed in",
+    "let_go": "the token's user has to sign in once more by the provider of identities, which no longer answers for them",
     "inactive": "the token's user may not sign in any more: make a token for another one",
 }
 REALM = 'Bearer realm="fabric-flow"'
@@ -171,6 +182,7 @@ def admit(request: HttpRequest, route: str) -> HttpResponse | None:
     """Let the request through to the operation, or answer 401, 403, 405, 429 or 503."""
     try:
         request.caller = _caller(request)  # type: ignore[attr-defined]
+        request.caller = _placed(request, route)  # type: ignore[attr-defined]
         _may(caller_of(request), route, request.method or "")
         _not_too_often(caller_of(request))
         request.caller = _on_its_run(request, route)  # type: ignore[attr-defined]
@@ -182,6 +194,18 @@ def admit(request: HttpRequest, route: str) -> HttpResponse | None:
         log.warning("request %s found the database unavailable: %s", id_of(request), error)
         return problem_response(request, Problem(503, headers={"Retry-After": RETRY_AFTER}))
     return None
+
+
+def _placed(request: HttpRequest, route: str) -> Caller:
+    """The caller at the fabric that the address is about."""
+    caller, match = caller_of(request), request.resolver_match
+    if match is None:
+        return caller
+    try:
+        return replace(caller, actor=placed(caller.actor, route, match.kwargs))
+    except Refused as refusal:
+        request.out_of_place = refusal.field == "fabric"  # type: ignore[attr-defined]
+        raise
 
 
 def _on_its_run(request: HttpRequest, route: str) -> Caller:
@@ -197,6 +221,13 @@ def _caller(request: HttpRequest) -> Caller:
     header = request.headers.get("Authorization", "")
     if not header:
         return _browser(request)
+    holder = holder_of(header)
+    return Caller(holder.actor, holder.scopes, holder.token)
+
+
+@sensitive_variables("header", "presented")
+def holder_of(header: str) -> TokenHolder:
+    """Whose token an Authorization header holds. Problem 401: it holds none that is accepted. Refused forbidden: whose it is may not come in any more."""
     kind, _, presented = header.partition(" ")
     if kind.lower() != "bearer" or not presented.strip():
         message = "the Authorization header is no bearer token: send it as `Authorization: Bearer TOKEN`"
@@ -204,7 +235,7 @@ def _caller(request: HttpRequest) -> Caller:
     holder = token_use(presented.strip())
     if isinstance(holder, str):
         raise Problem(401, NOT_ACCEPTED[holder], headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"'})
-    return Caller(holder.actor, holder.scopes, holder.token)
+    return holder
 
 
 def _browser(request: HttpRequest) -> Caller:
@@ -251,6 +282,14 @@ def _may(caller: Caller, route: str, method: str) -> None:
         raise Problem(403, message, headers={"WWW-Authenticate": challenge})
     if why := refused_at_door(caller.actor, route, method):
         raise Problem(403, why)
+
+
+def scope_wanted(request: HttpRequest, scope: Scope, doing: str, field: str) -> None:
+    """Raises Problem 403 where a token lacks a scope that what its body asks for wants beside the operation's. ``doing``: that, after "may not"."""
+    caller = caller_of(request)
+    if scope not in caller.scopes:
+        message = f"the token {caller.token} may not {doing}: it lacks the scope {scope}; leave out {field}, or make one that has it"
+        raise Problem(403, message, [FieldError(field, message)])
 
 
 def _not_too_often(caller: Caller) -> None:

@@ -107,7 +107,7 @@ def get_draft(
 
 
 def _told(actor: Actor, view: DraftView) -> DraftOut:
-    found = checked(view.text, installation_for(actor), name=view.name)
+    found = checked(view.text, installation_for(actor, view.name), name=view.name)
     return DraftOut(
         name=view.name,
         author=view.author,

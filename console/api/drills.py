@@ -8,12 +8,14 @@ from django.http import HttpRequest
 from ninja import Body, Path, Query, Router, Status
 from pydantic import Field
 
-from console.api.callers import actor_of
+from console.api.callers import actor_of, scope_wanted
 from console.api.schemas import Given, Instant, Told, instant
+from fabric.core.scopes import Scope
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills import tasks
 from simulator.drills.live_asking import CAP_S_MAX, CAP_S_MIN, CAP_USD_MICROS_MAX
+from simulator.drills.models import LIVE
 from simulator.drills.names import PARTS
 from simulator.drills.selectors import Coverage, DrillView, coverage, drill_get
 from simulator.drills.services import SEED_MAX, drill_ask, drill_stop
@@ -249,6 +251,8 @@ def ask_for_drills(
     body: Annotated[DrillsIn, Body()],
 ) -> Any:
     """Ask for drills. A failure is made to happen to the fabric for each cell, in virtual time or live; no model is called and nothing is spent."""
+    if body.mode == LIVE:
+        scope_wanted(request, Scope.OPERATE, "drill live", "mode")
     cells: Any = body.cells
     if not isinstance(cells, str):
         cells = [(FailureType(one.failure), Tier(one.tier)) for one in cells]

@@ -67,7 +67,7 @@ class CreatedOut(Told):
     expires_at: Instant = Field(description="Until when its link works.")
     link: str = Field(
         description="Shown this once: whoever opens it first becomes a member.",
-        examples=["https://fabric.example/invitations/Zm9yIG9uZSBwZXJzb24"],
+        examples=["https://fabric.example/invitations#Zm9yIG9uZSBwZXJzb24"],
     )
 
 
@@ -134,7 +134,7 @@ def list_members(request: HttpRequest) -> MembersOut:
 def invite_member(request: HttpRequest, body: InvitationIn) -> CreatedOut:
     """Invite somebody. The answer has the link, this once: it works for one person, until it expires or is revoked. For owners."""
     made = invitation_create(actor=actor_of(request), roles=body.roles, email=body.email, days=body.days)
-    link = settings.FABRIC_PUBLIC_URL.rstrip("/") + reverse("invitation", args=[made.token])
+    link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}{reverse('invitation')}#{made.token}"
     return CreatedOut(
         id=made.id, roles=list(made.roles), email=made.email, expires_at=instant(made.expires_at), link=link
     )

@@ -35,7 +35,7 @@ class KeyOut(Told):
     added_by: str = Field(description="By whom.", examples=["owner"])
     used_at: Instant | None = Field(description="When it last went out, to within a minute; null: not yet.")
     opens: bool = Field(
-        description="False: FABRIC_SECRET_KEY is another one than when it was stored; it cannot be used.",
+        description="False: the key ring lacks what it was sealed under; it needs to be set again.",
         examples=[True],
     )
     tested_at: Instant | None = Field(description="When a test call last went out with it; null: never.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 
 from console.api.problems import MEDIA_TYPE, REQUEST_ID, Problem, encode, request_id
+from console.refused import sentence_kept
 
 
 def id_of(request: HttpRequest) -> str:
@@ -18,5 +19,6 @@ def id_of(request: HttpRequest) -> str:
 
 def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     """The answer that tells of a problem."""
+    sentence_kept(request, problem.detail)
     body = encode(problem, instance=request.path, request=id_of(request))
     return HttpResponse(body, status=problem.status, content_type=MEDIA_TYPE, headers=dict(problem.headers))

@@ -8,9 +8,8 @@ from django.http import HttpRequest
 from ninja import Body, Query, Router
 from pydantic import ConfigDict, Field
 
-from console.api.callers import actor_of, caller_of
+from console.api.callers import actor_of, scope_wanted
 from console.api.escalations import DecisionOut, decision_told
-from console.api.problems import FieldError, Problem
 from console.api.review_shapes import (
     ClaimOut,
     ClosureOut,
@@ -310,14 +309,12 @@ def _result(one: BulkResult) -> BulkOneOut:
 )
 def close(request: HttpRequest, escalation_id: Item, body: Annotated[CloseIn, Body()]) -> ClosedOut:
     """Close a ticket. With a note of what became of it; its run has ended and does not change. With fork_seq also start a run that goes on from there."""
-    caller, actor = caller_of(request), actor_of(request)
+    actor = actor_of(request)
     given: dict[str, Any] = {"actor": actor, "escalation_id": escalation_id, "note": body.note}
     if body.fork_seq is None:
         closed = ticket_close(**given)
-    elif Scope.RUN not in caller.scopes:
-        message = f"the token {caller.token} may not start a run: it lacks the scope {Scope.RUN}; leave out fork_seq, or make one that has it"
-        raise Problem(403, message, [FieldError("fork_seq", message)])
     else:
+        scope_wanted(request, Scope.START, "start a run", "fork_seq")
         closed = ticket_fork(store=wiring.store(), nudge=wiring.nudge(), seq=body.fork_seq, **given)
     made = closure_told(closed.closure)
     assert made is not None

@@ -8,12 +8,14 @@ from django.http import HttpRequest
 from ninja import Body, Path, Router, Status
 from pydantic import Field
 
-from console.api.callers import actor_of
+from console.api.callers import actor_of, scope_wanted
 from console.api.drills import FABRIC, FAILURE, AskedOut, CapS, CapUsdMicros, FailureName, Mode, TierName
 from console.api.schemas import Given, Instant, Told, instant
+from fabric.core.scopes import Scope
 from fabric.core.taxonomy import Tier
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills import tasks
+from simulator.drills.models import LIVE
 from simulator.drills.services import SEED_MAX
 from simulator.library.asking import scenario_ask
 from simulator.library.capturing import scenario_capture
@@ -199,6 +201,8 @@ def play_scenario(
     body: Annotated[PlayIn, Body()],
 ) -> Any:
     """Play a scenario in a fabric. A drill for each tier, in virtual time or live; no model is called and nothing is spent."""
+    if body.mode == LIVE:
+        scope_wanted(request, Scope.OPERATE, "drill live", "mode")
     asked = scenario_ask(
         actor=actor_of(request),
         fabric=name,

@@ -12,12 +12,14 @@ from pydantic import Field
 from console.api.callers import actor_of
 from console.api.schemas import Given, Instant, Told, instant
 from fabric.core.roles import Right
+from fabric.core.scopes import Scope
 from fabric.selectors.tokens import TokenView, tokens_list
-from fabric.services.tokens import DAYS_MAX, token_create, token_revoke
+from fabric.services.tokens import DAYS, DAYS_MAX, FABRICS_MAX, token_create, token_revoke
 
 router = Router(tags=["members"])
 LIST_MAX = 500
-ScopeName = Literal["read", "run", "decide", "manage"]
+ScopeName = Literal["read", "start", "decide", "publish", "operate", "manage"]
+CONFINED = "The fabrics to which it is confined: it sees and starts these alone. Empty: every one that its member sees."
 
 
 class TokenOut(Told):
@@ -29,7 +31,8 @@ class TokenOut(Told):
     state: Literal["active", "expired", "revoked"] = Field(description="Whether it lets anybody in.")
     created_at: Instant = Field(description="When it was made.")
     created_by: str = Field(description="By whom.", examples=["owner"])
-    expires_at: Instant | None = Field(description="Until when it lets anybody in; null: it does not expire.")
+    fabrics: list[str] = Field(description=CONFINED, examples=[["research-desk"]])
+    expires_at: Instant = Field(description="Until when it lets anybody in.")
     revoked_at: Instant | None = Field(description="When it was revoked; null: it was not.")
     last_used_at: Instant | None = Field(description="When it was last used, to within a minute; null: never.")
 
@@ -46,10 +49,9 @@ class CreatedTokenOut(Told):
     name: str = Field(description="Its name.", examples=["nightly"])
     user: str = Field(description="For whom it acts.", examples=["nightly-import"])
     scopes: list[ScopeName] = Field(description="What it may do.", examples=[["read"]])
-    expires_at: Instant | None = Field(description="Until when it lets anybody in; null: it does not expire.")
-    secret: str = Field(
-        description="The token itself, shown this once: it is kept nowhere.", examples=["fabricflow_Zm9yIG9uZQ"]
-    )
+    fabrics: list[str] = Field(description=CONFINED, examples=[["research-desk"]])
+    expires_at: Instant = Field(description="Until when it lets anybody in.")
+    secret: str = Field(description="The token itself, shown this once: it is kept nowhere.", examples=["ff_..."])
 
 
 class RevokedTokenOut(Told):
@@ -71,13 +73,12 @@ class TokenIn(Given):
     )
     scopes: list[ScopeName] = Field(
         min_length=1,
-        max_length=4,
+        max_length=len(Scope),
         description="What it may do. A service account's decides what its roles name (decides:FABRIC:KIND).",
         examples=[["read"]],
     )
-    days: int | None = Field(
-        None, ge=1, le=DAYS_MAX, description="After how many days it expires; null: never.", examples=[90]
-    )
+    fabrics: list[str] = Field([], max_length=FABRICS_MAX, description=CONFINED, examples=[["research-desk"]])
+    days: int = Field(DAYS, ge=1, le=DAYS_MAX, description="After how many days it expires.", examples=[90])
 
 
 Name = Annotated[str, Path(description="The token's name.", example="nightly")]
@@ -104,12 +105,18 @@ def list_tokens(
 def create_token(request: HttpRequest, body: TokenIn) -> CreatedTokenOut:
     """Make a token. The answer has it, this once. For oneself, and for service accounts for owners; in a browser, signed in within the last 15 minutes: a token makes none."""
     made = token_create(
-        actor=actor_of(request), name=body.name, user=body.user, scopes=body.scopes, expires_days=body.days
+        actor=actor_of(request),
+        name=body.name,
+        user=body.user,
+        scopes=body.scopes,
+        fabrics=body.fabrics,
+        expires_days=body.days,
     )
     return CreatedTokenOut(
         name=made.name,
         user=made.user,
         scopes=[one.value for one in made.scopes],
+        fabrics=list(made.fabrics),
         expires_at=instant(made.expires_at),
         secret=made.secret,
     )
@@ -126,6 +133,7 @@ def _told(one: TokenView, now: int) -> TokenOut:
         name=one.name,
         user=one.user,
         scopes=list(one.scopes),
+        fabrics=list(one.fabrics),
         state=one.state(now),
         created_at=instant(one.created_at),
         created_by=one.created_by,

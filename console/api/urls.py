@@ -1,4 +1,4 @@
-"""Addresses of the API. Who may use which: ``console.access.ROUTES``, and ``callers.SCOPES`` for the operations."""
+"""Addresses of the API. Who may use which: ``console.route_policies.ROUTES``, and ``callers.SCOPES`` for the operations."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -18,10 +19,17 @@ LOCK_NAME = "up.lock"
 KEY_NAME = "secret.key"
 KEY_CHARS_MIN = 32
 _POLL_S = 0.1
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OURS = (KEY_NAME, LOCK_NAME, "key.ring", "audit.key", "fabric.sqlite3", "broker")
+"""By any of these a directory is known as a data directory."""
 
 
 def prepare(data: Path) -> Path:
-    """Create the data directory, readable by its owner alone, and return it. Raises Refused when it cannot be written."""
+    """Create the data directory, readable by its owner alone, and return it.
+
+    One that is there already, and open to others, is closed to them, and so is each file in it; one that holds what is not
+    Fabric Flow's is left as it is. Raises Refused for that one, and when it cannot be written.
+    """
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -30,7 +38,44 @@ def prepare(data: Path) -> Path:
         raise Refused(f"The data directory {data} cannot be made ({error.strerror}): {_hint(error)}") from error
     if not os.access(data, os.W_OK | os.X_OK):
         raise Refused(f"The data directory {data} cannot be written by this user: {_ELSEWHERE}")
+    _close_to_others(data)
     return data
+
+
+def _close_to_others(data: Path) -> None:
+    """Mend the modes of the directory (0700) and of the files in it (0600). Raises Refused."""
+    if data.stat().st_mode & _OTHERS:
+        others = {entry.name for entry in data.iterdir()} - {"lost+found"}  # Which a volume of its own has.
+        if others and others.isdisjoint(_OURS):
+            raise Refused(
+                f"The data directory {data} is open to others and holds other things: choose one for Fabric Flow alone with "
+                "--data or FABRIC_DATA, or `chmod 700` it."
+            )
+        _change_mode(data, data.stat().st_mode & ~_OTHERS)
+    for entry in os.scandir(data):
+        if entry.is_file(follow_symlinks=False):
+            close_file(Path(entry.path))
+
+
+def close_file(path: Path) -> None:
+    """Close a file to all but its owner; one that is not there is no matter. Raises Refused."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return  # Such as a write-ahead log that was folded in meanwhile.
+    if mode & _OTHERS:
+        _change_mode(path, mode & ~_OTHERS)
+
+
+def _change_mode(path: Path, mode: int) -> None:
+    try:
+        path.chmod(stat.S_IMODE(mode))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise Refused(
+            f"{path} is open to others and is not this user's: run as its owner, or `chmod go= {path}`."
+        ) from error
 
 
 def secret_key(data: Path) -> str:

@@ -20,6 +20,7 @@ from typing import TextIO
 from console.launch import kept, lockfile
 from console.launch.errors import Refused
 from console.launch.paths import cache_dir
+from console.variables import without_secrets
 
 ROOM = 1_200 * 1024 * 1024
 """Bytes that the largest environment takes, with what is unpacked on the way; asked about only when a build has failed."""
@@ -118,7 +119,8 @@ def _build(home: Path, lock: Path, held: int) -> None:
 def _follow(recipe: Sequence[Sequence[str]], held: int) -> str | None:
     """Run the commands of a recipe in turn; return None, or what was said by the one that failed."""
     for command in recipe:
-        done = kept.run(command, shared_fds=[held], capture=True)
+        # What is installed may run code of its own.
+        done = kept.run(command, shared_fds=[held], capture=True, environ=without_secrets())
         if done.returncode:
             return done.stdout + done.stderr
     return None

@@ -7,8 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from console.launch import environment, suite, up
+from console.launch.errors import Refused
+from console.launch.interpreter import refusal
 from console.launch.loading import loading
-from console.launch.paths import RUN_LOCK, TEST_LOCK
+from console.launch.paths import INSTALLED, RUN_LOCK, TEST_LOCK
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as a shell has it."""
@@ -25,12 +27,22 @@ def main(argv: Sequence[str]) -> int:
         return INTERRUPTED
 
 
+def run_script() -> int:
+    """Run the command line of this process: what the installed `fabricflow` does."""
+    if sentence := refusal(sys.version_info[:2]):
+        raise Refused(sentence)
+    return main(sys.argv)
+
+
 def _main(argv: Sequence[str]) -> int:
     command = argv[1] if len(argv) > 1 else "help"
+    if command == "test" and INSTALLED:
+        raise Refused("The tests are no part of what was installed: run `python3 manage.py test` in a checkout.")
     # Read first: a wrong option should not cost the making of an environment.
     options = up.parse(argv[2:]) if command == "up" else None
     for_pytest = suite.parse(argv[2:]) if command == "test" else []
-    python = environment.ensure(TEST_LOCK if command == "test" else RUN_LOCK)
+    # Whoever installs a distribution makes its environment.
+    python = Path(sys.executable) if INSTALLED else environment.ensure(TEST_LOCK if command == "test" else RUN_LOCK)
     if python != Path(sys.executable):
         _become(python, argv)
     if options is not None:

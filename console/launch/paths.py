@@ -1,17 +1,30 @@
-"""Where things are: the checkout, the data directory, the cache. Follows the XDG Base Directory Specification."""
+"""Where things are: the checkout or what was installed, the data directory, the cache. Follows the XDG Base Directory Specification."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from console.launch.errors import Refused
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN_LOCK = ROOT / "requirements.lock"
+SHIPPED = ROOT / "console" / "shipped"
+"""What a wheel brings along of what stands at the top of a checkout (pyproject.toml)."""
+INSTALLED = SHIPPED.is_dir()
+"""Whether this is an installed distribution: no checkout, and its environment was made by who installed it."""
+SITE = SHIPPED if INSTALLED else ROOT
+"""Where ``templates`` and ``static`` are."""
+PROGRAM = "fabricflow" if INSTALLED else "manage.py"
+RUN_LOCK = SITE / "requirements.lock"
 TEST_LOCK = ROOT / "requirements-test.lock"
 
 HOST = "127.0.0.1"
 PORT = 8420  # Below 32768: an outgoing connection of the same machine is never given this one.
+
+
+def command_line() -> list[str]:
+    """Return the words that a process begins with which runs one of our commands in this same environment."""
+    return [sys.executable, "-m", "console"] if INSTALLED else [sys.executable, str(ROOT / "manage.py")]
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:

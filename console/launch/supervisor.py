@@ -1,5 +1,7 @@
 """Keeps a few processes alive until it is told to stop, and takes them down with it however it ends.
 
+A child that beats (console.launch.beating) and is not heard for a while hangs: it is killed, and started again as if it had died.
+
 Each child runs under a keeper (console.launch.child) in a session of its own, so that a terminal's Ctrl-C reaches the
 supervisor alone, which turns it into exactly one SIGTERM each.
 """
@@ -12,8 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
+from console.launch.beating import PIPE
 from console.launch.kept import Kept
 from console.launch.paths import ROOT
+from console.launch.silence import LOOK_S, SILENCE_S, Silence
 
 STOP_GRACE_S = 35.0  # A worker lets its calls finish for 30 s and then needs a moment to write down where it stopped.
 KILL_GRACE_S = 5.0
@@ -39,6 +43,8 @@ class ChildSpec:
     command: Sequence[str]
     kept_fds: tuple[int, ...] = ()
     """Descriptors handed to the command, such as a listening socket."""
+    beats: bool = False
+    """Whether it says again and again that it lives, and is replaced when it does not."""
 
 
 @dataclass
@@ -66,13 +72,33 @@ class Backoff:
 class _Child:
     spec: ChildSpec
     backoff: Backoff
+    silence_s: float = SILENCE_S
     kept: Kept | None = None
+    silence: Silence | None = None
     started_at: float = 0.0
     start_at: float = 0.0
 
     def start(self, shared_fds: Sequence[int]) -> None:
-        self.kept = Kept(self.spec.command, kept_fds=self.spec.kept_fds, shared_fds=shared_fds, cwd=ROOT)
+        fds, environ = self.spec.kept_fds, None
+        if self.spec.beats:
+            self.silence = Silence(self.silence_s)
+            fds, environ = (*fds, self.silence.write), {**os.environ, PIPE: str(self.silence.write)}
+        try:
+            self.kept = Kept(self.spec.command, kept_fds=fds, shared_fds=shared_fds, cwd=ROOT, environ=environ)
+        finally:
+            if self.silence is not None:
+                os.close(self.silence.write)
         self.started_at = time.monotonic()
+
+    def hangs(self) -> float:
+        """Return the seconds for which a child that ought to have been heard was not, else 0."""
+        if self.kept is None or self.silence is None:
+            return 0.0
+        self.silence.look(time.monotonic())
+        silent_s = self.silence.silent_s if self.silence.over else 0.0
+        if silent_s:
+            self.silence.forgive()  # It takes a moment to be gone.
+        return silent_s
 
     def buried(self) -> int | None:
         """Return the exit code of a process that has ended since it was last asked about, else None."""
@@ -80,6 +106,9 @@ class _Child:
             return None
         self.kept.close()
         self.kept = None
+        if self.silence is not None:
+            self.silence.close()
+            self.silence = None
         return code
 
 
@@ -97,8 +126,9 @@ class Supervisor:
         say: Say,
         backoff_s: float = BACKOFF_FIRST_S,
         repeat_s: float = REPEAT_S,
+        silence_s: float = SILENCE_S,
     ) -> None:
-        self._children = [_Child(spec, Backoff(backoff_s)) for spec in specs]
+        self._children = [_Child(spec, Backoff(backoff_s), silence_s) for spec in specs]
         self._shared_fds = shared_fds
         self._say = say
         self._repeat_s = repeat_s
@@ -121,12 +151,13 @@ class Supervisor:
         while not self._stops and hopeless is None:
             for child in self._children:
                 self._bury(child)
+                self._end_hanging(child)
                 if child.backoff.fruitless >= HOPELESS_AFTER:
                     hopeless = child
                 elif child.kept is None and time.monotonic() >= child.start_at:
                     child.start(self._shared_fds)
             if hopeless is None:
-                self._wait(min((c.start_at for c in self._children if c.kept is None), default=None))
+                self._wait(self._next_look())
         if hopeless is None:
             self._say("Stopping: calls under way may end, for up to 30 s. Ctrl-C again stops at once.")
         else:
@@ -135,6 +166,17 @@ class Supervisor:
             )
         self._stop()
         return 0 if hopeless is None else 1
+
+    def _next_look(self) -> float | None:
+        looks = [child.start_at for child in self._children if child.kept is None]
+        if any(child.spec.beats for child in self._children):
+            looks.append(time.monotonic() + LOOK_S)
+        return min(looks, default=None)
+
+    def _end_hanging(self, child: _Child) -> None:
+        if (silent_s := child.hangs()) and child.kept is not None:
+            self._say(f"The {child.spec.name} has given no sign of life for {silent_s:.0f} s: it is killed.")
+            child.kept.kill()
 
     def _bury(self, child: _Child) -> None:
         code = child.buried()

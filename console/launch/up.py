@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 import webbrowser
@@ -20,7 +21,8 @@ from typing import NoReturn, TextIO
 from console import variables
 from console.launch import datadir, kept
 from console.launch.errors import Refused
-from console.launch.paths import HOST, PORT, ROOT, data_dir
+from console.launch.paths import HOST, PORT, PROGRAM, ROOT, command_line, data_dir
+from console.launch.silence import SILENCE_S
 from console.launch.supervisor import ChildSpec, Supervisor
 
 WORKER_THREADS = 4  # A Celery task only offers a run to the host and returns; runs are not what these threads are for.
@@ -35,7 +37,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the options of `up`; ends the process with exit code 2 when they are wrong. Raises Refused for a setting that is."""
-    parser = _Parser(prog="manage.py up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
+    parser = _Parser(prog=f"{PROGRAM} up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
     parser.add_argument("--port", type=_port, help=f"port on {HOST} (default: FABRIC_PORT, else {PORT})")
     parser.add_argument("--data", type=Path, help="data directory (default: FABRIC_DATA, else the XDG data folder)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
@@ -45,15 +47,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run until stopped; return the exit code. Raises Refused with what is in the way."""
+def run(options: argparse.Namespace, *, silence_s: float = SILENCE_S) -> int:
+    """Run until stopped; return the exit code. Raises Refused with what is in the way.
+
+    `silence_s`: seconds without a sign of life after which a child is replaced.
+    """
     data = datadir.prepare((options.data or data_dir()).expanduser().absolute())
     url = f"http://{HOST}:{options.port}"
     held = datadir.hold(data, url)
     listener = listen(options.port)
     os.environ.update(FABRIC_DATA=str(data), FABRIC_PORT=str(options.port), PYTHONUNBUFFERED="1")
     report = _prepare(held)
-    supervisor = Supervisor(_children(listener), shared_fds=[held.fileno()], say=_say)
+    supervisor = Supervisor(_children(listener), shared_fds=[held.fileno()], say=_say, silence_s=silence_s)
     stopping = threading.Event()
     announcement = threading.Thread(
         target=_announce,
@@ -104,19 +109,18 @@ def listen(port: int) -> socket.socket:
 
 
 def _children(listener: socket.socket) -> list[ChildSpec]:
-    web = f"uvicorn console.asgi:application --fd {listener.fileno()} --log-level warning --no-access-log --no-proxy-headers"
-    web += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
+    web = ("console.web_server", "--fd", str(listener.fileno()))
     worker = f"celery --quiet -A console worker --pool threads --concurrency {WORKER_THREADS}"
     worker += " --without-gossip --without-mingle --without-heartbeat"
     return [
-        ChildSpec("web server", [sys.executable, "-m", *web.split()], kept_fds=(listener.fileno(),)),
-        ChildSpec("worker", [sys.executable, "-m", *worker.split()]),
+        ChildSpec("web server", [sys.executable, "-m", *web], kept_fds=(listener.fileno(),), beats=True),
+        ChildSpec("worker", [sys.executable, "-m", *worker.split()], beats=True),
     ]
 
 
 def _prepare(held: TextIO) -> dict[str, str]:
     """Bring the database up to date in a process of its own (this one stays free of Django); return what it reports."""
-    command = [sys.executable, str(ROOT / "manage.py"), "prepare", "--json"]
+    command = [*command_line(), "prepare", "--json"]
     done = kept.run(command, shared_fds=[held.fileno()], cwd=ROOT, capture=True)
     said = done.stderr.strip()
     if done.returncode == 0:
@@ -152,7 +156,9 @@ def _open(link: str) -> None:
         return
     # The plain class is a browser in the terminal, which would take it away from us.
     if type(browser) is not webbrowser.GenericBrowser:
-        browser.open(link)
+        command = [sys.executable, "-c", "import sys, webbrowser; webbrowser.open(sys.stdin.read())"]
+        # A program that is not ours is given none of our secrets.
+        subprocess.run(command, input=link, text=True, env=variables.without_secrets(), check=False)
 
 
 def _until(condition: Callable[[], bool], stopping: threading.Event) -> bool:

@@ -26,7 +26,6 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.utils import await_many_dispatch
 from django.conf import settings
 
-from console.access import SOCKETS, Policy
 from console.live.door import (
     BROKEN,
     COME_BACK,
@@ -39,6 +38,7 @@ from console.live.door import (
 )
 from console.live.process import live_door, live_hub
 from console.live.watch import RunKey
+from console.route_policies import SOCKETS, Policy
 
 log = logging.getLogger(__name__)
 

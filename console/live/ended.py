@@ -1,30 +1,21 @@
-"""Sign-ins that were ended, remembered in the database: every server finds them at its next look, whatever became of a message.
-
-They are rows among the sessions, under keys that no session has. Each sign-out takes those away that nobody could use any more.
-"""
+"""Sign-ins that have ended, as the database has it: every server finds them at its next look, whatever became of a message."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 
-from django.conf import settings
-from django.contrib.sessions.models import Session
-from django.utils import timezone
-
-PREFIX = "ended."
+from fabric.services.identities import identity_known
+from fabric.services.sign_ins import sign_in_end, sign_ins_going
 
 
 def remember(mark: str) -> None:
-    """Remembers a sign-in that was ended for as long as a cookie of it could be shown."""
-    now = timezone.now()
-    Session.objects.filter(session_key__startswith=PREFIX, expire_date__lt=now).delete()
-    expires = now + timedelta(seconds=settings.SESSION_COOKIE_AGE)
-    Session.objects.update_or_create(session_key=PREFIX + mark, defaults={"session_data": "", "expire_date": expires})
+    """Ends a sign-in: a cookie that was kept from it lets nobody in."""
+    sign_in_end(mark)
 
 
 def ended_among(marks: Iterable[str]) -> set[str]:
-    """Those of the sign-ins that were ended."""
-    keys = [PREFIX + mark for mark in marks if mark]
-    found = Session.objects.filter(session_key__in=keys).values_list("session_key", flat=True) if keys else ()
-    return {key.removeprefix(PREFIX) for key in found}
+    """Those of the sign-ins that go on no more, and of those by the provider of identities the ones of which it has not said so for too long."""
+    asked = set(marks)
+    going = sign_ins_going(asked)
+    known = {user_id: identity_known(user_id) for way, user_id in going.values() if "sso" in way}
+    return {mark for mark in asked if mark not in going or not known.get(going[mark][1], True)}

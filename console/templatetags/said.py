@@ -51,6 +51,26 @@ def beside_text(payload: Any) -> dict[str, Any]:
     }
 
 
+BROWSERS = (("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
+SYSTEMS = (
+    ("Windows", "Windows"),
+    ("Android", "Android"),
+    ("iPhone", "iOS"),
+    ("iPad", "iOS"),
+    ("Mac OS", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+@register.filter
+def browser_name(agent: object) -> str:
+    """What a browser is called by what it says of itself, for people; what is not known is cut and shown as it is."""
+    text = visible(agent)
+    name = next((known for word, known in BROWSERS if word in text), "")
+    system = next((known for word, known in SYSTEMS if word in text), "")
+    return f"{name} on {system}" if name and system else name or text[:40] or "a browser without a name"
+
+
 TEXT_CHARS_MAX = 40_000
 """Characters of a text shown in a page; what is longer says so."""
 HEAD_CHARS = 160

@@ -15,8 +15,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from console.access import actor_of
 from console.forms import sentence
+from console.live.process import signed_out
+from console.signed_in import actor_in, mark_of
 from console.views import errors
 from console.views.notification_rows import TOLD
 from fabric.core.actor import Actor
@@ -24,6 +25,7 @@ from fabric.outbox import mails
 from fabric.selectors.errors import Refused
 from fabric.selectors.members import member_get
 from fabric.selectors.notifications import mail_of
+from fabric.services.second_factors import comes_by_provider
 from fabric.services.sign_in import password_change
 from fabric.services.sign_in_tries import of_name, try_begin, try_forgive
 
@@ -51,7 +53,7 @@ class PasswordForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
     """What is one's own; a POST changes the password. 403: a first one needs a fresh sign-in; 422: a field cannot be taken; 429: too often wrong."""
-    actor = actor_of(request.user)
+    actor = actor_in(request.user, enrolling=True)
     if request.method != "POST":
         return _page(request, actor, PasswordForm())
     form = PasswordForm(request.POST)
@@ -65,7 +67,8 @@ def account(request: HttpRequest) -> HttpResponse:
         return answer
     user = User.objects.get(username=actor.name)
     try:
-        password_change(actor=actor, user=user, old=form.cleaned_data["old"], new=form.cleaned_data["password"])
+        new = {"old": form.cleaned_data["old"], "new": form.cleaned_data["password"]}
+        ended = password_change(actor=actor, user=user, mark=mark_of(request), **new)
     except Refused as refusal:
         if refusal.field != "old":
             try_forgive(counted)
@@ -73,6 +76,8 @@ def account(request: HttpRequest) -> HttpResponse:
             form.add_error(refusal.field if refusal.field in form.fields else None, sentence(problem))
         return _page(request, actor, form, errors.STATUS[refusal.code])
     try_forgive(counted)
+    for mark in ended:
+        signed_out(mark)
     update_session_auth_hash(request, user)  # This browser stays; every other one has to sign in anew.
     messages.success(
         request, "Your password is changed. Every other browser in which you were signed in is signed out."
@@ -85,6 +90,7 @@ def _page(request: HttpRequest, actor: Actor, form: PasswordForm, status: int = 
     shown = {
         "form": form,
         "has": User.objects.get(username=actor.name).has_usable_password(),
+        "by_provider": comes_by_provider(User.objects.get(username=actor.name)),
         "rules": password_validators_help_texts(),
         "me": member_get(actor, actor.name),
         "mail": mail,

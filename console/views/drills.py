@@ -236,9 +236,10 @@ class _Boards:
 
 def _whose(actor: Actor, name: str, mode: str) -> tuple[str, ...]:
     """Operators see the same; others may stop what they asked for themselves, and some only look."""
+    actor, whole = actor.at(name), (actor.workspace_id, *actor.fabrics, *(actor.reach or ()))
     if actor.may(Right.OPERATE):
-        return actor.workspace_id, name, mode
-    return actor.workspace_id, name, mode, actor.name if actor.may(Right.RUN) else ""
+        return *whole, name, mode
+    return *whole, name, mode, actor.name if actor.may(Right.RUN) else ""
 
 
 _boards = _Boards()
@@ -246,7 +247,7 @@ _boards = _Boards()
 
 def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
     """What the board shows."""
-    counts = seen.counts
+    actor, counts = actor.at(seen.fabric.name), seen.counts
     live = drills_frame(actor).live if seen.mode == LIVE else ""  # Every page tells of it above.
     ordered = [state for state in CELLS for _ in range(counts.get(state, 0))]
     return {

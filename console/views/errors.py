@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from django.core.exceptions import RequestDataTooBig
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 
+from console.refused import sentence_kept
 from fabric.selectors.errors import Code, Refused
 from fabric.services.rights import SIGN_IN
 
@@ -74,6 +76,7 @@ NO_MEMBER = Shown("No member here", "No permission", "neutral", "lock", "Sign in
 
 def page(request: HttpRequest, status: int, message: str, shown: Shown | None = None) -> HttpResponse:
     """An error page, inside the frame for who is signed in; for a request made by the page's script, the sentence alone. ``shown``: in place of what the status has."""
+    sentence_kept(request, message)
     if request.headers.get("HX-Request"):
         return HttpResponse(message, status=status, content_type="text/plain; charset=utf-8")
     shown = shown or SHOWN.get(status, SHOWN[400])
@@ -84,11 +87,19 @@ def page(request: HttpRequest, status: int, message: str, shown: Shown | None = 
         inside = getattr(request, "user", None) is not None and request.user.is_authenticated
     except DatabaseError:
         return _alone(request, status, known)
-    if inside and shown is not NO_MEMBER:
+    if inside and shown is not NO_MEMBER and _has_readable_fields(request):
         return render(request, "errors/page.html", known, status=status)
-    if shown.to not in OUTSIDE:
+    if shown.to not in OUTSIDE and not inside:
         known["shown"] = shown._replace(step="Sign in", to="login")
     return _alone(request, status, known)
+
+
+def _has_readable_fields(request: HttpRequest) -> bool:
+    """Whether the frame can be drawn, which reads the fields of the address."""
+    try:
+        return request.GET is not None
+    except TooManyFieldsSent:
+        return False
 
 
 def _alone(request: HttpRequest, status: int, known: Mapping[str, object]) -> HttpResponse:
@@ -124,7 +135,9 @@ def not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
 
 def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
     """The database did not answer, or not as it should: 503, and asking again is the thing to do."""
-    log.error("%s %s: the database did not answer: %s", request.method, request.path, error)
+    # Not the path: that of a sign-in link or an invitation holds its token.
+    route = request.resolver_match.view_name if request.resolver_match else "no page"
+    log.error("%s %s: the database did not answer: %s", request.method, route, error)
     message = "The database does not answer, so nothing can be shown or changed: runs go on from where they were when it is back."
     if request.headers.get("HX-Request"):
         return page(request, 503, message)
@@ -136,6 +149,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's 400."""
     if isinstance(exception, RequestDataTooBig):
         return page(request, 413, "The form is larger than 256 KB: a request may have 64 KB, attach the rest as files.")
+    if isinstance(exception, TooManyFieldsSent):
+        most = f"{settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,}"
+        return page(request, 400, f"The address or the form has more than {most} fields: send fewer.")
     return page(request, 400, "The browser sent something that is no form: reload the page and try again.")
 
 

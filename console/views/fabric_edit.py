@@ -57,9 +57,9 @@ ASKED = ("cell", "simulate", "stage", "open", BUTTON)
 ASKED_MAX = 120
 
 
-def installation_for(actor: Actor) -> Installation:
-    """What publication knows of this installation, for an actor's workspace."""
-    return here.installation(providers(), people=people_of(actor.workspace_id))
+def installation_for(actor: Actor, fabric: str = "") -> Installation:
+    """What publication knows of this installation, for an actor's workspace, and for a fabric where its name is known."""
+    return here.installation(providers(), people=people_of(actor.workspace_id, fabric), workspace_id=actor.workspace_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -303,7 +303,7 @@ def _asked(request: HttpRequest, actor: Actor, name: str, found: _Open) -> HttpR
 
 def _editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editing:
     asked = {key: (request.POST.get(key) or request.GET.get(key) or "")[:ASKED_MAX] for key in ASKED}
-    seen = editing(found, installation_for(actor), request.POST.get("page", "")[:40], asked)
+    seen = editing(found, installation_for(actor, found.name), request.POST.get("page", "")[:40], asked)
     tried = {
         key: request.POST[key] for key in request.POST if key in (OPEN, BUTTON) or key.startswith((SAMPLE, EXAMPLE))
     }

@@ -207,7 +207,7 @@ def read(request: HttpRequest) -> HttpResponse:
         field = {"text": "source"}.get(refusal.field or "", refusal.field)
         form.add_error(field if field in form.fields else None, [sentence(one) for one in refusal.problems])
         return _reader(request, form, errors.STATUS[refusal.code], taken=refusal.code == "conflict", source=text)
-    wrong = len(checked(begun.draft.text, installation_for(actor), name=begun.draft.name).errors)
+    wrong = len(checked(begun.draft.text, installation_for(actor, begun.draft.name), name=begun.draft.name).errors)
     if wrong:
         many = f"{wrong} things in it are not as they" if wrong > 1 else "One thing in it is not as it"
         said = f"{begun.draft.name} is a draft. {many} should be yet: each stands beside it, with its line."

@@ -93,7 +93,7 @@ def _page(
     status: int = 200,
     message: str = "",
 ) -> HttpResponse:
-    seen = editing(draft, installation_for(actor))
+    seen = editing(draft, installation_for(actor, draft.name))
     found = remarks(seen.checked)
     spec = seen.spec if seen.spec is not None and seen.spec.name == draft.name else None
     change = change_of(actor, draft.name, spec, draft.text, sound=not seen.checked.errors) if spec else None
@@ -190,5 +190,5 @@ def history(request: HttpRequest, name: str) -> HttpResponse:
 
 def _sound(actor: Actor, draft: DraftView) -> FabricSpec | None:
     """What the draft describes, where nothing keeps it from being published."""
-    found = editing(draft, installation_for(actor))
+    found = editing(draft, installation_for(actor, draft.name))
     return None if found.checked.errors else found.spec

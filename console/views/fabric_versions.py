@@ -172,7 +172,7 @@ def change_page(
     request: HttpRequest, actor: Actor, found: ChangeView, said: tuple[str, ...] = (), status: int = 200
 ) -> HttpResponse:
     """The page of a change. ``said``: why what was asked on it was not done."""
-    seen = checked(found.text, installation_for(actor), name=found.name)
+    seen = checked(found.text, installation_for(actor, found.name), name=found.name)
     spec = seen.spec
     shown = {
         "one": found,

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods
@@ -18,10 +19,12 @@ from console.views import errors
 from fabric.core.roles import MEANS, Role, held_in
 from fabric.models import Invitation
 from fabric.selectors.errors import Refused
-from fabric.services.invitations import invitation_accept, invitation_find, invitation_join
+from fabric.services.invitations import TOKEN_CHARS_MAX, invitation_accept, invitation_find, invitation_join
 from fabric.services.sign_in_tries import of_address, try_begin, try_forgive
 
 PASSWORD_MAX = 1_024
+INVITED = "invited"
+"""Where in the session the token of an invitation stands that was opened."""
 
 
 class AcceptForm(forms.Form):
@@ -39,11 +42,31 @@ class AcceptForm(forms.Form):
 
 
 @never_cache
-@sensitive_post_parameters("password", "again")
 @sensitive_variables("token")
 @require_http_methods(["GET", "HEAD", "POST"])
-def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """What one is invited to, and a form; a POST makes a member. 410: the link works no more; 409: they are a member already; 422: a field cannot be taken."""
+def invitation_old(request: HttpRequest, token: str) -> HttpResponse:
+    """A link with its token in the path, as earlier versions made them."""
+    if request.method != "POST":
+        return redirect(f"{reverse('invitation')}#{token}")
+    request.session[INVITED] = token
+    return invitation(request)
+
+
+@never_cache
+@sensitive_post_parameters("password", "again", "token")
+@sensitive_variables("token")
+@require_http_methods(["GET", "HEAD", "POST"])
+def invitation(request: HttpRequest) -> HttpResponse:
+    """What one is invited to, and a form; a POST makes a member. 410: the link works no more; 409: they are a member already; 422: a field cannot be taken.
+
+    The link's token stands behind the ``#``; the page posts it (``token``), and it is kept in the session.
+    """
+    if "token" in request.POST:
+        request.session[INVITED] = request.POST["token"].strip()[:TOKEN_CHARS_MAX]
+        return redirect("invitation")
+    token = request.session.get(INVITED, "")
+    if not token and request.method != "POST":
+        return render(request, "login/invited.html")
     counted = of_address(address_of(request))
     if wait := try_begin(counted):
         answer = errors.page(request, 429, f"Too many links were tried from your address: go on in {wait} s.")
@@ -52,6 +75,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     try:
         found = invitation_find(token)
     except Refused as refusal:
+        request.session.pop(INVITED, None)
         return errors.page(request, 410, refusal.message)
     try_forgive(counted)
     if request.method != "POST":
@@ -65,7 +89,8 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         user = invitation_accept(token=token, name=form.cleaned_data["name"], password=form.cleaned_data["password"])
     except Refused as refusal:
         return _refused(request, found, form, refusal)
-    sign_in(request, user)
+    request.session.pop(INVITED, None)
+    sign_in(request, user, way="invitation")
     return redirect(settings.LOGIN_REDIRECT_URL)
 
 
@@ -74,6 +99,7 @@ def _join(request: HttpRequest, found: Invitation, token: str) -> HttpResponse:
         invitation_join(token=token, user=User.objects.get(username=request.user.get_username()))
     except Refused as refusal:
         return _refused(request, found, AcceptForm(), refusal)
+    request.session.pop(INVITED, None)
     return redirect(settings.LOGIN_REDIRECT_URL)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -18,9 +19,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from console.access import actor_of
 from console.forms import sentence
+from console.live.process import signed_out
 from console.views import errors
 from fabric.core.actor import Actor
 from fabric.core.roles import MEANS, PEOPLE_ONLY, Right, Role, held_in
+from fabric.core.scopes import MEANS as SCOPES
 from fabric.core.scopes import Scope
 from fabric.selectors.errors import Refused
 from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
@@ -28,6 +31,9 @@ from fabric.selectors.tokens import TokenState, TokenView, tokens_list
 from fabric.services.invitations import DAYS, DAYS_MAX, CreatedInvitation, invitation_create, invitation_revoke
 from fabric.services.members import member_remove, member_roles_set, service_create
 from fabric.services.rights import SIGN_IN
+from fabric.services.second_factors import factors_of, factors_reset
+from fabric.services.sign_ins import member_sign_ins_end, sign_ins_of
+from fabric.services.tokens import DAYS as TOKEN_DAYS
 from fabric.services.tokens import DAYS_MAX as TOKEN_DAYS_MAX
 
 TEXT_MAX = 1_000
@@ -83,15 +89,9 @@ class TokenForm(forms.Form):
     days = forms.IntegerField(
         required=False, error_messages={"invalid": f"Give a whole number of days, 1 to {TOKEN_DAYS_MAX:,}."}
     )
+    fabrics = forms.CharField(required=False, max_length=TEXT_MAX)
 
 
-SCOPES: Mapping[Scope, str] = {
-    Scope.READ: "look at fabrics, runs, events and questions",
-    Scope.RUN: "start and cancel runs, move breakers",
-    Scope.DECIDE: "answer questions in this person's name, but in high-stakes",
-    Scope.MANAGE: "invite and remove people, change roles, store keys of model endpoints",
-}
-"""What each scope lets a token do, within what its member may; total over ``Scope``."""
 TOKENS_SHOWN = 100
 
 
@@ -222,9 +222,39 @@ def member(request: HttpRequest, member_id: str) -> HttpResponse:
     return one_page(request, actor, seen, form, status)
 
 
+@require_POST
+def sign_ins(request: HttpRequest, member_id: str) -> HttpResponse:
+    """Ends a member's sign-ins (``act`` = ``end``), and takes their second factors away (``factors``). 403: it is for owners, freshly signed in; 409: one's own."""
+    actor = actor_of(request.user)
+    seen = member_get(actor, member_id)
+    act = {"end": member_sign_ins_end, "factors": factors_reset}.get(request.POST.get("act", ""))
+    form = ChangeForm(request.POST)
+    if act is None:
+        form.is_valid()
+        form.add_error(None, "The form was not whole. Nothing was changed: load the page again.")
+        return one_page(request, actor, seen, form, 422)
+    try:
+        ended = act(actor=actor, name=seen.name)
+    except Refused as refusal:
+        return one_page(request, actor, seen, form, _wrong(form, refusal))
+    for mark in ended:
+        signed_out(mark)
+    said = "sign-ins are over" if act is member_sign_ins_end else "second factors are taken away, and sign-ins are over"
+    messages.success(request, f"{seen.name}: {said}, {len(ended)} of them.")
+    return redirect("member", seen.id)
+
+
 def _link(made: CreatedInvitation) -> dict[str, Any]:
-    address = settings.FABRIC_PUBLIC_URL.rstrip("/") + reverse("invitation", args=[made.token])
+    address = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}{reverse('invitation')}#{made.token}"
     return {"made": made, "address": address, "days": round((made.expires_at - time.time_ns() // 1_000) / US / 86_400)}
+
+
+def _ways_in(actor: Actor, seen: MemberView) -> dict[str, Any]:
+    """What an owner sees of how a person signs in."""
+    user = User.objects.filter(username=seen.name).first()
+    if user is None or seen.service or not actor.may(Right.MEMBERS):
+        return {}
+    return {"sign_ins": sign_ins_of(user), "factors": factors_of(user), "ways": True}
 
 
 def _wrong(form: forms.Form, refusal: Refused) -> int:
@@ -292,6 +322,7 @@ def one_page(
         "roles": choices(seen.roles if typed is None else typed.checked, service=seen.service),
         "may": actor.may(Right.MEMBERS),
         "own": own,
+        **_ways_in(actor, seen),
         "makes": row.mine or (seen.service and actor.may(Right.MEMBERS)),
         "tokens": [Token(one, one.state(now)) for one in tokens_list(actor, user=seen.name, limit=TOKENS_SHOWN)]
         if own
@@ -300,6 +331,7 @@ def one_page(
         "scopes": [
             (scope, SCOPES[scope], scope in picked) for scope in Scope if not (seen.service and scope is Scope.DECIDE)
         ],
+        "days": TOKEN_DAYS,
         "days_max": TOKEN_DAYS_MAX,
         "now_ms": now // 1_000,
     }

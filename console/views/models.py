@@ -27,6 +27,7 @@ from fabric.core.roles import Right, holders
 from fabric.core.spec import Capability
 from fabric.model_ports import try_out
 from fabric.selectors.errors import Refused
+from fabric.services.key_budgets import key_budgets
 from fabric.services.model_list import HTTP, OLD_DAYS, EndpointTold, Model, ModelList, models_list
 from fabric.services.model_tests import model_get, model_test
 from fabric.services.provider_keys import CHARS_MAX, URL_CHARS_MAX, key_delete, key_set
@@ -184,7 +185,7 @@ def headline(found: ModelList) -> Headline:
         return Headline("No model is named yet", "Published fabrics name models, and so does FABRIC_MODEL.", "neutral")
     closed = [one for one in found.endpoints if one.key and not one.key.opens]
     if closed:
-        return Headline(f"{_many(len(closed), 'stored key')} cannot be opened", lede, "danger")
+        return Headline(f"{_many(len(closed), 'stored key')} to be set again", lede, "danger")
     failed = [one for one in models if one.test and one.test.trial and not one.test.trial.ok]
     if failed:
         return Headline(f"{_many(len(failed), 'model')} did not answer the last test", lede, "danger")
@@ -302,6 +303,7 @@ def _page(
         "deadline_s": round(DEADLINE_S),
         "probes": len(PROBES),
         "output_tokens": OUTPUT_TOKENS_MAX,
+        "budgets": key_budgets(actor),
         "now_ms": time.time_ns() // 1_000_000,
     }
     return render(request, "models/list.html", shown, status=status)

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,25 +169,29 @@ def card(request: HttpRequest, card: str) -> HttpResponse:
 
 
 class _Boards:
-    """The last rendering for each workspace, and when it was made (a monotonic clock, seconds)."""
+    """The last rendering for each workspace and what is seen of it, and when it was made (a monotonic clock, seconds)."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[float, str]] = {}
+        self._made: dict[Hashable, tuple[float, str]] = {}
         self._making = threading.Lock()
 
     def fresh(self, actor: Actor, now: int) -> str:
         """A new rendering: who opens the page sees what they have just done."""
         html = board(actor, now)
-        self._made[actor.workspace_id] = (time.monotonic(), html)
+        self._made[_sees(actor)] = (time.monotonic(), html)
         return html
 
     def shared(self, actor: Actor, now: int) -> str:
         """A rendering that is at most ``SHARED_S`` old; of many who ask at once, one makes it."""
         with self._making:
-            made_at, html = self._made.get(actor.workspace_id, (0.0, ""))
+            made_at, html = self._made.get(_sees(actor), (0.0, ""))
             if html and time.monotonic() - made_at < SHARED_S:
                 return html
             return self.fresh(actor, now)
+
+
+def _sees(actor: Actor) -> Hashable:
+    return actor.workspace_id, actor.fabrics, actor.reach
 
 
 _boards = _Boards()

@@ -19,7 +19,7 @@ WORDS: Mapping[str, tuple[str, str, str, str]] = {
     "approve": ("Approve", "check", "a", FOLLOWS["approve"]),
     "edit": ("Edit", "edit", "e", FOLLOWS["edit"]),
     "respond": ("Respond", "inject", "s", FOLLOWS["respond"]),
-    "decline": ("Decline", "skip", "d", FOLLOWS["decline"]),
+    "decline": ("Decline", "never", "d", FOLLOWS["decline"]),
     "reject": ("Reject", "x", "r", FOLLOWS["reject"]),
 }
 """Of each verb: its word, icon and key, and what follows where the question does not say; total by test."""
@@ -76,8 +76,8 @@ def _others(item: EscalationView, verb: str, says: str, second: str) -> list[str
 
 def _short(known: Evidence, verb: str, says: str) -> str:
     """Under the button: what the question says, and what it undoes where that is known and not said."""
-    if verb == "reject" and known.undo and "compensation" not in says:
-        count = len(known.undo)
+    count = sum(bool(one.compensation) for one in known.undo)
+    if verb == "reject" and count and "compensation" not in says:
         return f"{says}; runs {count} compensation{'s' if count != 1 else ''}"
     return says
 

@@ -21,8 +21,8 @@ from console.views.review_schema import edited_word, initial_of
 from console.views.review_ticket_form import Closing, TicketForm, closing_of
 from console.views.review_time import DueLine, due_line
 from console.views.run_page import RunPage
-from fabric.core.actor import Actor
-from fabric.core.roles import Right, has
+from fabric.core.actor import Actor, may
+from fabric.core.roles import Right
 from fabric.core.taxonomy import Tier
 from fabric.selectors.answers import Answer, answer_of
 from fabric.selectors.escalations import EscalationView
@@ -177,7 +177,7 @@ def _allowed(actor: Actor, item: EscalationView, now: int, *, waits: bool) -> di
     hand = hand_of(actor, item, held, viewers_of(actor, item.id))
     return {
         "hand": hand,
-        "people": people_asked(actor, item) if waits and (mine or has(actor.roles, Right.OPERATE)) else (),
+        "people": people_asked(actor, item) if waits and (mine or may(actor, Right.OPERATE, item.fabric_name)) else (),
         "may": hand["may"],
         "why_not": why_not(item, actor) if waits else "",
         "asked": who_is_asked(item),

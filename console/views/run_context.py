@@ -7,7 +7,6 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from console.access import actor_on_run
@@ -43,7 +42,7 @@ def write(request: HttpRequest, run_id: UUID) -> HttpResponse:
         return _page(request, key, form, errors.STATUS[refusal.code])
     did = "deleted" if given["delete"] else "written"
     messages.info(request, f"{name[:60]} is on its way: it is {did} once the turn in flight is over.")
-    return redirect(f"{reverse('run', args=[key])}#talk")
+    return redirect("run", key)  # To the top of the page, where the message stands.
 
 
 def _page(request: HttpRequest, run_id: str, form: ContextForm, status: int = 200) -> HttpResponse:

@@ -13,6 +13,8 @@ from console.views.inspect_decision import REACTION_ICONS
 from console.views.meters import Meter
 from console.views.run_control import offered
 from console.views.run_money import Money, money
+from fabric.core.agreeing import asked_of
+from fabric.core.eligibility import asked_words, wanted
 from fabric.core.flow import ANSWERED, RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_stages import cell_at
@@ -185,9 +187,9 @@ class RunPage:
         folded = self.story.run if self.story is not None else None
         if folded is None or self.run.terminal:
             return []
-        asked = [question.fact for question in folded.questions.values()]
-        ordered = sorted(asked, key=lambda fact: fact.due_at)
-        return [(fact.required_role, fact.due_at, LAPSES[fact.on_expiry], fact.reason) for fact in ordered]
+        found = [(asked_words(wanted(asked_of(one))), one.fact) for one in folded.questions.values()]
+        ordered = sorted(found, key=lambda each: each[1].due_at)
+        return [(who, fact.due_at, LAPSES[fact.on_expiry], fact.reason) for who, fact in ordered]
 
     @property
     def epochs_max(self) -> int | None:

@@ -10,6 +10,7 @@ from console.access import actor_of, is_staff
 from console.forms import sentence
 from console.shell import offered, places
 from console.views import errors
+from fabric.core.roles import Right
 from fabric.selectors.errors import Refused
 from fabric.selectors.search import GROUP_MAX, SEARCHED_RUNS, Found, search
 
@@ -30,7 +31,7 @@ def results(request: HttpRequest) -> HttpResponse:
         "problem": problem,
         "group_max": GROUP_MAX,
         "searched_runs": SEARCHED_RUNS,
-        "places": places(query, offered(staff=is_staff(request.user, actor))),
+        "places": places(query, offered(staff=is_staff(request.user, actor), audits=actor.may(Right.AUDIT))),
     }
     # A palette shows what is wrong with the query where its results would be.
     template, code = ("search/palette.html", 200) if in_palette else ("search/page.html", status)

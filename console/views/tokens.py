@@ -16,7 +16,7 @@ from console.views import errors
 from console.views.members import TokenForm, one_page
 from fabric.selectors.errors import Refused
 from fabric.selectors.members import member_get
-from fabric.services.tokens import token_create, token_revoke
+from fabric.services.tokens import DAYS, token_create, token_revoke
 
 _id = re.compile(r"[A-Za-z0-9-]{1,64}")
 
@@ -31,7 +31,12 @@ def create(request: HttpRequest, member_id: str) -> HttpResponse:
         given = form.cleaned_data
         try:
             made = token_create(
-                actor=actor, name=given["name"], user=seen.name, scopes=given["scopes"], expires_days=given["days"]
+                actor=actor,
+                name=given["name"],
+                user=seen.name,
+                scopes=given["scopes"],
+                fabrics=given["fabrics"].replace(",", " ").split(),
+                expires_days=DAYS if given["days"] is None else given["days"],
             )
         except Refused as refusal:
             if refusal.code == "forbidden":

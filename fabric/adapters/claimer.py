@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.adapters.clock import Measured
-from fabric.adapters.owned import Ports, Revision
+from fabric.adapters.owned import Ports, Revision, pin_of
 from fabric.core.frozen import replace
 from fabric.runtime.loading import from_journal, needs_journal
 from fabric.runtime.ports import Claimed, InboxItem, StoreUnavailable
@@ -51,7 +51,7 @@ class Found:
     question: Question
     claims: Sequence[Claimed] = ()
     revisions: Mapping[str, Revision | None] = field(default_factory=dict)
-    """The revisions that the claimed runs are pinned to, by row id; None: it cannot be loaded."""
+    """The revisions that the claimed runs are pinned to, by ``pin_of``; None: it cannot be loaded."""
     items: Sequence[InboxItem] = ()
     more: bool = False
     claimed: bool = False
@@ -135,7 +135,7 @@ class Claimer:
     ) -> Mapping[tuple[str, str], str]:
         """One query for all claims; a row that was looked at within ``KNOWN_S`` is not looked at again."""
         guards, now = self._ports.guards, time.monotonic()
-        loaded = [(one.fabric_id, revisions[one.revision_id]) for one in claims]
+        loaded = [(one.fabric_id, revisions[pin_of(one)]) for one in claims]
         keys = {(scope_of(fabric, one.compiled.revision), BILLED_ABOVE) for fabric, one in loaded if one}
         keys |= {
             (fabric, USUAL_RATE) for fabric, one in loaded if one and compares(one.compiled.spec.policy.cost_velocity)
@@ -164,17 +164,25 @@ class Claimer:
 
     def _sourced(self, claimed: Claimed) -> Claimed:
         """The claim, with its documents where its gates hold answers against them."""
-        revision = self._revision(claimed.revision_id)
+        revision = self._revision(claimed)
         if revision is None or not revision.compiled.spec.gates.reads_sources:
             return claimed
         return replace(claimed, documents=self._ports.store.documents(claimed.run_id))
 
     def _revisions(self, claims: Sequence[Claimed]) -> dict[str, Revision | None]:
-        return {revision_id: self._revision(revision_id) for revision_id in {one.revision_id for one in claims}}
+        found: dict[str, Revision | None] = {}
+        for one in claims:
+            if pin_of(one) not in found:
+                found[pin_of(one)] = self._revision(one)
+        return found
 
-    def _revision(self, revision_id: str) -> Revision | None:
+    def _revision(self, claimed: Claimed) -> Revision | None:
         try:
-            return self._ports.revision(revision_id)
+            if not claimed.policy_number:
+                return self._ports.revision(claimed.revision_id)
+            if self._ports.under_policy is None:
+                raise LookupError("this worker was started without the policies of workspaces")
+            return self._ports.under_policy(claimed)
         except Exception:
-            log.exception("revision %s cannot be loaded; its runs wait", revision_id)
+            log.exception("revision %s cannot be loaded; its runs wait", claimed.revision_id)
             return None

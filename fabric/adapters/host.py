@@ -23,7 +23,7 @@ from fabric.adapters.lease import Lease
 from fabric.adapters.letting_go import LettingGo
 from fabric.adapters.loop_thread import LoopThread, Message
 from fabric.adapters.orphans import Orphans
-from fabric.adapters.owned import Owned, Ports, called, stirs
+from fabric.adapters.owned import Owned, Ports, called, pin_of, stirs
 from fabric.adapters.shared import Shared, desk_of, guards_of
 from fabric.adapters.timers import LateTimers, Timers
 from fabric.adapters.writer import OnDone
@@ -232,7 +232,7 @@ class RunHost(Asking, LettingGo):
             self.counters.claimed += 1
             self._orphans.claimed(claimed.run_id)
             self._drop(claimed.run_id)
-            revision = found.revisions[claimed.revision_id]
+            revision = found.revisions[pin_of(claimed)]
             away = verdict(claimed, self.ports.clock.now(), compiled=revision.compiled if revision else None)
             if away is not None or revision is None:
                 self._give_back(claimed, None, self.config.hold_s if away is None else 0.0, away)

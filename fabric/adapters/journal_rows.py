@@ -104,6 +104,7 @@ _AS_CLAIMED = (
         "requested_by",
         "caused_by",
         "capped",
+        "policy_number",
     ),
 )
 
@@ -143,7 +144,7 @@ def audit_values(entry: AuditEntry | None) -> dict[str, Any]:
     """An act as a statement's parameters; none for None."""
     if entry is None:
         return {}
-    named = {name: getattr(entry, name) for name in ("entry_id", "actor", "via", "subject")}
+    named = {name: getattr(entry, name) for name in ("entry_id", "actor", "via", "subject", "address")}
     return named | {"act": entry.act.value, "entry_body": entry.body}
 
 

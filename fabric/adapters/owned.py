@@ -38,6 +38,13 @@ class Revision:
     """Its tools as models are offered them, by name."""
 
 
+def pin_of(claimed: Claimed) -> str:
+    """What a run is driven by: its revision; under a policy of its workspace, that version of it and the run's tier too."""
+    if not claimed.policy_number:
+        return claimed.revision_id
+    return f"{claimed.revision_id} {claimed.workspace_id} {claimed.policy_number} {claimed.tier}"
+
+
 @dataclass(slots=True)
 class Ports:
     """What the host speaks to."""
@@ -56,6 +63,8 @@ class Ports:
     buckets: BucketStore | None = None
     guards: GuardStore | None = None
     """Without it, no circuit breaker ever opens."""
+    under_policy: Callable[[Claimed], Revision] | None = None
+    """The revision of a run whose workspace has a policy, as that has it. Called as ``revision`` is. Without it, such a run waits."""
 
 
 @dataclass(slots=True, eq=False)

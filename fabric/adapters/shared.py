@@ -95,7 +95,7 @@ class Shared:
         if isinstance(want, TokenWant):
             self._need_token(self._tokens, want, told)
             return
-        cap = cap_of(want.scope, owned.claimed, owned.driver.compiled.spec.policy)
+        cap = cap_of(want.scope, owned.claimed, owned.driver.compiled.spec.policy, owned.driver.compiled.key_caps)
         self.book.need(want.scope, want.usd_micros, lambda found: told(_answer(want, found)), cap)
 
     def _need_token(self, tokens: RetryTokens, want: TokenWant, told: Told) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +10,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fabric.adapters.key_files import KeyUnusable, write_once
+from fabric.adapters.known_secrets import KNOWN
+
 KEY_NAME = "audit.key"
 SEED_BYTES = 32
-
-
-class KeyUnusable(Exception):
-    """The signing key cannot be had; the sentence says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,9 @@ def signer_of(data: Path, given: str = "") -> Signer:
 
     Raises KeyUnusable.
     """
-    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(given) if given else _kept(data / KEY_NAME))
+    seed = bytes.fromhex(given) if given else _kept(data / KEY_NAME)
+    KNOWN.learn("audit key", [seed.hex()])
+    key = Ed25519PrivateKey.from_private_bytes(seed)
     return Signer(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex(), key)
 
 
@@ -56,7 +56,7 @@ def verified(public: str, signature: bytes, raw: bytes) -> bool:
 def _kept(path: Path) -> bytes:
     try:
         if not path.exists():
-            _write_once(path, os.urandom(SEED_BYTES).hex())
+            write_once(path, os.urandom(SEED_BYTES).hex())
         text = path.read_text(encoding="ascii", errors="replace").strip()
     except OSError as error:
         raise KeyUnusable(
@@ -68,19 +68,6 @@ def _kept(path: Path) -> bytes:
         seed = b""
     if len(seed) != SEED_BYTES:
         raise KeyUnusable(
-            f"the audit key {path} is damaged: put it back from a copy, or delete it and tell verify_audit the old public key by --key"
+            f"the audit key {path} is damaged: put it back from a copy, or delete it and give verify_audit the old public key by --key"
         )
     return seed
-
-
-def _write_once(path: Path, text: str) -> None:
-    # A temporary file (0600 from the start) linked into place: whole or absent, and the first writer wins.
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(text)
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
-        Path(temporary).unlink()

@@ -37,8 +37,8 @@ SELECT id, workspace_id, :input_id, :body, :now, :now + :delay, CASE WHEN state 
 FROM fabric_run WHERE id = :run_id ON CONFLICT DO NOTHING
 """
 AUDIT = """
-INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body)
-SELECT :entry_id, workspace_id, :now, :actor, :via, :act, :subject, :entry_body FROM fabric_run WHERE id = :run_id
+INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body, address)
+SELECT :entry_id, workspace_id, :now, :actor, :via, :act, :subject, :entry_body, NULLIF(:address, '') FROM fabric_run WHERE id = :run_id
 """
 HAS_RUN = "SELECT 1 FROM fabric_run WHERE id = ?"
 # A row that was taken back stays: its id is not free for other bytes, which an owner that was told of the first would take for them.
@@ -105,7 +105,8 @@ WITH RECURSIVE owner(name) AS (
 )
 SELECT id, fence + 1, revision_id, trace_id, seed, tier, incarnation IS NOT NULL, claims + 1, last_seq, head_hash, format,
   workspace_id, queue, session_key, parent_run_id, parent_command, fabric_id, created_by, caused_by,
-  EXISTS (SELECT 1 FROM fabric_budget g WHERE g.scope = 'workspace:' || workspace_id), priority,
+  EXISTS (SELECT 1 FROM fabric_budget g WHERE g.scope = 'workspace:' || workspace_id),
+  (SELECT coalesce(max(p.number), 0) FROM fabric_workspace_policy p WHERE p.workspace_id = fabric_run.workspace_id), priority,
   (SELECT s.seq FROM fabric_snapshot s WHERE s.run_id = fabric_run.id AND :digest <> '' AND s.digest = :digest),
   (SELECT json_array_length(s.refs) FROM fabric_snapshot s WHERE s.run_id = fabric_run.id AND :digest <> '' AND s.digest = :digest)
 FROM fabric_run

@@ -6,22 +6,24 @@ import time
 
 from django.db import connection
 
+from fabric.adapters.known_secrets import KNOWN
 from fabric.adapters.providers.keys import StoredKey, Where
+from fabric.adapters.sealed_fields import PROVIDER_KEY
 from fabric.adapters.secret_box import SecretBox, Unsealable
 from fabric.models import ProviderKey
 
 US = 1_000_000
-PURPOSE = "provider keys"
-"""What their ``SecretBox`` is for."""
 
 
 def stored_keys(box: SecretBox) -> dict[Where, StoredKey]:
-    """All of them, opened; one that does not open has no secret."""
+    """All of them, opened; one that does not open has no secret. From then on this process masks them."""
     try:
         rows = list(ProviderKey.objects.all())
     finally:
         connection.close()
-    return {(row.workspace_id, row.provider, row.host): StoredKey(row.id, _opened(box, row)) for row in rows}
+    found = {(row.workspace_id, row.provider, row.host): StoredKey(row.id, _opened(box, row)) for row in rows}
+    KNOWN.learn("stored keys", [key.secret for key in found.values()])
+    return found
 
 
 def note_used(key_id: str) -> None:
@@ -34,6 +36,6 @@ def note_used(key_id: str) -> None:
 
 def _opened(box: SecretBox, row: ProviderKey) -> str:
     try:
-        return box.open(bytes(row.sealed), row.workspace_id, row.provider, row.host)
+        return box.open(bytes(row.sealed), *PROVIDER_KEY.about(row))
     except Unsealable:
         return ""

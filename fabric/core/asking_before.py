@@ -53,6 +53,9 @@ def why(work: Work, step: Step, one: Proposed, index: int) -> Why | None:
         return Why(f"{step.agent} wants to call {one.tool} {instructed.said}", instructed=instructed)
     tool, wants = work.compiled.spec.tool(one.tool), f"{step.agent} wants to call {one.tool}"
     if Effect(tool.effect) is Effect.IRREVERSIBLE and tool.approval == "required":
+        pattern = work.compiled.under.declared.get(one.tool)
+        if pattern is not None:
+            return Why(f"{wants}, which the workspace's policy declares irreversible ({pattern})")
         return Why(f"{wants}, which cannot be undone")
     if tool.approve_when is None:
         return None

@@ -87,7 +87,14 @@ def model_proposal(
         computed_usd_micros=worst,
         computed_tokens=tokens_in + most,
         timeout_s=timeout_s(work, step.stage),
+        keys=_keys(work, model) if work.compiled.key_caps else (),
     )
+
+
+def _keys(work: Work, model: str) -> tuple[str, ...]:
+    """The budgets of the key that a model's call goes out with, for the day and the month of this decision."""
+    caps = work.compiled.key_caps.get(model, ())
+    return tuple(scope for cap in caps for scope in cap.scopes(work.ctx.now))
 
 
 def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Trip]:
@@ -116,7 +123,7 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
         reserved_tokens=proposal.worst_tokens,
         max_output_tokens=agent.max_output_tokens,
         final=step.final,
-        grants=work.ctx.shares.take(proposal.worst_usd_micros or 0, proposal.worst_tokens),
+        grants=work.ctx.shares.take(proposal.worst_usd_micros or 0, proposal.worst_tokens, proposal.keys),
     )
     _issue(work, issued, opened)
     return []

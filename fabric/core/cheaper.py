@@ -22,7 +22,7 @@ from fabric.core.words import words
 from fabric.core.work import Work
 
 Ruling = Literal["", "needs", "endpoint", "dearer", "guard"]
-HELPS = frozenset({Cause.BUDGET_GATE, Cause.COST_VELOCITY, Cause.QUOTA})
+HELPS = frozenset({Cause.BUDGET_GATE, Cause.KEY_CAP, Cause.COST_VELOCITY, Cause.QUOTA})
 """Causes that another price, or another account, does away with."""
 
 

@@ -17,9 +17,11 @@ from fabric.core.eligibility import Person
 from fabric.core.evaluators import NO_EVALUATORS, Evaluators, lacking
 from fabric.core.grants import Shares
 from fabric.core.graph.registry import BUILT_IN, Registry
+from fabric.core.key_caps import KeyCaps
 from fabric.core.retry_layers import Ladders, ladders
 from fabric.core.spec import FabricSpec
 from fabric.core.spending import UsualRate
+from fabric.core.workspace_policy.under import FREE, Under
 
 JSON = Any
 Validate = Callable[[JSON], list[str]]
@@ -49,6 +51,10 @@ class Compiled:
     """What gates ask, and output schemas."""
     registry: Registry = BUILT_IN
     """Conditions and targets of the installation's own, for transition graphs."""
+    key_caps: KeyCaps = field(default_factory=dict)
+    """Caps of the keys that its models are asked with, by model name."""
+    under: Under = FREE
+    """What its workspace's policy says of it, beside what it draws tighter."""
 
     @property
     def table(self) -> Table:
@@ -75,13 +81,19 @@ def compile_spec(
     nested: Mapping[str, Compiled] | None = None,
     evaluators: Evaluators = NO_EVALUATORS,
     registry: Registry = BUILT_IN,
+    revision: str = "",
+    under: Under = FREE,
+    key_caps: KeyCaps | None = None,
 ) -> Compiled:
-    """Joins a spec with its table, prices and evaluators. ValueError when its gates, agents or tools ask for something that was not compiled."""
+    """Joins a spec with its table, prices and evaluators. ``revision``: the digest of what was published, where ``spec`` is that under a workspace's policy.
+
+    ValueError when its gates, agents or tools ask for something that was not compiled.
+    """
     if missing := lacking(spec.gates, spec.typed, spec.asking, evaluators):
         raise ValueError(f"{missing} is not compiled: hand its evaluators in")
     return Compiled(
         spec,
-        spec.digest(),
+        revision or spec.digest(),
         ladders(table_with(spec.decision_table), spec),
         prices,
         validators or {},
@@ -90,6 +102,8 @@ def compile_spec(
         nested or {},
         evaluators,
         registry,
+        key_caps or {},
+        under,
     )
 
 

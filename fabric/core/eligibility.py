@@ -8,6 +8,8 @@ A program answers for a reviewer alone, and only the kinds of question of the fa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fabric.core.frozen import value
 from fabric.core.roles import Role
 from fabric.core.taxonomy import Tier
@@ -72,8 +74,18 @@ class Person:
 
 def wanted(asked: Asked) -> tuple[str, ...]:
     """The roles and user names of those who may answer, in the order in which they are said."""
-    named = (asked.reviewers or (REVIEWER,)) if asked.required_role in ("", REVIEWER) else (asked.required_role,)
+    named = first_asked(asked.required_role, asked.reviewers)
     return tuple(dict.fromkeys((*named, *(asked.onward_to if asked.onward else ()))))
+
+
+def first_asked(required_role: str, reviewers: Sequence[str]) -> tuple[str, ...]:
+    """The roles and user names that a question is for until it is passed on."""
+    return (tuple(reviewers) or (REVIEWER,)) if required_role in ("", REVIEWER) else (required_role,)
+
+
+def asked_words(names: Sequence[str]) -> str:
+    """Roles and user names of whom one answers, in words."""
+    return " or ".join(names)
 
 
 def program_word(fabric: str, item: str) -> str:

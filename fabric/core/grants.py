@@ -156,10 +156,10 @@ class Shares:
     lately: Lately = field(default_factory=NothingSeen)
     """The bills of models above their reservations in earlier runs."""
 
-    def refusal(self, usd_micros: int, tokens: int = 0) -> Refusal | None:
-        """The first scope's that will not give so much; None: all of it is there. Lacking where that is not known."""
+    def refusal(self, usd_micros: int, tokens: int = 0, keys: tuple[str, ...] = ()) -> Refusal | None:
+        """The first scope's that will not give so much; None: all of it is there. Lacking where that is not known. ``keys``: the budgets of the call's key."""
         lacking = []
-        for scope, amount in self._amounts(usd_micros, tokens):
+        for scope, amount in self._amounts(usd_micros, tokens, keys):
             if self._place(scope, amount) is not None:
                 continue
             if refused := self._refused(scope, amount):
@@ -169,19 +169,19 @@ class Shares:
             raise Lacking(tuple(lacking))
         return None
 
-    def take(self, usd_micros: int, tokens: int = 0) -> tuple[GrantUse, ...]:
+    def take(self, usd_micros: int, tokens: int = 0, keys: tuple[str, ...] = ()) -> tuple[GrantUse, ...]:
         """Reserves from each scope; ``refusal`` was asked before."""
         uses = []
-        for scope, amount in self._amounts(usd_micros, tokens):
+        for scope, amount in self._amounts(usd_micros, tokens, keys):
             grant_id = self._place(scope, amount)
             assert grant_id is not None, f"{scope} has no grant with {amount} left"
             uses.append(GrantUse(grant_id=grant_id, scope=scope, usd_micros=amount))
             self.taken[grant_id] = self.taken.get(grant_id, 0) + amount
         return tuple(uses)
 
-    def _amounts(self, usd_micros: int, tokens: int) -> Iterator[tuple[str, int]]:
+    def _amounts(self, usd_micros: int, tokens: int, keys: tuple[str, ...]) -> Iterator[tuple[str, int]]:
         """``(scope, how much of it)`` for each scope of which something is wanted."""
-        for scope in self.scopes:
+        for scope in (*self.scopes, *keys) if keys else self.scopes:
             amount = tokens if unit_of(scope) == "tokens" else usd_micros
             if amount:
                 yield scope, amount

@@ -11,6 +11,7 @@ from typing import get_args
 
 from fabric.core.grants import Lacking
 from fabric.core.mechanisms import ORDER, state_of
+from fabric.core.mechanisms import policy as agents_policy
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, View
 from fabric.core.policy import FlowPolicy
 from fabric.core.verdict import Trip
@@ -29,10 +30,12 @@ def in_order(trips: Iterable[Trip]) -> tuple[Trip, ...]:
 
 
 def judge(proposal: Proposal, view: View, policy: FlowPolicy, *, without: str = "") -> list[Trip]:
-    """All trips for one proposal, earliest mechanism first; empty when everybody passes. Each goes by the policy as the proposal's stage sees it. ``without``: a mechanism that is not asked.
+    """All trips for one proposal, earliest mechanism first; empty when everybody passes. What the workspace's policy lets nobody call is asked of no other. Each goes by the policy as the proposal's stage sees it. ``without``: a mechanism that is not asked.
 
     Raises Lacking when nobody objects and something is wanted that is not at hand: what is refused anyway is not asked for.
     """
+    if view.denied and (trip := agents_policy.denied(proposal, view)) is not None:
+        return [trip]
     trips: list[Trip] = []
     lacking: Lacking | None = None
     seen = policy.of_stage(proposal.stage)

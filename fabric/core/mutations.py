@@ -211,7 +211,8 @@ def resolve(work: Work, pending: Pending) -> Failure | None:
     issued = pending.issued
     mutation = by_command(work.run.saga, issued.command_id)
     assert mutation is not None
-    if reconcilable(work.compiled.spec.tool(mutation.tool), mutation):
+    tool = work.compiled.spec.tool(mutation.tool)
+    if reconcilable(tool, mutation) and not _why_not_asked(work, tool.reconcile):
         ask(work, mutation, issued.command_id, issued.step_id)
         return None
     stage = Stage(issued.step_id.partition(".")[0])
@@ -265,10 +266,20 @@ def _question(mutation: Mutation, of_command: str) -> tuple[str, str]:
 
 
 def ask_again(work: Work, check: Errand) -> None:
-    """The next attempt of a reconciliation."""
+    """The next attempt of a reconciliation; its end where the workspace's policy has taken its tool away since."""
     mutation = known(work, check.key)
     assert mutation is not None
+    if why := _why_not_asked(work, work.compiled.spec.tool(mutation.tool).reconcile):
+        _ended(work, check, "unknown", f"{check.tool} was not asked again: {why}"[:500])
+        return
     ask(work, mutation, check.command, check.step_id)
+
+
+def _why_not_asked(work: Work, tool: str | None) -> str:
+    """Why a reconcile tool may not be called; empty: it may."""
+    if tool is None:
+        return "the workspace's policy declares it irreversible"
+    return work.compiled.under.denied.get(f"tool:{tool}", "")
 
 
 def command_of(errand: Errand) -> CallTool:

@@ -89,7 +89,8 @@ def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
         for one in offered(work, fact.stage, step.agent if step is not None else "")
     }
     before = budget.cap(config, ledger)
-    said = money_problem(config, given.cap_usd_micros, before) or caps_problem(
+    most = work.compiled.under.run_usd_micros
+    said = money_problem(config, given.cap_usd_micros, before, most) or caps_problem(
         given, before, standing, sessions_tokens(config)
     )
     return said or _nothing_named(work, fact, given)
@@ -124,12 +125,14 @@ def caps_problem(given: DecisionMade, run_usd_micros: int, standing: Mapping[str
     return next((said for one in given.caps if (said := _cap_problem(one, standing, above[one.unit]))), "")
 
 
-def money_problem(config: Budget, cap: int | None, before: int) -> str:
-    """Why the run's money cannot be raised from ``before`` to ``cap``; empty: it can, or is not to be."""
+def money_problem(config: Budget, cap: int | None, before: int, policy_usd_micros: int | None = None) -> str:
+    """Why the run's money cannot be raised from ``before`` to ``cap``; empty: it can, or is not to be. ``policy_usd_micros``: the most by the workspace's policy."""
     if cap is None:
         return ""
     if cap <= before:
         return f"the new cap of {_dollars(cap)} is not above the present one of {_dollars(before)}"
+    if policy_usd_micros is not None and cap > policy_usd_micros:
+        return f"the new cap of {_dollars(cap)} is above the {_dollars(policy_usd_micros)} that the workspace's policy lets a run spend: an owner raises that"
     session = config.session_usd_micros
     most = MOST_USD_MICROS if session is None else session
     if cap > most:

@@ -40,6 +40,8 @@ class Right(StrEnum):
     """Invite people, give and take roles, make and revoke others' tokens."""
     KEYS = "keys"
     """Store, replace and delete keys of model endpoints."""
+    POLICY = "policy"
+    """Set the workspace's policy: what holds for every fabric, whoever wrote it."""
     AUDIT = "audit"
     """Read the audit stream, export decisions and take runs away byte for byte."""
     REVEAL = "reveal"
@@ -55,13 +57,14 @@ RIGHTS: Mapping[Right, frozenset[Role]] = {
     Right.OPERATE: frozenset({Role.OWNER, Role.OPERATOR}),
     Right.MEMBERS: frozenset({Role.OWNER}),
     Right.KEYS: frozenset({Role.OWNER}),
+    Right.POLICY: frozenset({Role.OWNER}),
     Right.AUDIT: frozenset({Role.OWNER, Role.AUDITOR}),
     Right.REVEAL: frozenset({Role.SAFETY}),
 }
 """Who has a right; total by test."""
 
 MEANS: Mapping[Role, str] = {
-    Role.OWNER: "runs the workspace: members, keys, fabrics, operations and audit; answers what asks for an owner",
+    Role.OWNER: "runs the workspace: members, keys, policy, fabrics, operations and audit; answers what asks for an owner",
     Role.EDITOR: "changes and publishes fabrics, starts and stops runs",
     Role.OPERATOR: "starts and stops runs, moves breakers, drills live, hands reviews to others",
     Role.REVIEWER: "answers questions that name nobody else",

@@ -85,6 +85,7 @@ class Cause(StrEnum):
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - tokens of text
     QUOTA = "quota"
     BUDGET_GATE = "budget_gate"
+    KEY_CAP = "key_cap"
     COST_VELOCITY = "cost_velocity"
     PRICE_MISSING = "price_missing"
     RUN_DEADLINE = "run_deadline"
@@ -108,6 +109,7 @@ class Cause(StrEnum):
     QUEUE_FULL = "queue_full"
     PLAN_GATE = "plan_gate"
     POLICY_DENIED = "policy_denied"
+    WORKSPACE_POLICY = "workspace_policy"
     PERSONA_VIOLATION = "persona_violation"
     INJECTED_INSTRUCTION = "injected_instruction"
     CONTENT_FILTER = "content_filter"
@@ -204,6 +206,8 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.TOKEN_LIMIT: _budget(),
     Cause.QUOTA: _budget(failover=True),
     Cause.BUDGET_GATE: _budget(),
+    # Another key's money may be there: a fallback with another key is asked.
+    Cause.KEY_CAP: _budget(failover=True),
     Cause.COST_VELOCITY: _budget(),
     Cause.PRICE_MISSING: _budget(),
     Cause.RUN_DEADLINE: _budget(),
@@ -227,6 +231,7 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.QUEUE_FULL: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, retried=True, failover=True),
     Cause.PLAN_GATE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, _T.PLAN_MALFORMED, signature_counted=True),
     Cause.POLICY_DENIED: _policy(),
+    Cause.WORKSPACE_POLICY: _policy(),
     Cause.PERSONA_VIOLATION: _policy(),
     Cause.INJECTED_INSTRUCTION: _policy(),
     Cause.CONTENT_FILTER: _policy(),

@@ -151,15 +151,18 @@ def _issue(work: Work, mutation: Mutation, before: Errand | None) -> None:
         undone = ToolFinished(command_id=current.command_id, attempt=current.attempt, result={"restored": True})
         answered(work, current, undone)  # What stands in a run's memory follows from what was not undone.
         return
+    if given is not None and (why := work.compiled.under.denied.get(f"tool:{tool}")):
+        _withheld(work, current, f"the workspace's policy lets nobody call it: {why}")
+        return
     if given is not None and (found := work.compiled.evaluators.hits("arguments", given["args"])):
-        _withheld(work, current, found)
+        _withheld(work, current, f"what it is called with holds what may not leave the run: {'; '.join(found[:3])}")
         return
     work.commands.append(mutations.command_of(current))
 
 
-def _withheld(work: Work, current: Errand, found: list[str]) -> None:
-    """What a tool answered may hold what its arguments did not: the compensation is not sent, and a person has the word. Their approval sends it."""
-    said = f"it was not sent, for what it is called with holds what may not leave the run: {'; '.join(found[:3])}"
+def _withheld(work: Work, current: Errand, why: str) -> None:
+    """A compensation is not sent, and a person has the word. Their approval sends it: what stays done may be worse."""
+    said = f"it was not sent, for {why}"
     fact = ev.CompensationFailed(
         command_id=current.command_id,
         attempt=current.attempt,

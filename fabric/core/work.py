@@ -65,7 +65,8 @@ class Work:
         """What mechanisms may look at."""
         shared, evaluators = self.ctx.shares, self.compiled.evaluators
         ctx = self.ctx
-        return View(ctx.now, self.run, self.compiled.spec, shared, evaluators, ctx.contents, ctx.workspace)
+        denied = self.compiled.under.denied
+        return View(ctx.now, self.run, self.compiled.spec, shared, evaluators, ctx.contents, ctx.workspace, denied)
 
     def emit(self, fact: ev.Fact, content: JSON = None) -> Event:
         """Records a fact, with at most one content, and folds it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import re2
@@ -23,6 +24,10 @@ MEMORY_BYTES = 8 * 1024 * 1024
 SHOWN_CHARS = 4
 """Of a hit at most; a quarter of it where that is less."""
 DEPTH_MAX = 200
+MATCHES_MAX = 1_000
+"""Of one pattern in one text that are looked at for what they tell; the first of them blocks."""
+MASKED_MAX = 200
+"""Different things of one pattern that are masked one by one, each by a pass over the text."""
 ASSIGNED_CHARS = 300
 """Of a text that is looked at once more behind its key."""
 
@@ -112,12 +117,12 @@ def scan_of(patterns: Iterable[Looking]) -> Scan:
         hits: dict[tuple[str, str, str], Hit] = {}
         for path, text in _texts(given, "", chosen, 0):
             for one in chosen:
-                for taken in one.matches(text):
+                for taken in islice(one.matches(text), MATCHES_MAX):
                     hit = Hit(one.name, path, masked(taken))
                     hits[hit.rule, hit.path, hit.excerpt] = hit
-            if len(hits) >= HITS_TOLD:
-                break
-        return list(hits.values())[:HITS_TOLD]
+                    if len(hits) >= HITS_TOLD:
+                        return list(hits.values())
+        return list(hits.values())
 
     return scan
 
@@ -146,7 +151,10 @@ def _named(key: str, item: JSON, patterns: Sequence[Looking]) -> JSON:
 
 def _without(looked_at: str, text: str, patterns: Sequence[Looking]) -> str:
     for one in patterns:
-        for taken in dict.fromkeys(one.matches(looked_at)):
+        found = dict.fromkeys(one.matches(looked_at))
+        if len(found) > MASKED_MAX:
+            return f"[{one.name}: at {len(found):,} places, so the whole text of {len(text):,} characters is left out]"
+        for taken in found:
             text = text.replace(taken, f"[{one.name}: {masked(taken)}]")
     return text
 

@@ -11,10 +11,12 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
 
-from fabric.adapters.signing import KeyUnusable
+from fabric.adapters.key_files import KeyUnusable
 from fabric.runtime.ports import StoreUnavailable
 from fabric.selectors.visible import visible_json
+from fabric.services.audit_origin import Origin, coming_from
 from fabric.services.errors import Refused
+from fabric.services.refusals import refusal_record
 
 JSON = Any
 
@@ -34,7 +36,8 @@ class FabricCommand(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Runs ``act`` and turns what stops it into one sentence on standard error."""
         try:
-            code = self.act(options)
+            with coming_from(Origin("cli")):
+                code = self._acted(options)
         except Refused as refused:
             self.tell(*refused.problems)
             code = BAD_INPUT
@@ -51,6 +54,15 @@ class FabricCommand(BaseCommand):
             code = DETACHED
         if code:
             sys.exit(code)
+
+    def _acted(self, options: dict[str, Any]) -> int:
+        """Does it; a refusal that is about who may do what, or contradicts what stands, is recorded."""
+        try:
+            return self.act(options)
+        except Refused as refused:
+            if refused.code in ("forbidden", "conflict"):
+                refusal_record(command=type(self).__module__.rpartition(".")[2], refused=refused)
+            raise
 
     def tell(self, *sentences: str) -> None:
         """Says something to the person, beside the result: on standard error, a line each."""

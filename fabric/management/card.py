@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fabric.core.eligibility import asked_words, wanted
 from fabric.core.words import instant
 from fabric.selectors.answers import Answer, answered, answers_waiting
 from fabric.selectors.asked_about import AskedAbout, asked_about, asked_about_json
 from fabric.selectors.escalations import EscalationView
+from fabric.selectors.review_asked import asked_of
 from fabric.selectors.review_lateness import is_over
 from fabric.selectors.store_time import store_now
 from fabric.selectors.visible import visible, visible_line
@@ -30,7 +32,7 @@ def question(item: EscalationView) -> list[str]:
         said = _field("answered", answered(item, given, store_now()))
         undo = f"Undo the answer with: manage.py decide {item.id} undo"
         return [f"Item {item.id}: {visible_line(item.reason)}", *said, *card(item), undo]
-    waits = f"waits for {item.required_role}, until {instant(item.due_at)}"
+    waits = f"waits for {asked_words(wanted(asked_of(item)))}, until {instant(item.due_at)}"
     if is_over(item):
         waits = f"was due at {instant(item.due_at)}, and takes no answer any more"
     return [f"Item {item.id} {waits}: {visible_line(item.reason)}", *card(item), command(item)]

@@ -17,6 +17,7 @@ ALLOWED = {
     # The sealer gives a line its place, once.
     "audit": f"OLD.seq IS NULL AND OLD.hash IS NULL AND NEW.seq IS NOT NULL AND NEW.hash IS NOT NULL AND {_SAME_AUDIT}",
     "checkpoint": "",
+    "auditcut": "",
 }
 """The one update that each table allows; empty: none."""
 
@@ -136,3 +137,59 @@ def remove_drills(apps, schema_editor):
         schema_editor.execute("DROP FUNCTION IF EXISTS fabric_workspace_fixed()", params=None)
         schema_editor.execute("DROP TRIGGER IF EXISTS fabric_event_emptied ON fabric_event", params=None)
     install(apps, schema_editor)
+
+
+# -- cuts --------------------------------------------------------------------------------------------------------------
+
+_CUT = "EXISTS (SELECT 1 FROM fabric_auditcut WHERE workspace_id = OLD.workspace_id AND OLD.seq BETWEEN first AND last)"
+"""Whether a signed marker says that an audit line is gone."""
+_SEALED = f"{ALLOWED['audit']} AND NEW.address IS NOT DISTINCT FROM OLD.address"
+
+
+def _cuts_postgresql():
+    name, refusal = "fabric_audit", _refusal("audit")
+    yield from _postgresql("auditcut")
+    yield f"DROP TRIGGER IF EXISTS {name}_changed ON {name}"
+    yield f"""
+        CREATE TRIGGER {name}_changed BEFORE UPDATE ON {name}
+        FOR EACH ROW WHEN (NOT ({_SEALED})) EXECUTE FUNCTION {name}_append_only()
+    """
+    yield f"""
+        CREATE OR REPLACE FUNCTION {name}_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF TG_OP = 'DELETE' AND {_CUT} THEN RETURN OLD; END IF;
+            RAISE EXCEPTION '{refusal}: % is refused', TG_OP USING ERRCODE = 'restrict_violation';
+        END $$
+    """
+    for trigger in ("kept", "emptied"):
+        yield f"DROP TRIGGER IF EXISTS {name}_{trigger} ON {name}"
+    yield f"CREATE TRIGGER {name}_kept BEFORE DELETE ON {name} FOR EACH ROW EXECUTE FUNCTION {name}_append_only()"
+    yield f"CREATE TRIGGER {name}_emptied BEFORE TRUNCATE ON {name} FOR EACH STATEMENT EXECUTE FUNCTION {name}_append_only()"
+
+
+def _cuts_sqlite():
+    name, refusal = "fabric_audit", _refusal("audit")
+    yield from _sqlite("auditcut")
+    when = _SEALED.replace("IS NOT DISTINCT FROM", "IS")
+    yield f"DROP TRIGGER IF EXISTS {name}_changed"
+    yield f"CREATE TRIGGER {name}_changed BEFORE UPDATE ON {name} WHEN NOT ({when}) BEGIN SELECT RAISE(ABORT, '{refusal}: UPDATE is refused'); END"
+    yield f"DROP TRIGGER IF EXISTS {name}_kept"
+    yield f"""
+        CREATE TRIGGER {name}_kept BEFORE DELETE ON {name} WHEN NOT {_CUT}
+        BEGIN SELECT RAISE(ABORT, '{refusal}: DELETE is refused'); END
+    """
+
+
+def install_cuts(apps, schema_editor):
+    """Has audit lines deleted that a signed marker names, and no others; a marker stays as it was written."""
+    statements = {"postgresql": _cuts_postgresql, "sqlite": _cuts_sqlite}[schema_editor.connection.vendor]
+    for statement in statements():
+        schema_editor.execute(statement, params=None)
+
+
+def remove_cuts(apps, schema_editor):
+    """The triggers as they were before, for a migration back."""
+    if schema_editor.connection.vendor == "postgresql":
+        schema_editor.execute("DROP TRIGGER IF EXISTS fabric_audit_emptied ON fabric_audit", params=None)
+    install(apps, schema_editor)
+    install_drills(apps, schema_editor)

@@ -1,6 +1,6 @@
 """Tables only. What writes them: ``services`` and the stores in ``adapters``; what reads them: ``selectors``."""
 
-from fabric.models.audit import AuditLine, Checkpoint, Duty
+from fabric.models.audit import AuditCut, AuditFold, AuditForward, AuditLine, AuditRule, Checkpoint, Duty, Hold
 from fabric.models.claims import ReviewClaim, ReviewViewer, TicketClosure
 from fabric.models.drafts import ChangeRequest, Draft, DraftStep, FabricEditor
 from fabric.models.escalations import Escalation
@@ -24,13 +24,19 @@ from fabric.models.shared import (
     SharedBudget,
     SharedGrant,
 )
+from fabric.models.sign_ins import Identity, RecoveryCode, SecondFactor, SignIn, UsedOnce
 from fabric.models.tokens import ApiToken
+from fabric.models.workspace_policies import WorkspacePolicyVersion
 from fabric.models.workspaces import Workspace
 
 __all__ = [
     "ApiToken",
     "Attachment",
+    "AuditCut",
+    "AuditFold",
+    "AuditForward",
     "AuditLine",
+    "AuditRule",
     "BudgetWindow",
     "ChangeRequest",
     "Checkpoint",
@@ -46,6 +52,8 @@ __all__ = [
     "Guard",
     "GuardChange",
     "GuardCount",
+    "Hold",
+    "Identity",
     "Inbox",
     "Incarnation",
     "Invitation",
@@ -60,16 +68,21 @@ __all__ = [
     "NotificationTarget",
     "Priority",
     "ProviderKey",
+    "RecoveryCode",
     "RetryBucket",
     "ReviewClaim",
     "ReviewViewer",
     "Revision",
     "Run",
+    "SecondFactor",
     "SharedBudget",
     "SharedGrant",
+    "SignIn",
     "SignInTries",
     "Snapshot",
     "TicketClosure",
+    "UsedOnce",
     "Workspace",
+    "WorkspacePolicyVersion",
     "new_id",
 ]

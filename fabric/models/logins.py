@@ -1,4 +1,4 @@
-"""One-time login links."""
+"""One-time login links, and tries to sign in that failed."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class LoginLink(models.Model):
     created_by = models.TextField(blank=True, db_default="")
     """The member who made it for somebody else; empty: it was made at the machine's command line."""
     used_at = models.BigIntegerField(null=True, blank=True)
+    purpose = models.TextField(blank=True, db_default="sign_in")
+    """``sign_in``, or ``password`` for a link that was mailed to choose another one."""
 
     def __str__(self) -> str:
         return self.id

@@ -22,7 +22,7 @@ class ProviderKey(models.Model):
     host = models.TextField()
     """Scheme, host and port that it may be sent to, as ``https://api.example.org:443``."""
     sealed = models.BinaryField()
-    """``adapters.secret_box``."""
+    """``adapters.secret_box``, for what ``adapters.sealed_fields`` says."""
     last_four = models.TextField()
     """Its last characters, by which people tell keys apart; empty: it is so short that they would give it away."""
     added_at = models.BigIntegerField()

@@ -25,10 +25,11 @@ class ApiToken(models.Model):
     """SHA-256 of the token, in hex."""
     scopes = models.TextField()
     """What it may do, separated by commas."""
+    fabrics = models.TextField(blank=True, db_default="")
+    """The names of the fabrics to which it is confined, separated by commas; empty: to none."""
     created_at = models.BigIntegerField()
     created_by = models.TextField(blank=True, default="")
-    expires_at = models.BigIntegerField(null=True, blank=True)
-    """Null: it does not expire."""
+    expires_at = models.BigIntegerField()
     revoked_at = models.BigIntegerField(null=True, blank=True)
     last_used_at = models.BigIntegerField(null=True, blank=True)
     """To within a minute."""

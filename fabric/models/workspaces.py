@@ -1,4 +1,4 @@
-"""Tenants."""
+"""The workspace of an installation, and the one of its drills."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from fabric.models.keys import KeyField, new_id
 
 
 class Workspace(models.Model):
-    """A tenant: every other table names it, and no selector reads across it."""
+    """What an installation looks after: every other table names it, and no selector reads across it.
+
+    An installation has one, and a second for its drills: who wants two apart makes two installations (docs/operations.md "One workspace").
+    """
 
     id = KeyField(primary_key=True, default=new_id)
     name = models.TextField(unique=True)

@@ -55,10 +55,10 @@ class Arrivals:
         self._consumed.update(taken)
         return given, tuple(taken)
 
-    def person(self, given: Input) -> Person | None:
-        """Who gives an answer, as the store said; None: it said nothing of it."""
+    def person(self, given: Input, fabric: str) -> Person | None:
+        """Who gives an answer to a question of a fabric, as the store said; None: it said nothing of it."""
         standing = self.standings.get(given.input_id) if isinstance(given, DecisionMade) else None
-        return None if standing is None else standing.person
+        return None if standing is None else standing.person(fabric)
 
     def sent_at(self, given: Input) -> int | None:
         """The time when an answer was sent, by the store's clock; None: not known."""

@@ -271,7 +271,7 @@ class RunDriver:
             self._todo.shares,
             texts_of(claimed),
             claimed.workspace_id,
-            self._arrivals.person(given),
+            self._arrivals.person(given, self._compiled.spec.name),
             self._arrivals.sent_at(given),
             () if self.run.seq else self._usual.of(claimed.fabric_id),
         )

@@ -15,6 +15,7 @@ from fabric.core.envelope import Row
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import FORMAT
 from fabric.core.frozen import value
+from fabric.core.reach import roles_at
 from fabric.core.roles import held_in
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import (
@@ -101,10 +102,9 @@ class Standing:
     roles: str | None
     """As the table of members has them; None: they are no member, or none who decides."""
 
-    @property
-    def person(self) -> Person:
-        """The same as whoever judges the answer wants it."""
-        return Person(name=self.name, roles=held_in(self.roles or ""), member=self.roles is not None)
+    def person(self, fabric: str) -> Person:
+        """The same as whoever judges an answer to a question of a fabric wants it: with the roles that hold there."""
+        return Person(name=self.name, roles=roles_at(held_in(self.roles or ""), fabric), member=self.roles is not None)
 
 
 @value()
@@ -168,11 +168,11 @@ class Claimed:
     priority: Priority = "normal"
     session_key: str = ""
     parent_run_id: str | None = None
-    parent_command: str = ""
-    """See ``NewRun``."""
+    parent_command: str = ""  # See ``NewRun``.
     fabric_id: str = ""
     capped: bool = False
     """Whether its workspace had a budget when it was claimed: the first one holds for what is claimed from then on."""
+    policy_number: int = 0  # The version of its workspace's policy when it was claimed; 0: it had none.
     cut: bool = False
     """True: others that were due as well were left to the next claim, since one reads only ``CLAIM_ROWS``."""
     requested_by: str = ""

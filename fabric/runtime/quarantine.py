@@ -74,7 +74,7 @@ def verdict(
     quarantined = _quarantined(claimed)
     if not quarantined and not damage and claimed.claims <= _limit(compiled):
         return None
-    pen = _Pen(claimed, now)
+    pen = _Pen(claimed, now, "" if compiled is None else compiled.spec.name)
     if quarantined:
         question, mail = unfolded.question(claimed), _mail(claimed, reads, format)
         if question is not None:
@@ -155,7 +155,7 @@ def _answered(pen: _Pen, claimed: Claimed, question: ev.EscalationOpened, mail: 
             continue  # It is no answer to the question, and holds for the run as it goes on: who takes that does as it says.
         pen.input_id = item.input_id
         consumed.append(item)
-        refused = _refused(question, item, answer, over=wake_at is not None)
+        refused = _refused(question, item, answer, pen.fabric, over=wake_at is not None)
         if refused:
             pen.write(ev.InputIgnored(input_kind=answer.kind, reason=refused))
             continue
@@ -220,7 +220,7 @@ def _told(pen: _Pen, question: ev.EscalationOpened, answer: Answer, item: InboxI
         pen.write(ev.EscalationWithdrawn(escalation_id=question.escalation_id, reason="the run is ending"))
         return RunState.ABORTED, f"terminated by {answer.actor}" + (f": {answer.reason}" if answer.reason else "")
     said = {"message": answer.message} if answer.message else None
-    roles = () if item.standing is None else tuple(sorted(item.standing.person.roles))
+    roles = () if item.standing is None else tuple(sorted(item.standing.person(pen.fabric).roles))
     fact = ev.EscalationDecided(escalation_id=question.escalation_id, verb=answer.verb, actor=answer.actor, roles=roles)
     pen.write(fact, said)
     if answer.verb == "approve":
@@ -229,7 +229,7 @@ def _told(pen: _Pen, question: ev.EscalationOpened, answer: Answer, item: InboxI
     return RunState.ABORTED, f"{answer.actor} rejected it{message} ({question.reason})"
 
 
-def _refused(question: ev.EscalationOpened, item: InboxItem, answer: Answer, *, over: bool) -> str:
+def _refused(question: ev.EscalationOpened, item: InboxItem, answer: Answer, fabric: str, *, over: bool) -> str:
     if over:
         return "the quarantine was ended at the same time"
     if not isinstance(answer, DecisionMade):
@@ -240,7 +240,7 @@ def _refused(question: ev.EscalationOpened, item: InboxItem, answer: Answer, *, 
         return "the decision was made about something else than what is asked (its digest differs)"
     if answer.verb not in question.verbs:
         return f"{answer.verb} is not possible here; possible are: {', '.join(question.verbs)}"
-    return not_theirs(OpenQuestion(question), answer, None if item.standing is None else item.standing.person)
+    return not_theirs(OpenQuestion(question), answer, None if item.standing is None else item.standing.person(fabric))
 
 
 # -- what the journal and the inbox say --------------------------------------------------------------------------------
@@ -289,8 +289,9 @@ def _mail(claimed: Claimed, reads: Callable[[bytes], InboxInput], format: int) -
 class _Pen:
     """Writes behind what the run's row says is the journal's end."""
 
-    def __init__(self, claimed: Claimed, now: int) -> None:
+    def __init__(self, claimed: Claimed, now: int, fabric: str) -> None:
         self._claimed = claimed
+        self.fabric = fabric
         self.now = max(now, unfolded.last_at(claimed))
         self.stage = unfolded.stage(claimed)
         self.seq, self._head = claimed.last_seq, claimed.head

@@ -7,6 +7,7 @@ from typing import Any
 
 from fabric.core import events as ev
 from fabric.core.grants import FABRIC, SESSION, SESSION_TOKENS, Held, Lately, Shares, scopes_of, unit_of
+from fabric.core.key_caps import KINDS, KeyCaps, begins_with
 from fabric.core.mechanisms import budget
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
@@ -28,9 +29,12 @@ def shares_of(claimed: Claimed, policy: FlowPolicy, held: Held, lately: Lately) 
     return Shares(scopes, claimed.fabric_id, held, lately=lately)
 
 
-def cap_of(scope: str, claimed: Claimed, policy: FlowPolicy) -> Cap | None:
+def cap_of(scope: str, claimed: Claimed, policy: FlowPolicy, key_caps: KeyCaps) -> Cap | None:
     """What a scope's budget begins with when there is none yet; None: somebody else sets it."""
     kind = scope.partition(":")[0]
+    if kind in KINDS:
+        most = begins_with(key_caps, scope)
+        return None if most is None else Cap(most, claimed.workspace_id)
     cap = budget.shared_caps(policy.budget).get(kind)
     return None if cap is None else Cap(cap, claimed.workspace_id, hourly=kind == FABRIC)
 

@@ -17,6 +17,7 @@ from fabric.models import Escalation, Inbox
 from fabric.runtime.ports import TAKEN_BACK
 from fabric.selectors.contents import shown
 from fabric.selectors.escalations import EscalationView, escalation_get
+from fabric.selectors.reach import seen_by
 
 Fate = Literal["waiting", "taken", "taken_back"]
 
@@ -172,7 +173,7 @@ def undoing(given: Answer, now: int) -> str:
 def answers_settled(actor: Actor, escalation_id: str) -> int:
     """How many answers to a question its run has taken, or were taken back. What the run took and left open, it refused."""
     named = clean_text(escalation_id)[0]
-    run = Escalation.objects.filter(id=named, workspace_id=actor.workspace_id).values("run_id")
+    run = Escalation.objects.filter(seen_by(actor, Escalation), id=named).values("run_id")
     return _answers(actor.workspace_id, named).filter(run_id__in=run, consumed_seq__isnull=False).count()
 
 

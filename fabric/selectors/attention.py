@@ -21,6 +21,7 @@ from fabric.selectors.contents import shown
 from fabric.selectors.fabrics import run_cap
 from fabric.selectors.notifications import notifications_failed
 from fabric.selectors.overview import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
+from fabric.selectors.reach import seen_by
 
 SHOWN = 4
 """Of one kind so many are named; the rest is counted."""
@@ -177,12 +178,12 @@ _NAMED: dict[type[Model], tuple[Callable[..., Item], tuple[str, ...]]] = {
 
 
 def _questions(actor: Actor) -> QuerySet[Escalation]:
-    return Escalation.objects.filter(OPEN, workspace_id=actor.workspace_id).order_by("due_at", "id")
+    return Escalation.objects.filter(seen_by(actor, Escalation), OPEN).order_by("due_at", "id")
 
 
 def _failed(actor: Actor, now: int) -> QuerySet[Run]:
     """Runs that ended within the last 24 hours and were not meant to end so."""
-    rows = Run.objects.filter(BAD, ASKED_FOR, workspace_id=actor.workspace_id, state__in=FAILED)
+    rows = Run.objects.filter(seen_by(actor, Run), BAD, ASKED_FOR, state__in=FAILED)
     return rows.filter(ended_at__gt=now - DAY).order_by("-ended_at")
 
 
@@ -284,7 +285,7 @@ def review_queue(actor: Actor, now: int) -> Queue:
 def _decision_times(actor: Actor, now: int) -> list[int]:
     """How long people took, microseconds each, the newest decisions first."""
     rows = Escalation.objects.filter(
-        workspace_id=actor.workspace_id, decided_at__gte=now - DECIDED_DAYS * DAY, by_system=False
+        seen_by(actor, Escalation), decided_at__gte=now - DECIDED_DAYS * DAY, by_system=False
     )
     times = rows.order_by("-decided_at", "id").values_list("opened_at", "decided_at")[:DECIDED_MAX]
     return [max(0, decided - opened) for opened, decided in times if decided is not None]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from fabric.core.audit import Act, line_hash
+from fabric.core.audit_cut import cut_read
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.models import AuditLine
+from fabric.models import AuditCut, AuditLine
 
 
 def stream_end(workspace_id: str) -> tuple[int, bytes]:
     """Seq and hash of the last line that is sealed; ``(0, zeros)`` before the first."""
     sealed = AuditLine.objects.filter(workspace_id=workspace_id, seq__isnull=False).order_by("-seq")
-    seq, head = sealed.values_list("seq", "hash").first() or (None, None)
+    seq, head = sealed.values_list("seq", "hash").first() or (0, ZERO_HASH)
+    cut = AuditCut.objects.filter(workspace_id=workspace_id, last__gt=seq or 0).order_by("-last").first()
+    if cut is not None:
+        return cut.last, bytes.fromhex(cut_read(bytes(cut.body)).head)
     return seq or 0, bytes(head or ZERO_HASH)
 
 

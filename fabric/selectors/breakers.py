@@ -1,7 +1,7 @@
 """The circuit breakers of a workspace: where each stands, how far it is from opening, and what became of it lately.
 
 Which there are follows from the published revisions; a row that an earlier revision's policy left behind is among them. A provider's row is shared by all
-workspaces: it is shown where a fabric uses that provider.
+fabrics that use that provider: it is shown where one does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fabric.core.spec_breakers import names_of
 from fabric.models import Fabric, Guard, GuardChange, GuardCount, Revision
 from fabric.runtime.grant_rules import SECOND_US, UNTIL_RING, counts_still
 from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.reach import seen_by
 
 DAY_US = 86_400 * SECOND_US
 CHANGES_SHOWN = 5
@@ -214,7 +215,7 @@ def _order(one: BreakerView) -> tuple[object, ...]:
 
 def _rows(actor: Actor) -> Iterator[Guard]:
     """Rows of breakers that may be this workspace's."""
-    mine = set(Fabric.objects.filter(workspace_id=actor.workspace_id).values_list("id", flat=True))
+    mine = set(Fabric.objects.filter(seen_by(actor, Fabric)).values_list("id", flat=True))
     for row in Guard.objects.filter(kind__startswith=f"{KIND}:"):
         over, _, rest = row.scope.partition(":")
         if over == BreakerScope.PROVIDER or rest.partition(":")[0] in mine:
@@ -224,7 +225,7 @@ def _rows(actor: Actor) -> Iterator[Guard]:
 def _known(actor: Actor, rows: Iterable[Key]) -> dict[Key, _Found]:
     """By scope and kind: the published revisions' breakers, and those of earlier ones that have left a row."""
     found: dict[Key, _Found] = {}
-    fabrics = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False).order_by("name")
+    fabrics = Fabric.objects.filter(seen_by(actor, Fabric), published__isnull=False).order_by("name")
     for fabric_id, name, revision_id in fabrics.values_list("id", "name", "published_id"):
         _add(found, _of_revision(fabric_id, name, revision_id, published=True), name)
     left = set(rows) - set(found)

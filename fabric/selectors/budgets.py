@@ -38,7 +38,9 @@ class Standing:
 
 
 def budgets_of(actor: Actor, *, now: int | None = None) -> list[Standing]:
-    """All of the actor's workspace, by scope. ``now``: microseconds since the epoch."""
+    """All of the actor's workspace, by scope; none for who sees some fabrics alone: what runs share is everybody's. ``now``: microseconds since the epoch."""
+    if actor.narrow:
+        return []
     at = (time.time_ns() // 1_000 if now is None else now) - LEAVES_US
     rows = list(SharedBudget.objects.filter(workspace_id=actor.workspace_id).order_by("scope"))
     past = BudgetWindow.objects.filter(Q(scope__in=[row.scope for row in rows], window_at__lte=at))

@@ -10,6 +10,7 @@ from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Fabric, Revision, Run
 from fabric.selectors.overview import LIVE_STATES
+from fabric.selectors.reach import seen_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Outlook:
 
 def change_outlook(actor: Actor, name: str, digest: str) -> Outlook:
     """What would follow from publishing a content under a name. Four statements at most."""
-    fabrics = Fabric.objects.filter(workspace_id=actor.workspace_id, name=clean_text(name)[0])
+    fabrics = Fabric.objects.filter(seen_by(actor, Fabric), name=clean_text(name)[0])
     fabric = fabrics.values_list("id", "published__number", "published__digest").first()
     if fabric is None:
         return Outlook(1, True, None, False, ())
@@ -43,6 +44,6 @@ def change_outlook(actor: Actor, name: str, digest: str) -> Outlook:
     rows = Revision.objects.filter(fabric_id=fabric_id)
     number = rows.filter(digest=digest).values_list("number", flat=True).first() if digest else None
     last = number or (rows.aggregate(last=Max("number"))["last"] or 0) + 1
-    runs = Run.objects.filter(workspace_id=actor.workspace_id, fabric_id=fabric_id, state__in=LIVE_STATES).order_by()
+    runs = Run.objects.filter(seen_by(actor, Run), fabric_id=fabric_id, state__in=LIVE_STATES).order_by()
     going = runs.values_list("revision__number").annotate(count=Count("id"))
     return Outlook(last, number is None, published, published_digest == digest, tuple(sorted(going, reverse=True)))

@@ -15,6 +15,7 @@ from fabric.models import ChangeRequest, Fabric
 from fabric.runtime.batch_parts import names_of
 from fabric.selectors.drafts import DraftView
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by, within
 
 REQUESTS_MAX = 100
 ID_CHARS_MAX = 64
@@ -68,7 +69,7 @@ def change_requests(
     actor: Actor, name: str = "", *, waiting: bool = True, author: str = "", most: int = REQUESTS_MAX
 ) -> list[ChangeView]:
     """Change requests of the workspace, the newest first. ``waiting``: only those that are not decided. One statement."""
-    rows = _rows(actor.workspace_id)
+    rows = _rows(actor.workspace_id).filter(within(actor, ChangeRequest))
     if name:
         rows = rows.filter(name=clean_text(name)[0])
     if author:
@@ -80,14 +81,14 @@ def change_requests(
 
 def requests_open(actor: Actor) -> Counter[str]:
     """How many wait for a second person, by fabric. One statement."""
-    rows = ChangeRequest.objects.filter(workspace_id=actor.workspace_id, state=ChangeState.OPEN)
+    rows = ChangeRequest.objects.filter(seen_by(actor, ChangeRequest), state=ChangeState.OPEN)
     return Counter(rows.values_list("name", flat=True))
 
 
 def change_request_get(actor: Actor, request_id: str) -> ChangeView:
     """One of them. Raises Refused not_found. One statement."""
     row = (
-        _rows(actor.workspace_id).filter(id=clean_text(request_id)[0]).first()
+        _rows(actor.workspace_id).filter(within(actor, ChangeRequest), id=clean_text(request_id)[0]).first()
         if len(request_id) <= ID_CHARS_MAX
         else None
     )

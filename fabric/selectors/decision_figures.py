@@ -17,6 +17,7 @@ from fabric.core.text import clean_text
 from fabric.models import Escalation
 from fabric.models.escalations import OPEN
 from fabric.selectors.decision_history import DAY_US, LIMIT_S, WITHDRAWN, HistoryFilter, matching
+from fabric.selectors.reach import seen_by
 from fabric.selectors.time_limit import time_limit
 
 FIGURES_MAX = 10_000
@@ -170,7 +171,7 @@ def decision_figures(actor: Actor, wanted: HistoryFilter, *, now: int) -> Histor
 
 def overdue_count(actor: Actor, wanted: HistoryFilter, *, now: int) -> int:
     """How many open questions of the same fabric, tier and kind are past their time; counted to ``OVERDUE_MAX``."""
-    rows = Escalation.objects.filter(OPEN, workspace_id=actor.workspace_id, due_at__lt=now)
+    rows = Escalation.objects.filter(seen_by(actor, Escalation), OPEN, due_at__lt=now)
     exact = {"run__fabric__name": wanted.fabric, "run__tier": wanted.tier, "item": wanted.item}
     rows = rows.filter(**{name: clean_text(given)[0] for name, given in exact.items() if given})
     return rows.order_by().values("id")[:OVERDUE_MAX].count()

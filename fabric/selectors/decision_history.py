@@ -20,6 +20,7 @@ from fabric.models.escalations import DECIDED, TICKET
 from fabric.runtime.batch_parts import names_of
 from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 from fabric.selectors.time_limit import time_limit
 
 US = 1_000_000
@@ -153,7 +154,7 @@ def decided_page(actor: Actor, wanted: HistoryFilter, *, limit: int = 50, after:
 
 def matching(actor: Actor, wanted: HistoryFilter) -> QuerySet[Escalation]:
     """The decided questions that a filter asks for, in no order."""
-    rows = Escalation.objects.filter(DECIDED, workspace_id=actor.workspace_id, decided_at__gte=wanted.since)
+    rows = Escalation.objects.filter(seen_by(actor, Escalation), DECIDED, decided_at__gte=wanted.since)
     rows = rows.exclude(item=TICKET)
     if wanted.until is not None:
         rows = rows.filter(decided_at__lt=wanted.until)

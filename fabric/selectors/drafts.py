@@ -9,6 +9,7 @@ from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Draft, DraftStep, Fabric, FabricEditor
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 from fabric.selectors.store_time import StoreNow
 
 EDITOR_S = 40
@@ -79,7 +80,7 @@ class Editor:
 
 def draft_get(actor: Actor, name: str) -> DraftView:
     """The actor's own draft of a fabric. Raises Refused not_found."""
-    row = Draft.objects.filter(workspace_id=actor.workspace_id, name=clean_text(name)[0], author=actor.name).first()
+    row = Draft.objects.filter(seen_by(actor, Draft), name=clean_text(name)[0], author=actor.name).first()
     if row is None:
         message = f"{actor.name} has no draft of a fabric {name[:80]!r}: begin one on the fabric's page, or with manage.py fabric import"
         raise Refused(message, code="not_found", field="draft")
@@ -108,7 +109,7 @@ def draft_view(row: Draft) -> DraftView:
 
 def drafts_list(actor: Actor) -> list[DraftLine]:
     """All drafts of the workspace, the actor's own first, then by fabric."""
-    rows = Draft.objects.filter(workspace_id=actor.workspace_id).order_by("name", "author")
+    rows = Draft.objects.filter(seen_by(actor, Draft)).order_by("name", "author")
     found = [DraftLine(*row) for row in rows.values_list("name", "author", "changed_at")]
     return sorted(found, key=lambda line: line.author != actor.name)
 
@@ -123,7 +124,7 @@ def drafts_by_fabric(actor: Actor) -> dict[str, list[DraftLine]]:
 
 def drafts_of(actor: Actor, fabric: str) -> list[DraftLine]:
     """Drafts of one fabric by author, whosever they are. One statement."""
-    rows = Draft.objects.filter(workspace_id=actor.workspace_id, name=clean_text(fabric)[0]).order_by("author")
+    rows = Draft.objects.filter(seen_by(actor, Draft), name=clean_text(fabric)[0]).order_by("author")
     return [DraftLine(*row) for row in rows.values_list("name", "author", "changed_at")]
 
 
@@ -138,7 +139,7 @@ def steps_around(draft: DraftView) -> tuple[StepView | None, StepView | None]:
 
 def editors_of(actor: Actor, fabric: str) -> tuple[Editor, ...]:
     """The others who have that fabric's editor open, by name and each once, with the part that they looked at last; at most 20."""
-    rows = FabricEditor.objects.filter(workspace_id=actor.workspace_id, fabric=clean_text(fabric)[0])
+    rows = FabricEditor.objects.filter(seen_by(actor, FabricEditor), fabric=clean_text(fabric)[0])
     seen = rows.filter(seen_at__gt=StoreNow() - EDITOR_S * US).exclude(name=actor.name)
     parts = dict(seen.order_by("name", "seen_at").values_list("name", "part")[:WINDOWS_MAX])
     return tuple(Editor(*one) for one in list(parts.items())[:EDITORS_MAX])

@@ -19,6 +19,7 @@ from fabric.runtime.batch_parts import LISTS, names_of
 from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import descendants_of
+from fabric.selectors.reach import seen_by
 
 JSON = Any
 OPEN_MAX = 500
@@ -162,7 +163,7 @@ def escalations_open(
 
     ``family``: also those of the runs below it, of its teams and slices, at every level. Refused invalid for an unknown cursor.
     """
-    rows = Escalation.objects.filter(workspace_id=actor.workspace_id, decided_at__isnull=True)
+    rows = Escalation.objects.filter(seen_by(actor, Escalation), decided_at__isnull=True)
     if run_id is not None:
         named = clean_text(run_id)[0]
         rows = rows.filter(run_id__in=[named, *descendants_of(actor, named)] if family else [named])
@@ -177,7 +178,7 @@ def escalations_new(actor: Actor, shown: Collection[str], *, after: str | None, 
     The page lies behind the cursor ``after`` and goes down to the cursor of its last question; None: it is open on that side. Refused
     invalid for an unknown cursor.
     """
-    rows = Escalation.objects.filter(OPEN, workspace_id=actor.workspace_id)
+    rows = Escalation.objects.filter(seen_by(actor, Escalation), OPEN)
     if after is not None:
         rows = rows.filter(_after(after, "after"))
     if down_to is not None:
@@ -187,14 +188,14 @@ def escalations_new(actor: Actor, shown: Collection[str], *, after: str | None, 
 
 def escalations_due(actor: Actor, ids: Collection[str]) -> dict[str, tuple[int, bool]]:
     """Of those questions, when each is due (microseconds since the epoch) and whether it waits for an answer; unknown ones are left out."""
-    rows = Escalation.objects.filter(workspace_id=actor.workspace_id, id__in=ids)
+    rows = Escalation.objects.filter(seen_by(actor, Escalation), id__in=ids)
     found = rows.values_list("id", "due_at", "decided_at")
     return {row_id: (due_at, decided_at is None) for row_id, due_at, decided_at in found}
 
 
 def escalations_named(actor: Actor, ids: Collection[str]) -> list[EscalationView]:
     """Those questions, open or answered; unknown ones are left out."""
-    rows = Escalation.objects.filter(workspace_id=actor.workspace_id, id__in=ids)
+    rows = Escalation.objects.filter(seen_by(actor, Escalation), id__in=ids)
     return views_of(rows.order_by("due_at", "id"))
 
 
@@ -215,7 +216,7 @@ def _after(cursor: str, field: str) -> Q:
 def escalation_get(actor: Actor, escalation_id: str) -> EscalationView:
     """One question, open or answered. Refused not_found."""
     named = clean_text(escalation_id)[0]
-    row = Escalation.objects.filter(id=named, workspace_id=actor.workspace_id).values(*_COLUMNS).first()
+    row = Escalation.objects.filter(seen_by(actor, Escalation), id=named).values(*_COLUMNS).first()
     if row is None:
         message = f"there is no item {escalation_id[:80]!r} in this workspace; look at the open ones"
         raise Refused(message, code="not_found", field="escalation")

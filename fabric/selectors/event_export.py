@@ -18,6 +18,7 @@ from fabric.selectors.contents import fact_shown
 from fabric.selectors.display import summary_of
 from fabric.selectors.envelopes import told_of
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 
 JSON = Any
 BYTES = "journal"
@@ -33,7 +34,7 @@ class EventLines:
     """The lines of one run, from its first event to the last it had when asked. Refused not_found."""
 
     def __init__(self, actor: Actor, run_id: str, form: str) -> None:
-        row = Run.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id)
+        row = Run.objects.filter(seen_by(actor, Run), id=clean_text(run_id)[0])
         found = row.values("trace_id", "last_seq").first()
         if found is None:
             raise Refused(

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from fabric.core.actor import Actor
 from fabric.core.context import Compiled
-from fabric.core.decision_table import Rung
+from fabric.core.decision_table import Reaction, Rung
 from fabric.core.derivation import Derived, Rules, derived_all
+from fabric.core.derivation.walk import Otherwise
 from fabric.core.envelope import Event as Journaled
 from fabric.core.envelope import from_row
 from fabric.core.events import LineagePinned, RunForked, TripRecord
@@ -207,9 +208,20 @@ def _explained(one: Derived, rows: Sequence[EventRow], revision: Compiled) -> Ex
         classes=tuple(MECHANISM_CLASSES.get(fact.cause.mechanism, ())),
         error_class=str(CLASSIFY[fact.cause.cause].error_class),
         rungs=_rungs(one, revision),
-        others=tuple(ElseWhere(str(o.tier), str(o.reaction), o.rung, o.rungs) for o in one.others),
+        others=tuple(_else_where(o, revision) for o in one.others),
         followed=tuple(_followed(fact.reaction, rows[one.seq :])),
     )
+
+
+def _else_where(other: Otherwise, revision: Compiled) -> ElseWhere:
+    rungs = tuple(_coming_out(rung, revision) for rung in other.rungs)
+    return ElseWhere(str(other.tier), str(rungs[other.rung].reaction), other.rung, rungs)
+
+
+def _coming_out(rung: Rung, revision: Compiled) -> Rung:
+    """Returns the rung as it comes out: a safe fallback surfaces where the fabric has no answer for it."""
+    none = rung.reaction is Reaction.SAFE_FALLBACK and revision.spec.safe_fallback is None
+    return rung.model_copy(update={"reaction": Reaction.SURFACE}) if none else rung
 
 
 def class_words(explained: Explained) -> str:

@@ -12,6 +12,7 @@ from fabric.core.flow import RunState
 from fabric.models import Fabric, Run
 from fabric.models.runs import ASKED_FOR
 from fabric.selectors.overview import DAY, TILE_OF, Tile, newest
+from fabric.selectors.reach import seen_by
 from fabric.selectors.waits_for import Waiting
 
 
@@ -68,9 +69,9 @@ def fabric_activities(actor: Actor, now: int) -> Activities:
 
 def _lasts(actor: Actor) -> dict[str, LastRun]:
     """The newest run of each fabric, one look into the index of a fabric's runs for each."""
-    own = Run.objects.filter(ASKED_FOR, workspace_id=actor.workspace_id, fabric_id=OuterRef("id"))
+    own = Run.objects.filter(seen_by(actor, Run), ASKED_FOR, fabric_id=OuterRef("id"))
     own = own.order_by("-created_at", "id")
-    fabrics = Fabric.objects.filter(workspace_id=actor.workspace_id).annotate(last_id=Subquery(own.values("id")[:1]))
+    fabrics = Fabric.objects.filter(seen_by(actor, Fabric)).annotate(last_id=Subquery(own.values("id")[:1]))
     ids = [last_id for last_id in fabrics.values_list("last_id", flat=True) if last_id]
     rows = Run.objects.filter(id__in=ids).values_list("fabric_id", "id", "created_at", "state", "reason", "recovered")
     return {

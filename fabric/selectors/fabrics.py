@@ -17,6 +17,7 @@ from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.models import Fabric, Revision
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ def revision_get(actor: Actor, name: str, number: int | None = None) -> Revision
     """
     fabric = fabric_get(actor, name)
     asked = fabric.number if number is None else number
-    rows = Revision.objects.filter(workspace_id=actor.workspace_id, fabric_id=fabric.id)
+    rows = Revision.objects.filter(seen_by(actor, Revision), fabric_id=fabric.id)
     revision = rows.filter(number=asked).first() if asked < 2**31 else None
     if revision is None:
         newest = rows.order_by("-number").values_list("number", flat=True).first()
@@ -147,7 +148,7 @@ def _stored(revision_id: str) -> dict[str, Any]:
 
 
 def _published(actor: Actor) -> QuerySet[Fabric]:
-    rows = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False)
+    rows = Fabric.objects.filter(seen_by(actor, Fabric), published__isnull=False)
     return rows.select_related("published").defer("published__source")
 
 

@@ -11,6 +11,7 @@ from fabric.core.events import LineagePinned, RunForked
 from fabric.core.flow import RunState
 from fabric.core.inputs import INBOX, ForkRequested
 from fabric.models import Event, Inbox, Run
+from fabric.selectors.reach import seen_by
 from fabric.selectors.runs import RunView
 from fabric.selectors.waits_for import Waiting
 
@@ -68,7 +69,7 @@ _COLUMNS = ("id", "title", "state", "reason", "recovered", "stage", "cost_usd_mi
 
 def children_of(actor: Actor, run_id: str, *, limit: int = CHILDREN_SHOWN) -> Children:
     """The runs that a run spawned; none for an id of another workspace."""
-    rows = Run.objects.filter(parent_run_id=run_id, workspace_id=actor.workspace_id)
+    rows = Run.objects.filter(seen_by(actor, Run), parent_run_id=run_id)
     found = [
         _relative(row) for row in rows.order_by("created_at", "parent_command", "id").values_list(*_COLUMNS)[:limit]
     ]
@@ -80,7 +81,7 @@ def descendants_of(actor: Actor, run_id: str) -> list[str]:
     found: list[str] = []
     level = [run_id]
     for _ in range(LEVELS_MAX):
-        rows = Run.objects.filter(parent_run_id__in=level, workspace_id=actor.workspace_id)
+        rows = Run.objects.filter(seen_by(actor, Run), parent_run_id__in=level)
         level = list(rows.values_list("id", flat=True))
         if not level:
             break
@@ -92,7 +93,7 @@ def ancestors_of(actor: Actor, parent_run_id: str | None) -> tuple[Relative, ...
     """From the root down to that run: whose a child is."""
     found: list[Relative] = []
     while parent_run_id is not None and len(found) < LEVELS_MAX:
-        rows = Run.objects.filter(id=parent_run_id, workspace_id=actor.workspace_id)
+        rows = Run.objects.filter(seen_by(actor, Run), id=parent_run_id)
         row = rows.values_list(*_COLUMNS, "parent_run_id").first()
         if row is None:
             break

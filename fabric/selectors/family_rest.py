@@ -7,6 +7,7 @@ from fabric.core.flow import TERMINAL, RunState
 from fabric.core.living import live
 from fabric.models import Inbox, Run
 from fabric.selectors.families import descendants_of
+from fabric.selectors.reach import seen_by
 from fabric.selectors.replay import REFOLDED, refolded
 from fabric.selectors.store_time import store_now
 
@@ -17,9 +18,7 @@ def family_at_work(actor: Actor, run_id: str) -> bool:
     A run whose clock does not stop for questions stays *running* while its children wait for answers; its journal says whether it does anything beside that.
     """
     ids = [run_id, *descendants_of(actor, run_id)]
-    rows = list(
-        Run.objects.filter(id__in=ids, workspace_id=actor.workspace_id).values("parent_run_id", "state", *REFOLDED)
-    )
+    rows = list(Run.objects.filter(seen_by(actor, Run), id__in=ids).values("parent_run_id", "state", *REFOLDED))
     if any(row["state"] == RunState.QUEUED for row in rows):
         return True
     open_yet = [row for row in rows if row["state"] in (RunState.RUNNING, RunState.WAITING)]

@@ -30,6 +30,7 @@ from fabric.core.words import words
 from fabric.models import Event, Run
 from fabric.selectors.explain import rules_at
 from fabric.selectors.fabrics import FabricView, revision_get
+from fabric.selectors.reach import seen_by
 from fabric.selectors.revision_diff import differences, rung_words
 
 RUNS, DAYS = 500, 30
@@ -170,7 +171,7 @@ def history_preview(
     """
     page = revision_get(actor, fabric)
     since = time.time_ns() // 1_000 - days * 86_400 * US
-    rows = Run.objects.filter(workspace_id=actor.workspace_id, fabric_id=page.fabric.id, created_at__gte=since)
+    rows = Run.objects.filter(seen_by(actor, Run), fabric_id=page.fabric.id, created_at__gte=since)
     newest = list(rows.order_by("-created_at", "id").values_list("id", "revision_id", "tier")[: runs + 1])
     seen = newest[:runs]
     decisions = _decisions([run_id for run_id, *_ in seen])

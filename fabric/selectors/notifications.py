@@ -12,6 +12,7 @@ from fabric.core.actor import Actor
 from fabric.core.notifications import MEMBERS_TOLD, State, Told, path_of
 from fabric.models import Member, Notification, NotificationPreference, Run
 from fabric.models.notifications import FAILED
+from fabric.selectors.reach import seen_by
 
 JSON = Any
 LIST_MAX = 200
@@ -149,7 +150,7 @@ def notifications_of_change(actor: Actor, change_id: str) -> list[NotificationVi
 
 
 def _of(actor: Actor) -> QuerySet[Notification]:
-    return Notification.objects.filter(workspace_id=actor.workspace_id)
+    return Notification.objects.filter(seen_by(actor, Notification))
 
 
 def _titled(actor: Actor) -> QuerySet[Notification]:

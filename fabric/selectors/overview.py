@@ -18,6 +18,7 @@ from fabric.core.flow import TERMINAL, RunState
 from fabric.models import Fabric, Incarnation, Run
 from fabric.models.runs import ASKED_FOR, LIVE
 from fabric.selectors.fabrics import run_cap, scripted
+from fabric.selectors.reach import seen_by
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
@@ -30,7 +31,7 @@ NEWEST_RUNS = 10_000
 
 def newest(actor: Actor) -> tuple[QuerySet[Run], bool]:
     """The workspace's newest runs, at most about ``NEWEST_RUNS``, and whether there are older ones."""
-    rows = Run.objects.filter(ASKED_FOR, workspace_id=actor.workspace_id)
+    rows = Run.objects.filter(seen_by(actor, Run), ASKED_FOR)
     oldest = rows.order_by("-created_at").values_list("created_at", flat=True)[NEWEST_RUNS : NEWEST_RUNS + 1]
     cut = next(iter(oldest), None)
     return (rows if cut is None else rows.filter(created_at__gt=cut)), cut is not None
@@ -39,7 +40,7 @@ def newest(actor: Actor) -> tuple[QuerySet[Run], bool]:
 def live_runs(actor: Actor, *states: RunState) -> QuerySet[Run]:
     """The workspace's runs in those states, none of them an ended one; answered from the index of live runs."""
     values = [state.value for state in states]
-    return Run.objects.filter(LIVE, ASKED_FOR, workspace_id=actor.workspace_id, state__in=values)
+    return Run.objects.filter(seen_by(actor, Run), LIVE, ASKED_FOR, state__in=values)
 
 
 # -- runs by state -----------------------------------------------------------------------------------------------------
@@ -273,7 +274,7 @@ def workers(actor: Actor, now: int) -> Workers:
         .order_by("-lease_until", "name")
         .values("name", "host", "pid", "started_at", "lease_until", gone=Q(retired_at__isnull=False))[:WORKERS_SHOWN]
     )
-    owned = Run.objects.filter(incarnation__in=[row["name"] for row in rows], workspace_id=actor.workspace_id)
+    owned = Run.objects.filter(seen_by(actor, Run), incarnation__in=[row["name"] for row in rows])
     counts = dict(owned.order_by().values("incarnation").annotate(runs=Count("id")).values_list("incarnation", "runs"))
     found = [
         Worker(
@@ -312,10 +313,10 @@ class FirstSteps:
 
 def first_steps(actor: Actor) -> FirstSteps | None:
     """How far a new workspace has come; None as soon as it has a second run."""
-    runs = list(Run.objects.filter(ASKED_FOR, workspace_id=actor.workspace_id).values("id", "state")[:2])
+    runs = list(Run.objects.filter(seen_by(actor, Run), ASKED_FOR).values("id", "state")[:2])
     if len(runs) > 1:
         return None
-    published = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False).order_by("name")
+    published = Fabric.objects.filter(seen_by(actor, Fabric), published__isnull=False).order_by("name")
     sample = next((fabric for fabric in published if scripted(str(fabric.published_id))), None)
     return FirstSteps(
         sample=sample.name if sample else "",

@@ -28,6 +28,7 @@ from fabric.runtime import projection
 from fabric.runtime.batch_parts import EscalationChange, Reservation, RunColumns, Settlement
 from fabric.runtime.shares import entries_of
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 
 READS_MAX = 10
 PAGE = 500
@@ -80,11 +81,11 @@ def run_ids(actor: Actor) -> Iterator[str]:
 
 
 def _ids(actor: Actor) -> QuerySet[Any, str]:
-    return RunRow.objects.filter(workspace_id=actor.workspace_id).order_by("id").values_list("id", flat=True)
+    return RunRow.objects.filter(seen_by(actor, RunRow)).order_by("id").values_list("id", flat=True)
 
 
 def _row(actor: Actor, run_id: str) -> dict[str, Any]:
-    row = RunRow.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id).values(*REFOLDED).first()
+    row = RunRow.objects.filter(seen_by(actor, RunRow), id=clean_text(run_id)[0]).values(*REFOLDED).first()
     if row is None:
         raise Refused(f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found")
     return dict(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import or_
 
@@ -22,9 +23,11 @@ from fabric.core.eligibility import (
     wanted,
     why_people,
 )
+from fabric.core.reach import AT, everywhere, place_of
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import EscalationView
+from fabric.selectors.reach import at_place
 
 
 def asked_of(item: EscalationView) -> Asked:
@@ -54,12 +57,12 @@ def person_of(actor: Actor) -> Person:
 
 def may_answer(item: EscalationView, actor: Actor) -> bool:
     """Whether somebody is among those who may answer, whatever the verb."""
-    return is_asked(asked_of(item), person_of(actor))
+    return is_asked(asked_of(item), person_of(actor.at(item.fabric_name)))
 
 
 def why_not(item: EscalationView, actor: Actor, verb: str = "approve", *, caps: bool = False) -> str:
     """Why somebody may not give that answer, one sentence; empty when they may."""
-    return problem(asked_of(item), person_of(actor), verb, caps=caps)
+    return problem(asked_of(item), person_of(actor.at(item.fabric_name)), verb, caps=caps)
 
 
 def who_is_asked(item: EscalationView) -> str:
@@ -69,16 +72,27 @@ def who_is_asked(item: EscalationView) -> str:
 
 def asks(actor: Actor) -> Q:
     """The questions that somebody may answer, whatever the verb."""
-    program = actor.kind == "service"
-    names = sorted(actor.roles | {actor.name} | ({REVIEWER} if program else set()))
-    first = reduce(or_, (_named("asked", name) for name in names))
-    found = first | (Q(onward=True) & reduce(or_, (_named("onward_to", name) for name in names)))
+    program, held = actor.kind == "service", actor.held or actor.roles
+    everybodys = _asks(everywhere(held) | {actor.name} | ({REVIEWER} if program else set()))
+    found = reduce(or_, (_asks(roles) & at for roles, at in _places(held)), everybodys)
     return found & _for_program(actor) if program else found
+
+
+def _asks(names: Collection[str]) -> Q:
+    first = reduce(or_, (_named("asked", name) for name in sorted(names)))
+    return first | (Q(onward=True) & reduce(or_, (_named("onward_to", name) for name in sorted(names))))
+
+
+def _places(held: Collection[str]) -> Iterator[tuple[frozenset[str], Q]]:
+    """The roles that hold at one place alone, by place, with the questions of its fabrics."""
+    for place in sorted({place_of(word) for word in held} - {""}):
+        roles = frozenset(word.partition(AT)[0] for word in held if place_of(word) == place)
+        yield roles, at_place("run__fabric__name", place)
 
 
 def _for_program(actor: Actor) -> Q:
     """The kinds of questions that an owner named for a program, without those for people (``why_people``)."""
-    words = (role.split(":") for role in actor.roles if role.startswith(f"{PROGRAM}:"))
+    words = (role.split(":") for role in actor.held or actor.roles if role.startswith(f"{PROGRAM}:"))
     kinds = [Q(run__fabric__name=fabric, item=item) for _, fabric, item in words]
     people = Q(run__tier=Tier.HIGH_STAKES) | Q(approvals__gt=1) | ~Q(required_role__in=("", REVIEWER))
     return reduce(or_, kinds, Q(pk__in=[])) & ~people

@@ -6,6 +6,7 @@ from django.db.models import QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.eligibility import Person, is_asked, wanted
+from fabric.core.reach import roles_at
 from fabric.core.roles import held_in
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
@@ -17,17 +18,21 @@ PEOPLE_MAX = 500
 """Members that are looked through."""
 
 
-def person_named(actor: Actor, name: str) -> Person | None:
-    """A member of the actor's workspace who may sign in, with the roles that they hold now; None: there is none of that name."""
+def person_named(actor: Actor, name: str, fabric: str) -> Person | None:
+    """A member of the actor's workspace who may sign in, with the roles that they hold now at a fabric; None: there is none of that name."""
     roles = _people(actor).filter(name=clean_text(name)[0]).values_list("roles", flat=True).first()
-    return None if roles is None else Person(name=name, roles=held_in(roles))
+    return None if roles is None else Person(name=name, roles=roles_at(held_in(roles), fabric))
 
 
 def people_asked(actor: Actor, item: EscalationView) -> tuple[str, ...]:
     """The others who may answer a question, by name: whom it may be handed to."""
     asked = asked_of(item)
     found = _people(actor).exclude(name=actor.name).order_by("name").values_list("name", "roles")[:PEOPLE_MAX]
-    return tuple(name for name, roles in found if is_asked(asked, Person(name=name, roles=held_in(roles))))
+    return tuple(
+        name
+        for name, roles in found
+        if is_asked(asked, Person(name=name, roles=roles_at(held_in(roles), item.fabric_name)))
+    )
 
 
 def edit_problem(actor: Actor, item: EscalationView) -> str:
@@ -37,8 +42,9 @@ def edit_problem(actor: Actor, item: EscalationView) -> str:
     if any(name not in item.barred for name in people_asked(actor, item)):
         return ""
     whom = ", ".join(wanted(asked_of(item)))
+    *others, last = (verb for verb in item.verbs if verb != "edit")
     return (
-        f"an edit waits for a second person's approval here, and nobody but {actor.name} may give it: approve, respond or reject, "
+        f"an edit waits for a second person's approval here, and nobody but {actor.name} may give it: {', '.join(others)} or {last}, "
         f"or have somebody else made a member who is or has one of: {whom}"
     )
 

@@ -18,6 +18,7 @@ from fabric.models.escalations import OPEN, TICKET
 from fabric.selectors.answers import Answer, answers_waiting
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, views_of
+from fabric.selectors.reach import seen_by
 from fabric.selectors.review_asked import asks, lets_pass, may_answer, why_not
 from fabric.selectors.review_claims import ClaimView, claims_of
 from fabric.selectors.review_lateness import in_time, takes_none
@@ -191,7 +192,7 @@ def reviews_waiting(actor: Actor) -> Count:
 
 def reviews_waiting_count(actor: Actor, most: int) -> int:
     """The same as a number; at most ``most``. One statement, from the partial index of open questions."""
-    rows = Escalation.objects.filter(OPEN & asks(actor), lets_pass(actor), in_time(), workspace_id=actor.workspace_id)
+    rows = Escalation.objects.filter(seen_by(actor, Escalation), OPEN & asks(actor), lets_pass(actor), in_time())
     return rows.exclude(_in_hand(but=actor.name)).order_by().values("id")[:most].count()
 
 
@@ -248,7 +249,7 @@ _ORDER: Mapping[Tab, str] = dict.fromkeys(Tab, "due_at") | {Tab.TICKETS: "-opene
 
 
 def _matching(actor: Actor, tab: Tab, wanted: QueueFilter) -> QuerySet[Escalation]:
-    rows = Escalation.objects.filter(_TABS[tab](actor), workspace_id=actor.workspace_id)
+    rows = Escalation.objects.filter(seen_by(actor, Escalation), _TABS[tab](actor))
     exact = {
         "run__fabric__name": wanted.fabric,
         "run__tier": wanted.tier,

@@ -12,6 +12,7 @@ from fabric.core.decision_table import DEFAULT_TABLE, Reaction
 from fabric.core.spec import FabricSpec
 from fabric.core.three_way import by_name, dotted
 from fabric.models import Revision
+from fabric.selectors.reach import seen_by
 
 JSON = Any
 CHANGES_MAX = 200
@@ -44,7 +45,7 @@ class Changes:
 def revision_changes(actor: Actor, fabric_id: str, numbers: list[int]) -> dict[int, Changes]:
     """What each of these versions of one fabric changed against the number before it."""
     wanted = set(numbers) | {number - 1 for number in numbers}
-    rows = Revision.objects.filter(workspace_id=actor.workspace_id, fabric_id=fabric_id, number__in=wanted)
+    rows = Revision.objects.filter(seen_by(actor, Revision), fabric_id=fabric_id, number__in=wanted)
     specs = {number: _in_force(json.loads(spec)) for number, spec in rows.values_list("number", "spec")}
     return {number: _changes(number, specs) for number in numbers if number in specs}
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from fabric.core.actor import Actor
 from fabric.models import Revision
 from fabric.selectors.fabrics import FabricView, fabric_get
+from fabric.selectors.reach import seen_by
 
 REVISIONS_MAX = 200
 
@@ -28,7 +29,7 @@ class RevisionView:
 def fabric_revisions(actor: Actor, name: str) -> tuple[FabricView, list[RevisionView]]:
     """A published fabric and its revisions, the newest first; at most 200. Refused not_found."""
     view = fabric_get(actor, name)
-    rows = Revision.objects.filter(workspace_id=actor.workspace_id, fabric_id=view.id).order_by("-number")
+    rows = Revision.objects.filter(seen_by(actor, Revision), fabric_id=view.id).order_by("-number")
     columns = ("id", "number", "digest", "published_at", "published_by")
     found = rows.values(*columns)[:REVISIONS_MAX]
     return view, [RevisionView(**row, current=row["id"] == view.revision_id) for row in found]

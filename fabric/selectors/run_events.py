@@ -23,6 +23,7 @@ from fabric.models import Escalation, Event, Run
 from fabric.selectors.contents import fact_shown
 from fabric.selectors.display import DETAILS, EVENT_DISPLAY, EVENT_FAILS, failed, stage_of, step_of, summary_of
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 
 JSON = Any
 Density = Literal["compact", "full", "raw"]
@@ -368,7 +369,7 @@ def _silence(run_id: str, above: EventRow, below: EventRow) -> tuple[int, int]:
 
 
 def _last_seq(actor: Actor, run_id: str) -> tuple[str, int]:
-    found = Run.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id)
+    found = Run.objects.filter(seen_by(actor, Run), id=clean_text(run_id)[0])
     last_seq = found.values_list("last_seq", flat=True).first()
     if last_seq is None:
         raise Refused(

@@ -17,6 +17,7 @@ from fabric.core.run import Run
 from fabric.models import Event as EventRow
 from fabric.models import Run as RunRow
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 from fabric.selectors.story_facts import TELL
 from fabric.selectors.story_parts import UNTOLD, Bar, BarEnd, Lane, Said, Span, StageSpan, Tally, Tripped
 from fabric.selectors.story_trips import Fired
@@ -186,7 +187,7 @@ class RunStory:
 
 def run_story(actor: Actor, run_id: str, known: RunStory | None = None) -> RunStory:
     """The run's story up to the end of its journal: ``known``, if given, with what came since. Refused not_found."""
-    row = RunRow.objects.filter(id=run_id, workspace_id=actor.workspace_id).values_list("seed", "tier").first()
+    row = RunRow.objects.filter(seen_by(actor, RunRow), id=run_id).values_list("seed", "tier").first()
     if row is None:
         raise Refused(f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found")
     story = RunStory(run_id) if known is None else known

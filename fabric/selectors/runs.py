@@ -22,6 +22,7 @@ from fabric.models.runs import ASKED_FOR, ERASED_TITLE, LIVE
 from fabric.selectors.contents import content_of, fact_shown, shown
 from fabric.selectors.display import summary_of
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 from fabric.selectors.waits_for import WAITS, Waiting, WaitsFor
 
 JSON = Any
@@ -158,7 +159,7 @@ def runs_list(
 
     ``before``: the cursor of the last run seen. Refused invalid for an unknown state or cursor.
     """
-    rows = Run.objects.filter(workspace_id=actor.workspace_id)
+    rows = Run.objects.filter(seen_by(actor, Run))
     rows = rows.filter(ASKED_FOR if parent is None else Q(parent_run_id=parent))
     if fabric is not None:
         rows = rows.filter(fabric__name=clean_text(fabric)[0])
@@ -280,7 +281,7 @@ def _event(seq: int, kind: str, version: int, at: int, header: Raw, payload: Raw
 
 
 def _one(actor: Actor, run_id: str) -> QuerySet[Run]:
-    return Run.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id)
+    return Run.objects.filter(seen_by(actor, Run), id=clean_text(run_id)[0])
 
 
 def _exists(actor: Actor, run_id: str) -> None:

@@ -18,6 +18,7 @@ from fabric.core.flow import RunState
 from fabric.core.text import clean_text
 from fabric.models import Fabric, Run
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by, within
 from fabric.selectors.run_filter import Ids, condition
 from fabric.selectors.run_query import Query
 from fabric.selectors.time_limit import time_limit
@@ -139,7 +140,7 @@ def _rows(runs: QuerySet[Run]) -> QuerySet[Run, tuple[Any, ...]]:
 
 def fabric_ids(actor: Actor) -> Ids:
     """The workspace's fabrics: id by name, in the order of names."""
-    found = Fabric.objects.filter(workspace_id=actor.workspace_id).order_by("name")
+    found = Fabric.objects.filter(seen_by(actor, Fabric)).order_by("name")
     return dict(found.values_list("name", "id")[:FABRICS_MAX])
 
 
@@ -212,13 +213,15 @@ def runs_news(
         # The page's own rows are taken away here: a long NOT IN would hide the index from the planner.
         ids = rows.values_list("id", flat=True)[: most + len(shown)]
         count = sum(1 for run_id in ids if run_id not in shown)
-        own = Run.objects.filter(workspace_id=actor.workspace_id, id__in=list(shown))
+        own = Run.objects.filter(seen_by(actor, Run), id__in=list(shown))
         moved = [RunRow(*row) for row in _rows(own)] if shown else []
     return News(min(count, most), tuple(row for row in moved if row.last_seq != shown[row.id]))
 
 
 def _matching(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
-    return Run.objects.filter(condition(query, fabrics, actor.workspace_id)).order_by("-created_at", "id")
+    return Run.objects.filter(within(actor, Run), condition(query, fabrics, actor.workspace_id)).order_by(
+        "-created_at", "id"
+    )
 
 
 def _older(cursor: str) -> Q:

@@ -21,6 +21,7 @@ from fabric.models import Escalation, Fabric, Run
 from fabric.models.runs import ASKED_FOR
 from fabric.selectors.contents import shown
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by, within
 from fabric.selectors.waits_for import Waiting
 
 M = TypeVar("M", bound=Model)
@@ -132,18 +133,18 @@ def _words(query: str) -> list[str]:
 
 def _since(actor: Actor) -> int:
     """Where the newest ``SEARCHED_RUNS`` runs begin; 0 when there are no more than that. One step along the list's index."""
-    rows = Run.objects.filter(workspace_id=actor.workspace_id).order_by("-created_at", "id")
+    rows = Run.objects.filter(seen_by(actor, Run)).order_by("-created_at", "id")
     return rows.values_list("created_at", flat=True)[SEARCHED_RUNS - 1 : SEARCHED_RUNS].first() or 0
 
 
 def _runs(actor: Actor, words: list[str], since: int) -> list[RunHit]:
     """By id first, then by title, the newest first. What runs spawned is found by its id alone."""
-    own = Run.objects.filter(workspace_id=actor.workspace_id)
+    own = Run.objects.filter(seen_by(actor, Run))
     recent = own.filter(created_at__gte=since)
     looks: list[QuerySet[Run]] = []
     if len(words) == 1 and (part := _part_of_id(words[0])):
         low = _dashed(part)
-        looks.append(_along_ids(Run.objects.all(), actor, low))
+        looks.append(_along_ids(Run.objects.filter(within(actor, Run)), actor, low))
         looks.append(recent.filter(id__endswith=_dashed_from_end(part)).order_by("-created_at", "id"))
     looks.append(recent.filter(ASKED_FOR, _all_words("title", words)).order_by("-created_at", "id"))
     found: dict[str, RunHit] = {}
@@ -160,7 +161,7 @@ def _runs(actor: Actor, words: list[str], since: int) -> list[RunHit]:
 
 
 def _fabrics(actor: Actor, words: list[str]) -> list[FabricHit]:
-    rows = Fabric.objects.filter(workspace_id=actor.workspace_id)
+    rows = Fabric.objects.filter(seen_by(actor, Fabric))
     rows = rows.filter(_all_words("name", words) | _all_words("title", words)).order_by("name")
     shown = rows.values_list("name", "title", "published__number")[: GROUP_MAX + 1]
     return [FabricHit(name=name, title=title, number=number) for name, title, number in shown]
@@ -170,7 +171,7 @@ def _escalations(actor: Actor, words: list[str]) -> list[EscalationHit]:
     part = _part_of_id(words[0]) if len(words) == 1 else ""
     if not part:
         return []
-    rows = _along_ids(Escalation.objects.all(), actor, part)
+    rows = _along_ids(Escalation.objects.filter(within(actor, Escalation)), actor, part)
     found = rows.values_list("id", "run_id", "reason", "run__title", "decided_at")[: GROUP_MAX + 1]
     return [
         EscalationHit(id=key, run_id=run, reason=shown(reason), run_title=title or "", open=decided is None)

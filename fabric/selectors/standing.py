@@ -13,6 +13,7 @@ from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL, RunState
 from fabric.models import Incarnation, Run, Workspace
 from fabric.models.runs import ASKED_FOR
+from fabric.selectors.reach import seen_by
 
 LIVE_SQL = f"""NOT ("fabric_run"."state" IN ({", ".join(f"'{state}'" for state in sorted(TERMINAL))}))"""
 """``models.runs.LIVE`` with its values written out: SQLite answers from a partial index only what it can prove before values are bound."""
@@ -28,7 +29,7 @@ def workspace_name(actor: Actor) -> str:
 def live_runs(actor: Actor) -> QuerySet[Run]:
     """The workspace's runs that have not ended, without those that other runs spawned, from the partial index that only live ones are in."""
     live = RawSQL(LIVE_SQL, (), output_field=BooleanField())  # noqa: S611 - Nothing in it comes from outside.
-    return Run.objects.filter(live, ASKED_FOR, workspace_id=actor.workspace_id)
+    return Run.objects.filter(seen_by(actor, Run), live, ASKED_FOR)
 
 
 def runs_live_count(actor: Actor, most: int) -> int:
@@ -64,7 +65,7 @@ class QueuePlace:
 
 def queue_place(actor: Actor, run_id: str, most: int) -> QueuePlace | None:
     """A run's place in its queue, in the order in which workers claim; None when there is no such run in the workspace."""
-    mine = Run.objects.filter(id=run_id, workspace_id=actor.workspace_id)
+    mine = Run.objects.filter(seen_by(actor, Run), id=run_id)
     row = mine.values_list("queue", "priority", "wake_at", "incarnation").first()
     if row is None:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.command_ids import epoch_of
+from fabric.core.eligibility import asked_words, first_asked
 from fabric.core.envelope import Event
 from fabric.core.flow import ANSWERED, Stage
 from fabric.core.token_parts import by_kind
@@ -320,7 +321,7 @@ def _reaction_decided(story: RunStory, event: Event, fact: Any) -> None:
 
 @_on("escalation_opened")
 def _escalation_opened(story: RunStory, event: Event, fact: Any) -> None:
-    wait = Span(event.at, None, event.seq, fact.required_role)
+    wait = Span(event.at, None, event.seq, asked_words(first_asked(fact.required_role, fact.reviewers)))
     story.open_waits[fact.escalation_id] = wait
     lane = story.lanes.get(fact.step_id)
     if lane is not None:

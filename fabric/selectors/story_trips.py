@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from fabric.core.events import TripRecord
 from fabric.core.grants import FABRIC, SESSION, SESSION_TOKENS, WORKSPACE
+from fabric.core.key_caps import KEY_DAY, KEY_MONTH
 from fabric.core.taxonomy import Cause
 from fabric.core.words import dollars, duration, words
 
@@ -20,6 +21,8 @@ SHARED_BUDGETS: Mapping[str, str] = {
     SESSION: "money, session",
     SESSION_TOKENS: "tokens, session",
     WORKSPACE: "money, workspace",
+    KEY_DAY: "money, key's day",
+    KEY_MONTH: "money, key's month",
 }
 BUDGET_SCOPES: Mapping[str, str] = {
     "run": "money",
@@ -92,7 +95,7 @@ def _scope(record: TripRecord) -> str:
 
 
 def _budget(record: TripRecord) -> str:
-    if record.cause is not Cause.BUDGET_GATE:
+    if record.cause not in (Cause.BUDGET_GATE, Cause.KEY_CAP):
         return ""
     measure = BUDGET_SCOPES.get(_scope(record), "")
     return measure.replace("money", "tokens") if record.evidence.unit == "tokens" else measure

@@ -19,6 +19,7 @@ from fabric.models import Revision, Run
 from fabric.models.runs import ASKED_FOR
 from fabric.selectors.fabrics import fabric_get, revision_spec
 from fabric.selectors.overview import DAY, NEWEST_RUNS
+from fabric.selectors.reach import seen_by
 
 Basis = Literal["oracle", "gates", "mixed"]
 """An oracle of the revision; its gates alone, where it has none; of several revisions some have one."""
@@ -63,9 +64,7 @@ class SuccessCosts:
 def success_costs(actor: Actor, name: str, now: int, days: int = DAYS) -> SuccessCosts:
     """What a success cost in a fabric lately. ``now``: microseconds since the epoch. Refused not_found."""
     fabric = fabric_get(actor, name)
-    rows = Run.objects.filter(
-        ASKED_FOR, workspace_id=actor.workspace_id, fabric_id=fabric.id, created_at__gt=now - days * DAY
-    )
+    rows = Run.objects.filter(seen_by(actor, Run), ASKED_FOR, fabric_id=fabric.id, created_at__gt=now - days * DAY)
     oldest = rows.order_by("-created_at").values_list("created_at", flat=True)[NEWEST_RUNS : NEWEST_RUNS + 1]
     cut = next(iter(oldest), None)
     rows = rows if cut is None else rows.filter(created_at__gt=cut)

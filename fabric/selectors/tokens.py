@@ -20,10 +20,11 @@ class TokenView:
     user: str
     """For whom it acts."""
     scopes: tuple[str, ...]
+    fabrics: tuple[str, ...]
+    """The fabrics to which it is confined; empty: to none."""
     created_at: int
     created_by: str
-    expires_at: int | None
-    """None: it does not expire."""
+    expires_at: int
     revoked_at: int | None
     last_used_at: int | None
     """To within a minute; None: never used."""
@@ -32,10 +33,10 @@ class TokenView:
         """Whether it lets anybody in at ``now``, and why not."""
         if self.revoked_at is not None:
             return "revoked"
-        return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
+        return "expired" if self.expires_at <= now else "active"
 
 
-_COLUMNS = ("id", "name", "scopes", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at")
+_COLUMNS = ("id", "name", "scopes", "fabrics", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at")
 
 
 def tokens_list(actor: Actor, *, user: str = "", limit: int | None = None) -> list[TokenView]:
@@ -50,4 +51,5 @@ def tokens_list(actor: Actor, *, user: str = "", limit: int | None = None) -> li
 def _view(row: dict[str, Any]) -> TokenView:
     own = {name: row[name] for name in _COLUMNS}
     own["scopes"] = tuple(row["scopes"].split(","))
+    own["fabrics"] = tuple(filter(None, row["fabrics"].split(",")))
     return TokenView(**own, user=row["user__username"])

@@ -38,6 +38,7 @@ class Fault(StrEnum):
     RUN_MISSING = "run_missing"
     STREAM_GAP = "stream_gap"
     STREAM_CHANGED = "stream_changed"
+    CUT_CHANGED = "cut_changed"
     CHECKPOINT_CHANGED = "checkpoint_changed"
     CHECKPOINT_MISSING = "checkpoint_missing"
     UNTRUSTED_KEY = "untrusted_key"

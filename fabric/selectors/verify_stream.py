@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from django.db import connection
 
 from fabric.core.audit import FIRST_PREV, CheckpointBody, checkpoint_digest, checkpoint_read
+from fabric.core.audit_cut import cut_read
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.models import AuditLine, Checkpoint, Run, Workspace
+from fabric.models import AuditCut, AuditLine, Checkpoint, Run, Workspace
 from fabric.models.audit import UNSEALED
 from fabric.selectors.audit import hash_of, was_erased
+from fabric.selectors.audit_cuts import Cuts, Verified, said_otherwise
 from fabric.selectors.verify import Counted, Fault, Finding
 
 PAGE = 500
 COVERED = 200
 """Runs of a checkpoint that are asked for at once."""
-Verified = Callable[[str, bytes, bytes], bool]
-"""Whether ``(public key in hex, signature, bytes)`` go together."""
 
 
-def verify_streams(counted: Counted) -> Iterator[Finding]:
-    """Verifies the audit stream of every workspace: dense, and chained over everything its lines say."""
+def verify_streams(
+    counted: Counted, *, verified: Verified | None = None, trusted: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Verifies the audit stream of every workspace: dense but for what signed markers say is gone, and chained over everything its lines say.
+
+    ``verified`` None: the signatures of markers are not looked at. ``trusted``: as for ``verify_checkpoints``.
+    """
     counted.unsealed += AuditLine.objects.filter(UNSEALED).count()
     workspace, seq, head = "", 0, ZERO_HASH
+    cuts = Cuts("", (), None, ())
     for line in _sealed():
         if line.workspace_id != workspace:
             workspace, seq, head = line.workspace_id, 0, ZERO_HASH
+            marks = AuditCut.objects.filter(workspace_id=workspace).values_list("body", "signature")
+            cuts = Cuts(workspace, [(bytes(body), bytes(signature)) for body, signature in marks], verified, trusted)
         counted.lines += 1
         place, hashed = line.seq or 0, bytes(line.hash or b"")
+        seq, head = cuts.passed(seq, head, place)
+        yield from cuts.found()
+        if said_otherwise(line):
+            sentence = f"audit stream of workspace {workspace}: line {place} has another address in its column than in what was hashed"
+            yield Finding(fault=Fault.STREAM_CHANGED, seq=place, says=sentence)
         if place != seq + 1:
             gone = f"line {seq + 1} is" if place == seq + 2 else f"lines {seq + 1} to {place - 1} are"
             sentence = f"audit stream of workspace {workspace}: {gone} missing: {place} follows {seq}"
@@ -104,7 +117,9 @@ def _covered(body: CheckpointBody, run_id: str, *, erases: bool) -> Iterator[Fin
     if not run_id and body.stream.seq:
         lines = AuditLine.objects.filter(workspace_id=body.workspace, seq=body.stream.seq)
         hashed = lines.values_list("hash", flat=True).first()
-        if hashed is None:
+        if hashed is None and _is_cut(body):
+            pass
+        elif hashed is None:
             sentence = f"audit stream of workspace {body.workspace}: line {body.stream.seq} is missing, which {where} covers: its end was cut off"
             yield Finding(fault=Fault.COVERED_MISSING, seq=body.stream.seq, says=sentence)
         elif bytes(hashed).hex() != body.stream.head:
@@ -123,6 +138,13 @@ def _covered(body: CheckpointBody, run_id: str, *, erases: bool) -> Iterator[Fin
             elif there[name, seq] != head:
                 sentence = f"run {name}: event {seq} is not the one that {where} covers: the journal was written anew"
                 yield Finding(fault=Fault.COVERED_CHANGED, run_id=name, seq=seq, says=sentence)
+
+
+def _is_cut(body: CheckpointBody) -> bool:
+    """Whether a marker says that the line that a checkpoint covers is gone; where it is the last of the marker's, with that hash."""
+    covers = AuditCut.objects.filter(workspace_id=body.workspace, first__lte=body.stream.seq, last__gte=body.stream.seq)
+    cut = covers.first()
+    return cut is not None and (cut.last != body.stream.seq or cut_read(bytes(cut.body)).head == body.stream.head)
 
 
 def _hashes(asked: Sequence[tuple[str, int, str]]) -> dict[tuple[str, int], str]:

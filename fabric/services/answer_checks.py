@@ -18,6 +18,7 @@ from fabric.core.raised_cap import caps_problem, money_problem, sessions_tokens,
 from fabric.core.roles import Right, holders
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean, clean_text
+from fabric.core.workspace_policy.rules import run_cap
 from fabric.selectors.contents import holds_mark
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.fabrics import revision_spec
@@ -26,6 +27,7 @@ from fabric.selectors.review_claims import claim_of
 from fabric.selectors.review_lateness import is_over, too_late
 from fabric.selectors.review_people import edit_problem
 from fabric.selectors.shown_before import DIGEST_CHARS_MIN, not_its_digest
+from fabric.selectors.workspace_policies import standing_policy
 from fabric.services.claims import in_other_hands
 from fabric.services.errors import Refused
 from fabric.services.rights import SIGN_IN, SIGN_IN_S, TOKEN, is_fresh
@@ -60,7 +62,7 @@ PROBLEMS_SAID = 5
 
 def may_decide(actor: Actor) -> None:
     """Refuses a program for which no owner named anything to decide. Who may answer what is asked of the question."""
-    named = any(role.startswith(f"{PROGRAM}:") for role in actor.roles)
+    named = any(role.startswith(f"{PROGRAM}:") for role in actor.held or actor.roles)
     if actor.kind != "person" and not (actor.kind == "service" and named):
         message = f"{actor.name} is a {actor.kind} account, and only people decide: log in as a person"
         raise Refused(message, code="forbidden", field="actor")
@@ -156,7 +158,7 @@ def _shown(item: EscalationView, decision: DecisionMade) -> None:
         return
     if len(decision.digest) < DIGEST_CHARS_MIN:
         message = (
-            f"to {decision.verb} names what was shown: give the digest of item {item.id}, or at least its first "
+            f"an answer says to which content it was given: give the digest of item {item.id}, or at least its first "
             f"{DIGEST_CHARS_MIN} characters"
         )
         raise Refused(message, code="invalid", field="digest")
@@ -169,7 +171,9 @@ def _not_theirs_behind(actor: Actor, item: EscalationView, decision: DecisionMad
     if decision.verb in STOPS or not actor.behind:
         return
     own = {*item.agreed, item.proposed_by}
-    if item.approvals > 1 or tuple(people_of(actor.workspace_id) or ()) != actor.behind:  # Who is alone may themselves.
+    if (
+        item.approvals > 1 or tuple(people_of(actor.workspace_id, item.fabric_name) or ()) != actor.behind
+    ):  # Who is alone may themselves.
         own.update(item.barred)
     if behind := [name for name in actor.behind if name in own]:
         made = "its token" if actor.kind == "service" else "this sign-in's link"
@@ -229,7 +233,10 @@ def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
         raise Refused(message, code="invalid", field=field)
     standing = {cap_key(one["scope"], one["unit"]): int(one["cap"]) for one in item.given.get("takes_caps", ())}
     budget, before = revision_spec(item.revision_id).policy.budget, int(item.given.get("cap_usd_micros") or 0)
-    if wrong := money_problem(budget, decision.cap_usd_micros, before):
+    most = None
+    if decision.cap_usd_micros is not None:
+        most = run_cap(standing_policy(item.workspace_id).policy, Tier(item.tier))
+    if wrong := money_problem(budget, decision.cap_usd_micros, before, most):
         raise Refused(wrong, code="invalid", field="cap_usd_micros")
     if wrong := caps_problem(decision, before, standing, sessions_tokens(budget)):
         raise Refused(wrong, code="invalid", field="caps")

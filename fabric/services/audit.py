@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act, AuditEntry
 from fabric.core.fingerprint import encode
 from fabric.models import AuditLine, new_id
+from fabric.services.audit_origin import origin_said
 
 SYSTEM = "system"
 """Who acts where nobody does: a duty."""
@@ -30,10 +30,21 @@ def audit_record(*, actor: Actor, act: Act, subject: str, **more: Any) -> None:
         kind=entry.act.value,
         subject=entry.subject,
         body=entry.body,
+        address=entry.address or None,
     )
 
 
 def audit_entry(*, actor: Actor, act: Act, subject: str, **more: Any) -> AuditEntry:
     """The same as a value, for a store that inserts it in a transaction of its own."""
-    body: Mapping[str, Any] = {name: value for name, value in more.items() if value is not None}
-    return AuditEntry(entry_id=new_id(), actor=actor.name, via=actor.via, act=act, subject=subject, body=encode(body))
+    body: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
+    if said := origin_said(actor):
+        body["origin"] = said
+    return AuditEntry(
+        entry_id=new_id(),
+        actor=actor.name,
+        via=actor.via,
+        act=act,
+        subject=subject,
+        body=encode(body),
+        address=said.get("address", ""),
+    )

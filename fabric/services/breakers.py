@@ -75,7 +75,13 @@ def _moved(
             raise _meanwhile(breaker_find(actor, scope, kind) or seen)
         if how is Happened.RESET:
             GuardCount.objects.filter(scope=scope, kind=kind, ring=UNTIL_RING).delete()
-        change = {"breaker": kind, "generation": generation + 1, "was": seen.standing.state.value, "reason": why}
+        change = {
+            "breaker": kind,
+            "generation": generation + 1,
+            "was": seen.standing.state.value,
+            "is": stands.state.value,
+            "reason": why,
+        }
         audit_record(actor=actor, act=act, subject=scope, **change)
     found = breaker_find(actor, scope, kind)
     assert found is not None

@@ -15,6 +15,7 @@ from fabric.core.grants import FABRIC, SESSION, SESSION_TOKENS, WORKSPACE, unit_
 from fabric.core.roles import Right
 from fabric.models import GrantReservation, SharedBudget, SharedGrant
 from fabric.selectors.budgets import Standing, budgets_of
+from fabric.selectors.workspace_policies import standing_policy
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rights import right_wanted
@@ -53,9 +54,14 @@ def budget_set(*, actor: Actor, amount: int, scope: str = "", unit: str = "usd_m
     if unit_of(scope) != unit:
         said = "tokens: give --tokens" if unit == "usd_micros" else "money: give --usd"
         raise Refused(f"the budget {scope[:80]!r} counts {said}", code="invalid")
+    most = standing_policy(actor.workspace_id).policy.caps.session_usd_micros
+    if kind == SESSION and most is not None and amount > most:
+        message = f"the workspace's policy lets a session spend {most:,} micro-dollars (caps.session_usd_micros): an owner changes that"
+        raise Refused(message, code="invalid")
     with transaction.atomic():
+        was = SharedBudget.objects.filter(scope=scope).values_list("cap_wanted", flat=True).first()
         _set(scope, amount, actor.workspace_id, hourly=False)
-        audit_record(actor=actor, act=Act.BUDGET_SET, subject=scope, **{unit: amount})
+        audit_record(actor=actor, act=Act.BUDGET_SET, subject=scope, was=was, **{unit: amount})
     return next(one for one in budgets_of(actor) if one.scope == scope)
 
 

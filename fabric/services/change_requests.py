@@ -12,13 +12,14 @@ from functools import partial
 
 from django.db import IntegrityError, transaction
 
-from fabric.core.actor import Actor
+from fabric.core.actor import Actor, may
 from fabric.core.audit import Act
 from fabric.core.roles import Right, holders
 from fabric.core.text import clean_text
 from fabric.models import ChangeRequest, Draft, Fabric, Revision
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.change_requests import ChangeState, ChangeView, change_request_get
+from fabric.selectors.reach import seen_by
 from fabric.selectors.shown_before import DIGEST_CHARS_MIN, names
 from fabric.services.audit import audit_record
 from fabric.services.drafts import draft_remove
@@ -55,9 +56,10 @@ def change_request_open(
     ``expect``: as for ``fabric_publish``. Raises Refused forbidden; invalid or too_large for a text that could not be published; conflict where another revision
     is published than was expected, where it is the published content already, and where nobody else has to agree.
     """
-    right_wanted(actor, Right.EDIT, _ASKING)
+    right_wanted(actor, Right.EDIT, _ASKING, anywhere=True)
     said = _text(message, "message")
     read = fabric_read(source, origin=origin)
+    right_wanted(actor.at(read.spec.name), Right.EDIT, _ASKING)
     checked(actor, read, providers)
     name, digest = read.spec.name, read.spec.digest()
     standing = _standing(actor, name)
@@ -81,7 +83,7 @@ def change_request_open(
 
 def _opened(actor: Actor, read: Source, standing: Revision | None, message: str) -> str:
     name, digest = read.spec.name, read.spec.digest()
-    rows = ChangeRequest.objects.filter(workspace_id=actor.workspace_id, name=name, author=actor.name, state="open")
+    rows = ChangeRequest.objects.filter(seen_by(actor, ChangeRequest), name=name, author=actor.name, state="open")
     before = rows.first()
     if before is not None:
         if (before.digest, before.text, before.base_id) == (digest, read.text, standing.id if standing else None):
@@ -133,8 +135,9 @@ def change_reject(*, actor: Actor, request_id: str, reason: str) -> ChangeView:
 
 def change_withdraw(*, actor: Actor, request_id: str) -> ChangeView:
     """Takes one's own request back. Raises Refused not_found, forbidden for anybody else's, conflict where it waits no more."""
-    right_wanted(actor, Right.EDIT, _ASKING)
+    right_wanted(actor, Right.EDIT, _ASKING, anywhere=True)
     found = change_request_get(actor, request_id)
+    right_wanted(actor.at(found.name), Right.EDIT, _ASKING)
     if found.author != actor.name:
         message = f"only {found.author}, who asked for it, withdraws it: reject it instead, and say why"
         raise Refused(message, code="forbidden", field="actor")
@@ -144,7 +147,7 @@ def change_withdraw(*, actor: Actor, request_id: str) -> ChangeView:
 
 def why_not_agree(actor: Actor, found: ChangeView) -> str:
     """Why somebody may not agree to a change, in a sentence; empty: they may."""
-    if not actor.may(Right.EDIT):
+    if not may(actor, Right.EDIT, found.name):
         return f"{actor.name} may not {_AGREEING}: that is for {holders(Right.EDIT)}"
     if actor.kind != "person":
         return f"{actor.name} is no person: a second person agrees to a change"
@@ -162,8 +165,9 @@ def why_not_agree(actor: Actor, found: ChangeView) -> str:
 
 
 def _in_hand(actor: Actor, request_id: str, *, stale: bool = False) -> ChangeView:
-    right_wanted(actor, Right.EDIT, _AGREEING)
+    right_wanted(actor, Right.EDIT, _AGREEING, anywhere=True)
     found = change_request_get(actor, request_id)
+    right_wanted(actor.at(found.name), Right.EDIT, _AGREEING)
     if why := why_not_agree(actor, found):
         raise Refused(why, code="forbidden", field="actor")
     _waits(found, stale=stale)
@@ -199,10 +203,10 @@ def _over(found: ChangeView) -> str:
 
 def _author_may(found: ChangeView, actor: Actor) -> None:
     try:
-        may = actor_named(actor.workspace_id, found.author).may(Right.EDIT)
+        still = may(actor_named(actor.workspace_id, found.author), Right.EDIT, found.name)
     except Refused:
-        may = False
-    if not may:
+        still = False
+    if not still:
         message = f"{found.author}, who asked for this, may not publish fabrics any more, so that two do not agree: ask for it in your own name"
         raise Refused(message, code="conflict", field="request")
 
@@ -213,7 +217,7 @@ def _agreed(actor: Actor, found: ChangeView, revision: Revision) -> None:
         raise Refused(
             "this request was decided by somebody else just now: look at it", code="conflict", field="request"
         )
-    drafts = Draft.objects.filter(workspace_id=actor.workspace_id, name=found.name, author=found.author)
+    drafts = Draft.objects.filter(seen_by(actor, Draft), name=found.name, author=found.author)
     for draft in drafts.filter(text=found.text):
         draft_remove(draft)
 
@@ -228,7 +232,7 @@ def _ended(actor: Actor, found: ChangeView, state: ChangeState, act: Act, reason
 
 
 def _standing(actor: Actor, name: str) -> Revision | None:
-    found = Fabric.objects.filter(workspace_id=actor.workspace_id, name=name).select_related("published").first()
+    found = Fabric.objects.filter(seen_by(actor, Fabric), name=name).select_related("published").first()
     return found.published if found else None
 
 

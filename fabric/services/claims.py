@@ -13,10 +13,10 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import F, QuerySet
 
-from fabric.core.actor import Actor
+from fabric.core.actor import Actor, may
 from fabric.core.audit import Act
 from fabric.core.eligibility import is_asked
-from fabric.core.roles import Right, has
+from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.core.words import clock
 from fabric.models import Escalation, ReviewClaim, ReviewViewer
@@ -127,7 +127,7 @@ def review_reassign(*, actor: Actor, escalation_id: str, to: str) -> Claimed:
     """
     item = _claimable(actor, escalation_id, asked=False)
     seen = claim_of(actor, item.id)
-    if not (has(actor.roles, Right.OPERATE) or (seen is not None and seen.is_of(actor.name))):
+    if not (may(actor, Right.OPERATE, item.fabric_name) or (seen is not None and seen.is_of(actor.name))):
         message = f"item {item.id} is not in your hand: whoever has it hands it on, or an owner or operator does"
         raise Refused(message, code="forbidden", field="actor")
     name = _receiver(actor, item, to)
@@ -172,7 +172,7 @@ def _claimable(actor: Actor, escalation_id: str, *, asked: bool = True) -> Escal
 
 def _receiver(actor: Actor, item: EscalationView, to: str) -> str:
     name = clean_text(to)[0].strip()
-    person = person_named(actor, name)
+    person = person_named(actor, name, item.fabric_name)
     if person is None:
         message = f"nobody here is named {name[:60]!r}: name a member of this workspace"
         raise Refused(message, code="invalid", field="to")

@@ -164,9 +164,9 @@ def _change(sets: Mapping[str, JSON], deletes: Sequence[str]) -> dict[str, Any]:
 
 def _hears(run: RunView) -> None:
     """Refuses what is for a run's conversation where nobody hears it: conflict."""
-    _going_on(run, "be told anything")
+    _going_on(run, "take a message or a variable")
     if run.state in ENDING:
-        message = f"run {run.id} is ending ({run.state}): nobody speaks in it any more, so it cannot be told anything"
+        message = f"run {run.id} is ending ({run.state}): nobody speaks in it any more, so it cannot take a message or a variable"
         raise Refused(message, code="conflict", field="run")
     if not takes_turns(run):
         message = f"run {run.id} has no conversation: its workers take no turns by a graph or by handing over"
@@ -194,7 +194,9 @@ def _put_once(
     _hears(run)
     fresh = _put(store, nudge, actor, run.id, asked)
     if fresh:
-        _going_on(run_get(actor, run.id), "be told anything")  # It may have ended while this was on its way.
+        _going_on(
+            run_get(actor, run.id), "take a message or a variable"
+        )  # It may have ended while this was on its way.
     else:
         _said_before(asked, actor, run.id)
     return fresh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.core.roles import Right, has, holders
+from fabric.core.roles import Right, holders
 from fabric.selectors.decision_export import DecisionLines
 from fabric.selectors.decision_history import HistoryFilter
 from fabric.services.audit import audit_record
@@ -16,7 +16,7 @@ EVERYBODY = "*"
 
 def may_export_all(actor: Actor) -> bool:
     """Whether somebody may export others' decisions too."""
-    return has(actor.roles, Right.AUDIT)
+    return actor.may(Right.AUDIT)
 
 
 def decisions_export(*, actor: Actor, wanted: HistoryFilter, form: str) -> DecisionLines:

@@ -14,6 +14,7 @@ from fabric.core.roles import Right
 from fabric.models import Draft, Fabric
 from fabric.selectors.drafts import DraftView, draft_get
 from fabric.selectors.fabrics import revision_get
+from fabric.selectors.reach import seen_by
 from fabric.services import drafts
 from fabric.services.errors import Refused
 from fabric.services.fabric_templates import template_begun, template_get
@@ -45,7 +46,7 @@ def draft_from_template(
 
     Raises Refused forbidden; not_found for a template that there is not; invalid for a name; conflict for one that is taken.
     """
-    right_wanted(actor, Right.EDIT, drafts.EDITING)
+    right_wanted(actor, Right.EDIT, drafts.EDITING, anywhere=True)
     found = template_get(template)
     named = drafts.name_wanted(name) if name.strip() else _free(actor, found.name)
     _new(actor, named)
@@ -55,7 +56,7 @@ def draft_from_template(
 
 def draft_duplicate(*, actor: Actor, name: str, to: str, number: int | None = None) -> Beginning:
     """A draft of another fabric with the text of this one, or of one of its versions. Raises Refused forbidden, not_found, invalid, conflict."""
-    right_wanted(actor, Right.EDIT, drafts.EDITING)
+    right_wanted(actor, Right.EDIT, drafts.EDITING, anywhere=True)
     page, named = revision_get(actor, name, number), drafts.name_wanted(to)
     _new(actor, named)
     title = f"{page.spec.title} (copy)"
@@ -69,14 +70,16 @@ def draft_import(*, actor: Actor, text: str, name: str = "", origin: str = "", r
     Of a published fabric it is a draft over what is published. ``replace``: a draft that there is gets the text, as a step that can be undone.
     Raises Refused forbidden; too_large; invalid for what is no text or for a name that none can have; conflict where there is a draft.
     """
-    right_wanted(actor, Right.EDIT, drafts.EDITING)
+    right_wanted(actor, Right.EDIT, drafts.EDITING, anywhere=True)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     drafts.whole(text)
     named = drafts.name_wanted(name if name.strip() else _name_in(text, origin))
     text = _named(text, named) if name.strip() else text
     what = f"{origin[:80] or 'a file'} was imported"
+    actor = actor.at(named)
+    right_wanted(actor, Right.EDIT, drafts.EDITING)
     with transaction.atomic():
-        there = Draft.objects.filter(workspace_id=actor.workspace_id, name=named, author=actor.name).exists()
+        there = Draft.objects.filter(seen_by(actor, Draft), name=named, author=actor.name).exists()
         if there and not replace:
             message = f"{actor.name} has a draft of {named!r} already: give another name, or have its text replaced, which can be undone"
             raise Refused(message, code="conflict", field="name")
@@ -100,15 +103,14 @@ def _new(actor: Actor, name: str) -> None:
 
 
 def _published(actor: Actor, name: str) -> bool:
-    return Fabric.objects.filter(workspace_id=actor.workspace_id, name=name, published__isnull=False).exists()
+    return Fabric.objects.filter(seen_by(actor, Fabric), name=name, published__isnull=False).exists()
 
 
 def _free(actor: Actor, name: str) -> str:
     """The name, or the first with a number behind it that neither a fabric nor a draft of the actor's has."""
-    taken = {
-        *Fabric.objects.filter(workspace_id=actor.workspace_id, name__startswith=name).values_list("name", flat=True)
-    }
-    own = Draft.objects.filter(workspace_id=actor.workspace_id, author=actor.name, name__startswith=name)
+    everybodys = Fabric.objects.filter(workspace_id=actor.workspace_id)
+    taken = {*everybodys.filter(name__startswith=name).values_list("name", flat=True)}
+    own = Draft.objects.filter(seen_by(actor, Draft), author=actor.name, name__startswith=name)
     taken |= {*own.values_list("name", flat=True)}
     numbered = (f"{name}-{n}" for n in range(2, FREE_MAX))
     return next((one for one in (name, *numbered) if one not in taken), name)

@@ -21,10 +21,12 @@ from fabric.models import ChangeRequest, Draft, DraftStep, Revision
 from fabric.selectors.change_requests import ChangeState
 from fabric.selectors.drafts import DraftView, draft_get, draft_view
 from fabric.selectors.fabrics import revision_get
+from fabric.selectors.reach import seen_by
 from fabric.services.audit import audit_record
 from fabric.services.draft_merging import Answer, Choices, merged_edits, merged_text
 from fabric.services.errors import Refused
 from fabric.services.fabric_text import exported
+from fabric.services.holds import unheld_wanted
 from fabric.services.notification_changes import change_ended
 from fabric.services.rights import right_wanted
 from fabric.services.yaml_edit import Edit, EditProblem, text_edited
@@ -47,9 +49,9 @@ def draft_begin(*, actor: Actor, name: str, text: str, base_id: str | None = Non
     ``base_id``: the revision that it changes. Raises Refused forbidden; too_large; invalid for a name that none can have; conflict where the
     actor has a draft of that fabric already.
     """
-    right_wanted(actor, Right.EDIT, EDITING)
-    whole(text)
     named = name_wanted(name)
+    right_wanted(actor.at(named), Right.EDIT, EDITING)
+    whole(text)
     now = datetime.now(UTC)
     try:
         with transaction.atomic():
@@ -75,7 +77,7 @@ def draft_of_fabric(*, actor: Actor, name: str) -> DraftView:
     Raises Refused forbidden, and not_found where no such fabric is published and there is no draft either.
     """
     right_wanted(actor, Right.EDIT, EDITING)
-    if Draft.objects.filter(workspace_id=actor.workspace_id, name=clean_text(name)[0], author=actor.name).exists():
+    if Draft.objects.filter(seen_by(actor, Draft), name=clean_text(name)[0], author=actor.name).exists():
         return draft_get(actor, name)
     found = revision_get(actor, name)
     return draft_begin(actor=actor, name=found.fabric.name, text=exported(found), base_id=found.fabric.revision_id)
@@ -187,6 +189,7 @@ def draft_discard(*, actor: Actor, name: str, step: int) -> None:
     right_wanted(actor, Right.EDIT, EDITING)
     with transaction.atomic():
         draft = _row(actor, name)
+        unheld_wanted(actor, draft.name, "thrown away")
         _unmoved(draft, step)
         _void(actor, draft, "the draft was discarded")
         draft_remove(draft)
@@ -328,7 +331,7 @@ def _answer(draft: Draft, choices: Choices | None, answered: int | None) -> Answ
 
 
 def _row(actor: Actor, name: str) -> Draft:
-    found = Draft.objects.filter(workspace_id=actor.workspace_id, name=clean_text(name)[0], author=actor.name).first()
+    found = Draft.objects.filter(seen_by(actor, Draft), name=clean_text(name)[0], author=actor.name).first()
     if found is None:
         draft_get(actor, name)  # Says so.
         raise AssertionError("the draft was not there, and then it was")

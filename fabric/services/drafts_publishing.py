@@ -68,7 +68,11 @@ def _ready(actor: Actor, draft: DraftView, step: int, providers: Collection[str]
         raise Refused(GONE_ON, code="conflict", field="step")
     if draft.moved or (draft.published_id is None and draft.base_id is not None):
         raise Refused(moved_words(actor, draft), code="conflict", field="base")
-    found = checked(draft.text, here.installation(providers, people=people_of(actor.workspace_id)), name=draft.name)
+    found = checked(
+        draft.text,
+        here.installation(providers, people=people_of(actor.workspace_id, draft.name), workspace_id=actor.workspace_id),
+        name=draft.name,
+    )
     if found.errors:
         said = [one.said for one in found.errors]
         raise Refused(said[0], code="invalid", field=found.errors[0].path or "text", problems=tuple(said))

@@ -7,6 +7,7 @@ from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.models import FabricEditor
 from fabric.selectors.drafts import EDITOR_S, US, Editor, draft_get, editors_of
+from fabric.selectors.reach import seen_by
 from fabric.selectors.store_time import StoreNow
 from fabric.services.drafts import EDITING
 from fabric.services.rights import right_wanted
@@ -34,7 +35,7 @@ def editor_beat(*, actor: Actor, fabric: str, part: str, page: str = "") -> tupl
         update_fields=["part", "seen_at"],
     )
     # A statement each, and no transaction: two pages that forget one another would wait for each other.
-    rows = FabricEditor.objects.filter(workspace_id=actor.workspace_id)
+    rows = FabricEditor.objects.filter(seen_by(actor, FabricEditor))
     rows.filter(seen_at__lt=StoreNow() - EDITOR_S * US).delete()
     return editors_of(actor, draft.name)
 
@@ -42,7 +43,7 @@ def editor_beat(*, actor: Actor, fabric: str, part: str, page: str = "") -> tupl
 def editor_gone(*, actor: Actor, fabric: str, page: str = "") -> None:
     """Forgets one window in which the actor had the editor open: it has closed. Those that they have open besides stay. Raises Refused forbidden."""
     right_wanted(actor, Right.EDIT, EDITING)
-    rows = FabricEditor.objects.filter(workspace_id=actor.workspace_id, fabric=clean_text(fabric)[0], name=actor.name)
+    rows = FabricEditor.objects.filter(seen_by(actor, FabricEditor), fabric=clean_text(fabric)[0], name=actor.name)
     rows.filter(page=_key(page)).delete()
 
 

@@ -14,6 +14,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.models import Fabric, Revision
 from fabric.selectors.fabrics import revision_get
+from fabric.selectors.reach import seen_by
 from fabric.selectors.revision_diff import Change, spec_changes
 from fabric.services.fabric_yaml import fabric_dump, fabric_read
 from fabric.services.fabrics import Published, Stored, checked, outcome, second_person, unexpected
@@ -77,11 +78,12 @@ def fabric_dry_run(
     *, actor: Actor, source: str, origin: str = "", providers: Collection[str] = (), expect: int | None = None
 ) -> DryRun:
     """Judges a fabric as its publication would and says what that would change. Raises Refused as ``fabric_publish`` does."""
-    right_wanted(actor, Right.EDIT, "publish fabrics")
+    right_wanted(actor, Right.EDIT, "publish fabrics", anywhere=True)
     read = fabric_read(source, origin=origin)
+    right_wanted(actor.at(read.spec.name), Right.EDIT, "publish fabrics")
     checked(actor, read, providers)
     name, digest = read.spec.name, read.spec.digest()
-    fabric = Fabric.objects.filter(workspace_id=actor.workspace_id, name=name).select_related("published").first()
+    fabric = Fabric.objects.filter(seen_by(actor, Fabric), name=name).select_related("published").first()
     standing = fabric.published if fabric else None
     revisions = Revision.objects.filter(fabric=fabric) if fabric else Revision.objects.none()
     there = revisions.filter(digest=digest).first()

@@ -46,14 +46,14 @@ class Lint:
 
 def fabric_lint(*, actor: Actor, source: str, origin: str = "", providers: Collection[str] = ()) -> Lint:
     """Judges a text as its publication would. ``providers``: the provider adapters that there are. Raises Refused forbidden alone."""
-    right_wanted(actor, Right.EDIT, "check fabrics")
+    right_wanted(actor, Right.EDIT, "check fabrics", anywhere=True)
     try:
         read = fabric_read(source, origin=origin)
     except Refused as refused:
         return Lint(origin, "", "", refused.placed)
     spec = read.spec
     problems: tuple[Placed, ...] = ()
-    where = here.installation(people=people_of(actor.workspace_id))
+    where = here.installation(people=people_of(actor.workspace_id, spec.name), workspace_id=actor.workspace_id)
     try:
         checked(actor, read, providers)
     except Refused as refused:

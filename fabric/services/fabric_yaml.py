@@ -145,8 +145,14 @@ def _problems(detail: ErrorDetails, root: JSON) -> Iterator[Problem]:
     elif kind == "value_error":
         yield from _own(path, detail["msg"].removeprefix("Value error, "), root)
     else:
-        message = detail["msg"]
+        message = _plain(detail["msg"])
         yield Problem(path, f"{_shown(detail['input'])}: {message[:1].lower()}{message[1:]}")
+
+
+def _plain(message: str) -> str:
+    """Returns pydantic's sentence about a number without what only its authors need."""
+    wanted = message.partition(", unable to parse")[0]
+    return wanted.replace("a valid integer", "a whole number").replace("a valid number", "a number")
 
 
 def _own(path: str, message: str, root: JSON) -> Iterator[Problem]:

@@ -19,6 +19,7 @@ from fabric.core.taxonomy import Tier
 from fabric.models import Fabric, Revision, Workspace
 from fabric.runtime.shares import published
 from fabric.selectors.fabrics import revision_get
+from fabric.selectors.reach import seen_by
 from fabric.services import here
 from fabric.services.audit import audit_record
 from fabric.services.budgets import caps_publish
@@ -79,7 +80,7 @@ def fabric_publish(
     an older content becomes the published one again. Raises Refused forbidden; conflict where another revision is published than was expected, and
     where a second person has to agree (``services.change_requests``); invalid or too_large, with every problem in ``problems``.
     """
-    right_wanted(actor, Right.EDIT, "publish fabrics")
+    right_wanted(actor, Right.EDIT, "publish fabrics", anywhere=True)
     read = fabric_read(source, origin=origin)
     return fabric_publish_read(actor=actor, read=read, providers=providers, expect=expect)
 
@@ -93,7 +94,7 @@ def fabric_publish_read(
     terms: Terms = NO_TERMS,
 ) -> Published:
     """The same of a fabric that was read already. Raises Refused forbidden, conflict or invalid, and what ``terms.also`` raises."""
-    right_wanted(actor, Right.EDIT, "publish fabrics")
+    right_wanted(actor.at(read.spec.name), Right.EDIT, "publish fabrics")
     return _published(actor, read, providers, _Asked(read.spec, read.text, expect, terms=terms))
 
 
@@ -104,7 +105,7 @@ def fabric_revert(
 
     It keeps its number, since a revision is known by its content. Raises Refused forbidden, not_found, conflict or invalid.
     """
-    right_wanted(actor, Right.EDIT, "publish fabrics")
+    right_wanted(actor.at(name), Right.EDIT, "publish fabrics")
     page = revision_get(actor, name, number)
     read = fabric_read(exported(page), origin=f"{page.spec.name}@{page.number}")
     return _published(actor, read, providers, _Asked(read.spec, page.source, expect, Act.FABRIC_REVERTED))
@@ -112,7 +113,9 @@ def fabric_revert(
 
 def checked(actor: Actor, read: Source, providers: Collection[str] = ()) -> None:
     """Judges a fabric as its publication does. Raises Refused invalid, with every problem."""
-    where = here.installation(providers, people=people_of(actor.workspace_id))
+    where = here.installation(
+        providers, people=people_of(actor.workspace_id, read.spec.name), workspace_id=actor.workspace_id
+    )
     if problems := publication_problems(read.spec, where):
         raise refusal(problems, read.tree, read.origin)
 
@@ -125,7 +128,9 @@ def _published(actor: Actor, read: Source, providers: Collection[str], asked: _A
 def outcome(actor: Actor, read: Source, stood: Stored) -> Published:
     """What is said of a publication."""
     spec = read.spec
-    warnings: list[Problem] = publication_warnings(spec, here.installation(people=people_of(actor.workspace_id)))
+    warnings: list[Problem] = publication_warnings(
+        spec, here.installation(people=people_of(actor.workspace_id, spec.name))
+    )
     return Published(
         name=spec.name,
         title=spec.title,
@@ -151,7 +156,7 @@ def drilled_publish(*, actor: Actor, spec: FabricSpec) -> int:
 def drilled_withdraw(*, actor: Actor, name: str) -> bool:
     """Takes back the publication of what a drill has made, so that no further run of it can be started. False: it was withdrawn before, or never there."""
     _of_drills(actor)
-    rows = Fabric.objects.filter(workspace_id=actor.workspace_id, name=name, published__isnull=False)
+    rows = Fabric.objects.filter(seen_by(actor, Fabric), name=name, published__isnull=False)
     with transaction.atomic():
         withdrawn = bool(rows.update(published=None))
         if withdrawn:
@@ -240,7 +245,7 @@ def _store(actor: Actor, asked: _Asked) -> Stored:
             raise IntegrityError("somebody else published at the same moment")
         raise unexpected(spec.name, asked.expect, was)
     caps_publish(workspace_id=actor.workspace_id, caps=published(fabric.id, spec.policy))
-    told = {"revision": revision.number, "digest": revision.digest}
+    told = {"revision": revision.number, "digest": revision.digest, "was": was}
     agreed = {"author": terms.author or None, "request": terms.request or None}
     audit_record(actor=actor, act=asked.act, subject=spec.name, **told, **agreed)
     if terms.also is not None:
@@ -258,7 +263,7 @@ def _standing(revision_id: str | None) -> tuple[int | None, JSON]:
 
 def second_person(actor: Actor, spec: FabricSpec) -> tuple[Tier, ...]:
     """The tiers for whose sake a second person has to agree to publishing this content now; empty: none has to. One statement."""
-    rows = Fabric.objects.filter(workspace_id=actor.workspace_id, name=spec.name, published__isnull=False)
+    rows = Fabric.objects.filter(seen_by(actor, Fabric), name=spec.name, published__isnull=False)
     stored = rows.values_list("published__spec", flat=True).first()
     return second_wanted(json.loads(stored) if stored else None, spec)
 

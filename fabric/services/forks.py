@@ -177,7 +177,7 @@ def run_fork(
         origin_run_id=view.id,
         origin_seq=seq,
     )
-    return insert_run(store, nudge, new)
+    return insert_run(store, nudge, new, actor)
 
 
 def _input(origin: Origin, edit: Edit | None, input_id: str, deadline_at: int, actor: Actor) -> ForkRequested:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 
 from django.conf import settings
 
 from fabric.adapters.graph_rules import registry_of
+from fabric.adapters.key_ring import ring_of
 from fabric.adapters.secret_box import SecretBox
-from fabric.adapters.stored_keys import PURPOSE
 from fabric.adapters.tools import named
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import Permits
 from fabric.core.graph.registry import Registry
+from fabric.core.key_caps import ENVIRONMENT, KeyCap
+from fabric.core.workspace_policy.policy import NOTHING as NO_POLICY
+from fabric.core.workspace_policy.policy import WorkspacePolicy
+from fabric.selectors.workspace_policies import standing_policy
 from fabric.services.publication import Installation
 
 
@@ -30,9 +35,18 @@ class OwnEndpoint:
 
 
 def installation(
-    providers: Collection[str] = (), *, people: Mapping[str, frozenset[str]] | None = None
+    providers: Collection[str] = (),
+    *,
+    people: Mapping[str, frozenset[str]] | None = None,
+    workspace_id: str = "",
+    policy: WorkspacePolicy | None = None,
 ) -> Installation:
-    """What is known here. ``providers``: the provider adapters that there are; ``people``: who may be asked, with their roles. Without them neither is checked."""
+    """What is known here. ``providers``: the provider adapters that there are; ``people``: who may be asked, with their roles. Without them neither is checked.
+
+    ``workspace_id``: whose policy holds; empty: nobody's. ``policy``: a version of it; None: the one in force.
+    """
+    if policy is None:
+        policy = standing_policy(workspace_id).policy if workspace_id else NO_POLICY
     return Installation(
         gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS),
         permits=permits(),
@@ -51,7 +65,21 @@ def installation(
         registry=graph_rules(),
         extra_body=frozenset(settings.FABRIC_EXTRA_BODY),
         below_list=frozenset(settings.FABRIC_BELOW_LIST_PRICE),
+        policy=policy,
+        key_caps=key_caps_of(policy, workspace_id),
     )
+
+
+def key_caps_of(policy: WorkspacePolicy, workspace_id: str) -> tuple[KeyCap, ...]:
+    """The caps of keys that hold in a workspace: the operator's, then its own."""
+    periods: dict[str, dict[str, int]] = {}
+    for origin, period, amount in settings.FABRIC_KEY_CAPS:
+        periods.setdefault(origin, {})[f"{period}_usd_micros"] = amount
+    operators = (KeyCap(ENVIRONMENT, origin, **caps) for origin, caps in periods.items())
+    own = (
+        KeyCap(workspace_id, origin, one.day_usd_micros, one.month_usd_micros) for origin, one in policy.keys.items()
+    )
+    return (*operators, *own)
 
 
 def graph_rules() -> Registry:
@@ -71,8 +99,8 @@ def permits() -> Permits:
 
 
 def secret_box() -> SecretBox:
-    """What stored keys are sealed with."""
-    return SecretBox(settings.SECRET_KEY, PURPOSE)
+    """What stored secrets are sealed with. Its methods raise KeyUnusable while the key ring cannot be had."""
+    return SecretBox(partial(ring_of, Path(settings.FABRIC_DATA), settings.FABRIC_KEY_RING))
 
 
 def environment() -> Mapping[str, OwnEndpoint]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from fabric.adapters.evaluators import SchemaProblem, compile_schema
+from fabric.adapters.known_secrets import KNOWN
 from fabric.adapters.tools.mcp.offer import Offer, Offered, PromptOffer, ResourceOffer
 from fabric.adapters.tools.mcp.servers import McpServers
 from fabric.adapters.tools.outbound import Gate
@@ -85,9 +86,9 @@ def offers_of(server: McpServer, gate: Gate, permits: Permits, *, taken: Collect
             await servers.end()
 
     try:
-        offered = asyncio.run(asked())
+        offered = KNOWN.hidden(asyncio.run(asked()))
     except CallBroken as error:
-        raise Refused(error.message, code="invalid", field="server") from None
+        raise Refused(KNOWN.masked(error.message), code="invalid", field="server") from None
     tools, left = declared(server, offered.tools, taken)
     left += [
         LeftOut(f"{server.name}/{what}", f"the server does not list them: {why}") for what, why in offered.unlisted

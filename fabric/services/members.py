@@ -17,8 +17,9 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.eligibility import ALONE, KINDS_OF_PROGRAMS, PROGRAM
 from fabric.core.names import alike, name_problem
+from fabric.core.reach import AT, is_place, place_of
 from fabric.core.roles import PEOPLE_ONLY, Right, Role, held_in, written
-from fabric.models import Invitation, Member
+from fabric.models import Identity, Invitation, Member
 from fabric.services.audit import audit_record
 from fabric.services.endings import Ended, ended_by_loss, ended_with, members_locked
 from fabric.services.errors import Refused
@@ -27,6 +28,8 @@ from fabric.services.workspaces import OWNER, login_link_create
 
 ROLES_MAX = 20
 """A member holds at most so many."""
+PROVIDER = "provider"
+"""Who removed a member whom the provider of identities let go, and by what the system acts for it."""
 _role = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _decides = re.compile(rf"{PROGRAM}:[A-Za-z0-9][A-Za-z0-9_-]{{0,62}}:(?:{'|'.join(KINDS_OF_PROGRAMS)})")
 
@@ -46,6 +49,9 @@ def member_roles_set(
     with transaction.atomic():
         row = _row(actor, name)
         wanted, had = roles_checked(roles, service=row.service), held_in(row.roles)
+        if wanted != had and Identity.objects.filter(user_id=row.user_id).exists():
+            message = f"the roles of {row.name} are those of their groups at the provider of identities: change the groups, or FABRIC_OIDC_ROLES"
+            raise Refused(message, code="conflict", field="roles")
         if before is not None and frozenset(before) != had:
             message = f"{row.name} was given other roles meanwhile ({_said(had)}): look at them, and change those"
             raise Refused(message, code="conflict", field="roles")
@@ -100,6 +106,9 @@ def login_link_for(*, actor: Actor, name: str) -> str:
         row = _row(actor, name)
     if row.service or not row.user.is_active:
         raise Refused(f"{row.name} cannot sign in: a link would let nobody in", code="conflict", field="name")
+    if Identity.objects.filter(user_id=row.user_id).exists():
+        message = f"{row.name} signs in by the provider of identities: a link would go round it"
+        raise Refused(message, code="conflict", field="name")
     return login_link_create(row.user, by=actor)
 
 
@@ -110,7 +119,9 @@ def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset
         message = f"a member has at least one role: name some of {', '.join(Role)}; who only looks on is {Role.VIEWER}"
         raise Refused(message, code="invalid", field="roles")
     words = frozenset(role for role in given if service and _decides.fullmatch(role))
-    wrong = sorted(role for role in given - words if not _role.fullmatch(role) or role in (PROGRAM, ALONE))
+    _places_checked(given)
+    bare = frozenset(role.partition(AT)[0] for role in given - words)
+    wrong = sorted(role for role in bare if not _role.fullmatch(role) or role in (PROGRAM, ALONE))
     if wrong:
         message = f"{wrong[0][:40]!r} is no role: there are {', '.join(Role)}, and names of up to 63 lower-case letters, digits, - and _ that fabrics ask for"
         if service:
@@ -122,10 +133,22 @@ def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset
             code="invalid",
             field="roles",
         )
-    if service and (people := sorted(given & PEOPLE_ONLY)):
+    if service and (people := sorted(bare & PEOPLE_ONLY)):
         message = f"a service account cannot be {', '.join(people)}: those are for people, who decide and say who does"
         raise Refused(message, code="invalid", field="roles")
     return given
+
+
+def _places_checked(roles: Collection[str]) -> None:
+    """Refuses a role that holds at what is no place, and an owner of less than the workspace."""
+    there = sorted(role for role in roles if AT in role)
+    for role in there:
+        if not is_place(place_of(role)):
+            message = f"{role[:60]!r} holds nowhere: after {AT} stands the name of a fabric, or of a folder such as payments-*"
+            raise Refused(message, code="invalid", field="roles")
+        if role.partition(AT)[0] == Role.OWNER:
+            message = f"{role[:60]!r} cannot be: an owner runs the whole workspace; give {Role.EDITOR} and {Role.OPERATOR} there"
+            raise Refused(message, code="invalid", field="roles")
 
 
 def user_new(workspace_id: str, name: str, password: str | None) -> User:
@@ -165,6 +188,24 @@ def member_add(workspace_id: str, user: User, roles: Collection[str], *, by: str
         raise Refused(message, code="conflict", field="name")
 
 
+def member_readmit(*, actor: Actor, name: str) -> None:
+    """Lets somebody in again whom an owner removed, and who comes by the provider of identities: they are a member from their next sign-in on.
+
+    Raises Refused: forbidden, not_found, conflict (they are a member).
+    """
+    right_wanted(actor, Right.MEMBERS, "let people in again")
+    fresh_wanted(actor, "let people in again")
+    rows = Member.objects.filter(workspace_id=actor.workspace_id, name=name)
+    if rows.filter(removed_at__isnull=True).exists():
+        raise Refused(f"{name[:80]} is a member: there is nothing to do", code="conflict", field="name")
+    if not rows.filter(user__in=Identity.objects.values("user")).exists():
+        message = f"nobody who came by the provider of identities was removed as {name[:80]!r}: send an invitation to whom it concerns"
+        raise Refused(message, code="not_found", field="name")
+    with transaction.atomic():
+        rows.update(removed_by=PROVIDER)
+        audit_record(actor=actor, act=Act.MEMBER_READMITTED, subject=name)
+
+
 def _row(actor: Actor, name: str) -> Member:
     """The row of a member. Of two who remove each other, one finds the other gone."""
     held = members_locked(actor)
@@ -202,7 +243,7 @@ def _roles_here(workspace_id: str) -> set[str]:
         Model.objects.filter(workspace_id=workspace_id).values_list("roles", flat=True)
         for Model in (Member, Invitation)
     ]
-    return {role for found in texts for text in found.distinct() for role in held_in(text)}
+    return {role.partition(AT)[0] for found in texts for text in found.distinct() for role in held_in(text)}
 
 
 def _said(roles: Collection[str]) -> str:

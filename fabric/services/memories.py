@@ -26,6 +26,7 @@ from fabric.selectors.memories import database_now, memory_find, memory_rows
 from fabric.selectors.memory_history import ledger_lines
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.holds import unheld_wanted
 from fabric.services.rights import right_wanted
 from fabric.services.runs import REASON_CHARS_MAX
 
@@ -75,6 +76,7 @@ def memory_delete(*, actor: Actor, fabric: str, memory: str, key: str, version: 
     Raises Refused: forbidden, not_found, invalid (no reason), conflict (another version stands there by now).
     """
     why = _allowed(actor, "delete", reason)
+    unheld_wanted(actor, fabric, "deleted")
     seen = memory_find(actor, fabric, memory, key)
     key = seen.key
     with _meanwhile(key), transaction.atomic():

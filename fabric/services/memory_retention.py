@@ -13,6 +13,7 @@ from fabric.core.memory import DAY_US, since_of
 from fabric.models import Fabric, MemoryEntry, Run
 from fabric.models.runs import ENDED
 from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.holds import fabric_ids_held
 from fabric.selectors.memories import database_now
 from fabric.services.audit import audit_record
 from fabric.services.workspaces import system_actor
@@ -62,7 +63,7 @@ def values_expire(*, now: int | None = None, dry_run: bool = False) -> int:
             if memory.retention_days is not None:
                 rows = MemoryEntry.objects.filter(
                     fabric_id=fabric["fabric"], memory=memory.name, at__lt=since_of(memory, at)
-                ).exclude(value="")
+                ).exclude(Q(value="") | fabric_ids_held())
                 done += rows.count() if dry_run else rows.update(value="")
     return done
 
@@ -108,5 +109,5 @@ def _prunable(until: int) -> QuerySet[MemoryEntry]:
     undoable = Exists(newer.filter(live, undone_at=0))
     held = Exists(_of_key().filter(version__lt=OuterRef("version")).exclude(value=""))
     covered = Exists(newer) & (~Q(undone_at=0) | Exists(newer.filter(undone_at=0)))
-    rows = MemoryEntry.objects.filter(value="", at__lt=until, undone_at__lt=until)
+    rows = MemoryEntry.objects.filter(value="", at__lt=until, undone_at__lt=until).exclude(fabric_ids_held())
     return rows.filter(Q(version=0) | (covered & ~live & ~undoable & (Q(deleted=False) | ~held)))

@@ -14,12 +14,14 @@ from fabric.adapters.providers.keys import origin_text
 from fabric.adapters.providers.prices import list_verified_on, list_version, listed
 from fabric.adapters.providers.trial import Trial, trial_read, worst_cost
 from fabric.adapters.providers.wire import origin
+from fabric.adapters.sealed_fields import PROVIDER_KEY
 from fabric.core.actor import Actor
 from fabric.core.cost import Price
 from fabric.core.fingerprint import fingerprint
 from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.models import Fabric, ModelTest, ProviderKey
 from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.reach import seen_by
 from fabric.services import here
 from fabric.services.publication import Installation
 
@@ -94,7 +96,7 @@ class KeyTold:
     tested_ok: bool
     tested_said: str
     opens: bool
-    """False: it was stored under another FABRIC_SECRET_KEY, or its row was changed: it cannot be used."""
+    """False: its key is not in the key ring, or its row was changed: it has to be set again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +183,7 @@ def keys_list(actor: Actor) -> list[KeyTold]:
     """The workspace's stored keys, by host."""
     box = here.secret_box()
     rows = ProviderKey.objects.filter(workspace_id=actor.workspace_id).order_by("host", "provider")
-    return [key_told(row, opens=box.opens(bytes(row.sealed), row.workspace_id, row.provider, row.host)) for row in rows]
+    return [key_told(row, opens=box.opens(bytes(row.sealed), *PROVIDER_KEY.about(row))) for row in rows]
 
 
 def key_told(row: ProviderKey, *, opens: bool = True) -> KeyTold:
@@ -210,7 +212,7 @@ def _named(actor: Actor, now: int) -> tuple[list[Model], tuple[str, ...]]:
         model = _model(actor.workspace_id, spec, installed, there, now=now, written_at=now, own=True)
         found[model.id] = model
     unread = []
-    rows = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False).select_related("published")
+    rows = Fabric.objects.filter(seen_by(actor, Fabric), published__isnull=False).select_related("published")
     for row in rows.order_by("name"):
         assert row.published is not None
         try:

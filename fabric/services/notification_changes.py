@@ -26,7 +26,7 @@ JSON = Any
 def change_asked(request: ChangeRequest) -> None:
     """Tells everybody who may agree to a change that was just asked for. Within the caller's transaction."""
     if mails():
-        may = [one for one in people_mailed(request.workspace_id) if has(one.person.roles, Right.EDIT)]
+        may = [one for one in people_mailed(request.workspace_id) if has(one.at(request.name).roles, Right.EDIT)]
         others = [one for one in may if one.person.name != request.author]
         _tell(request, ChangeState.OPEN, others, message=safe(request.message))
 

@@ -19,11 +19,14 @@ from fabric.adapters.duties import database_us
 from fabric.core.actor import Actor
 from fabric.core.eligibility import REVIEWER, Asked, Person, is_asked
 from fabric.core.fingerprint import digest, encode
+from fabric.core.frozen import replace
 from fabric.core.notifications import CALLING, MEMBERS_TOLD, Channel, Target, Told, key_of
+from fabric.core.reach import roles_at
 from fabric.core.roles import held_in
 from fabric.models import (
     Escalation,
     Event,
+    Fabric,
     Member,
     Notification,
     NotificationPreference,
@@ -117,6 +120,10 @@ class Mailed:
     person: Person
     unwanted: frozenset[str]
 
+    def at(self, fabric: str) -> Person:
+        """The same with the roles that hold at a fabric."""
+        return replace(self.person, roles=roles_at(self.person.roles, fabric))
+
     @property
     def target(self) -> str:
         """What stands in the outbox for their mailbox."""
@@ -124,7 +131,7 @@ class Mailed:
 
 
 def people_mailed(workspace_id: str, name: str = "") -> list[Mailed]:
-    """The people of a workspace who have an address and want any mail; ``name``: only them. Two statements."""
+    """The people of a workspace who have an address and want any mail, with the roles that they hold somewhere (``Mailed.at``); ``name``: only them. Two statements."""
     found = _mailed().filter(workspace_id=workspace_id, **({"name": name} if name else {}))
     rows = list(found.order_by("name").values_list("id", "name", "roles")[:PEOPLE_MAX])
     but = _unwanted([key for key, _, _ in rows])
@@ -144,6 +151,7 @@ def _rows(event: Event, run: Run, people: Sequence[Mailed], now: int) -> list[No
     item = Escalation.objects.filter(id=said.get("escalation_id", ""), run_id=run.id).first()
     if item is None or not people:
         return []
+    fabric = Fabric.objects.filter(id=run.fabric_id).values_list("name", flat=True).first() or ""
     asked = Asked(
         required_role=REVIEWER,
         reviewers=names_of(item.asked) or (item.required_role or REVIEWER,),
@@ -166,7 +174,7 @@ def _rows(event: Event, run: Run, people: Sequence[Mailed], now: int) -> list[No
             id=key_of(run.id, event.seq, one.target), target=one.target, member=one.id, shown=one.person.name, **same
         )
         for one in people
-        if told not in one.unwanted and is_asked(asked, one.person)
+        if told not in one.unwanted and is_asked(asked, one.at(fabric))
     ]
 
 

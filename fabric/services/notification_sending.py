@@ -35,6 +35,7 @@ from fabric.core.roles import Right
 from fabric.models import Escalation, Notification, NotificationRead, NotificationTarget
 from fabric.models.notifications import WAITING
 from fabric.selectors.change_requests import ChangeState, change_state
+from fabric.selectors.reach import seen_by
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.notification_members import member_target
@@ -193,9 +194,9 @@ def notification_resend(*, actor: Actor, notification_id: str) -> Notification:
 
     Raises Refused: forbidden, not_found, conflict (it was sent, or was not needed), unavailable.
     """
-    right_wanted(actor, Right.OPERATE, "have notifications sent again")
+    right_wanted(actor, Right.OPERATE, "have notifications sent again", anywhere=True)
     for _ in range(TRIES):
-        mine = Notification.objects.filter(workspace_id=actor.workspace_id, id=notification_id)
+        mine = Notification.objects.filter(seen_by(actor, Notification), id=notification_id)
         found = mine.first() if _id.fullmatch(notification_id) else None
         if found is None:
             message = f"there is no notification {notification_id[:80]!r} in this workspace; `manage.py notifications list` lists them"

@@ -7,8 +7,11 @@ import time
 from django.db import IntegrityError, transaction
 from django.views.decorators.debug import sensitive_variables
 
+from fabric.adapters.key_files import KeyUnusable
+from fabric.adapters.known_secrets import CHARS_MIN
 from fabric.adapters.providers.keys import origin_text
-from fabric.adapters.providers.wire import ANSWERED_KEY_CHARS_MIN, origin
+from fabric.adapters.providers.wire import origin
+from fabric.adapters.sealed_fields import PROVIDER_KEY
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.roles import Right
@@ -21,6 +24,7 @@ from fabric.services.rights import fresh_wanted, right_wanted
 
 CHARS_MAX = 500
 URL_CHARS_MAX = 500
+TRIES = 3
 SHOWN = 4
 """Characters at a key's end by which people tell keys apart."""
 
@@ -37,7 +41,6 @@ def key_set(*, actor: Actor, provider: str, host: str, key: str) -> KeyTold:
     where = _host(provider, host)
     secret = _secret(key)
     values = {
-        "sealed": here.secret_box().seal(secret, actor.workspace_id, provider, where),
         "last_four": secret[-SHOWN:],
         "added_at": time.time_ns() // 1_000,
         "added_by": actor.name,
@@ -48,20 +51,14 @@ def key_set(*, actor: Actor, provider: str, host: str, key: str) -> KeyTold:
     }
     place = {"workspace_id": actor.workspace_id, "provider": provider, "host": where}
     with transaction.atomic():
-        replaced = ProviderKey.objects.filter(**place).update(**values)
-        if not replaced:
-            try:
-                with transaction.atomic():
-                    ProviderKey.objects.create(id=new_id(), **place, **values)
-            except IntegrityError:  # Somebody else's came first: this one takes its place.
-                replaced = ProviderKey.objects.filter(**place).update(**values)
+        replaced = _put(place, values, secret)
         audit_record(
             actor=actor,
             act=Act.MODEL_KEY_STORED,
             subject=where,
             provider=provider,
             last_four=values["last_four"],
-            replaced=bool(replaced),
+            replaced=replaced,
         )
         return key_told(ProviderKey.objects.get(**place))
 
@@ -79,6 +76,29 @@ def key_delete(*, actor: Actor, provider: str, host: str) -> KeyTold:
             raise Refused(f"{message}; `manage.py model list` lists them", code="not_found", field="host")
         audit_record(actor=actor, act=Act.MODEL_KEY_DELETED, subject=where, provider=provider, last_four=row.last_four)
         return key_told(row)
+
+
+@sensitive_variables("secret")
+def _put(place: dict[str, str], values: dict[str, object], secret: str) -> bool:
+    """Writes the row, sealed for its own id; True: in place of another key. Raises Refused."""
+    for _ in range(TRIES):
+        row = ProviderKey.objects.filter(**place).first()
+        made = row or ProviderKey(id=new_id(), **place)
+        try:
+            sealed = here.secret_box().seal(secret, *PROVIDER_KEY.about(made))
+        except KeyUnusable as error:
+            raise Refused(f"the key cannot be stored: {error}", code="unavailable") from error
+        if row is not None:
+            if ProviderKey.objects.filter(id=row.id, **place).update(sealed=sealed, **values):
+                return True
+            continue  # Somebody deleted it meanwhile.
+        try:
+            with transaction.atomic():
+                ProviderKey.objects.create(id=made.id, **place, sealed=sealed, **values)
+            return False
+        except IntegrityError:
+            continue  # Somebody else's came first: this one takes its place.
+    raise Refused("others are storing and deleting this key at the same moment: try again", code="conflict")
 
 
 def _host(provider: str, host: str) -> str:
@@ -107,7 +127,7 @@ def _secret(key: str) -> str:
     if not (secret.isascii() and secret.isprintable()) or " " in secret:
         message = "key holds a space or a character that no key has: copy the key again, and nothing else"
         raise Refused(message, code="invalid", field="key")
-    if not ANSWERED_KEY_CHARS_MIN <= len(secret) <= CHARS_MAX:
-        message = f"key has {len(secret)} characters: one that is stored has {ANSWERED_KEY_CHARS_MIN} to {CHARS_MAX}"
+    if not CHARS_MIN <= len(secret) <= CHARS_MAX:
+        message = f"key has {len(secret)} characters: one that is stored has {CHARS_MIN} to {CHARS_MAX}"
         raise Refused(message, code="invalid", field="key")
     return secret

@@ -7,10 +7,12 @@ what no default can give: money, prices, people. And they ask for what an author
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.adapters.gate_evaluators import gate_problems
-from fabric.adapters.providers.prices import Operator, price_of
+from fabric.adapters.providers.keys import origin_text
+from fabric.adapters.providers.prices import Operator, address_of, price_of
+from fabric.adapters.providers.wire import origin
 from fabric.adapters.tools import registry
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import NOTHING, Permits
@@ -19,9 +21,12 @@ from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction
 from fabric.core.fallbacks import chain
 from fabric.core.graph.registry import BUILT_IN, Registry
+from fabric.core.key_caps import KeyCap
 from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.core.spec_stages import OwnCell, cells_in_force
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.workspace_policy.policy import NOTHING as NO_POLICY
+from fabric.core.workspace_policy.policy import WorkspacePolicy
 from fabric.services import (
     publication_breakers,
     publication_callables,
@@ -35,6 +40,7 @@ from fabric.services import (
     publication_never,
     publication_outputs,
     publication_people,
+    publication_policy,
     publication_retries,
     publication_stages,
     publication_teams,
@@ -73,15 +79,31 @@ class Installation:
     """Fields that the operator lets fabrics send to a model's endpoint (FABRIC_EXTRA_BODY)."""
     below_list: frozenset[str] = frozenset()
     """Models whose own price may be below the list's (FABRIC_BELOW_LIST_PRICE)."""
+    policy: WorkspacePolicy = NO_POLICY
+    """The workspace's."""
+    key_caps: tuple[KeyCap, ...] = ()
+    """Caps of keys: the operator's (FABRIC_KEY_CAPS), and the workspace's."""
 
     @property
     def operator(self) -> Operator:
         """What the operator says of models."""
         return Operator(self.default_model, self.default_url, self.urls or {}, self.below_list)
 
+    def caps_of(self, model: ModelSpec) -> tuple[KeyCap, ...]:
+        """The caps of the keys at a model's endpoint: the operator's, then the workspace's."""
+        if not self.key_caps:
+            return ()
+        found = origin(address_of(model, self.operator))
+        at = origin_text(found) if found else ""
+        return tuple(one for one in self.key_caps if one.origin == at)
+
+    def operator_for(self, model: ModelSpec) -> Operator:
+        """What the operator says of a model: where its key has a cap, no price is below the list's."""
+        return replace(self.operator, below_list=frozenset()) if self.caps_of(model) else self.operator
+
     def price(self, model: ModelSpec) -> Price | None:
         """What a model costs here; None when nobody says."""
-        return price_of(model, self.operator)
+        return price_of(model, self.operator_for(model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +307,7 @@ RULES: tuple[Rule, ...] = (
     _people,
     _fallbacks,
     _deviations,
+    publication_policy.within_policy,
 )
 """Every rule, in the order in which problems are told."""
 

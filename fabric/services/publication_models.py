@@ -39,7 +39,7 @@ def not_below_list(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     """Prices below those of the price list."""
     for n, model in enumerate(spec.models):
         own = None if model.price is None else model.price.price()
-        floor = floor_of(model, where.operator)
+        floor = floor_of(model, where.operator_for(model))
         if own is None or floor is None or not (below := own.fields_below(floor)):
             continue
         field = below[0].replace("_micros", "")

@@ -21,6 +21,7 @@ from fabric.core.roles import Right
 from fabric.models import Attachment, Escalation, Event, Inbox, Run, Snapshot, TicketClosure, Workspace
 from fabric.models.runs import BAD_STATES, ENDED, ERASED_TITLE
 from fabric.selectors.audit import was_erased
+from fabric.selectors.holds import run_is_held, runs_held
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.memory_retention import values_erase
@@ -62,8 +63,10 @@ def retention_set(*, actor: Actor, days: int | None) -> None:
     if days is not None and not 1 <= days <= DAYS_MAX:
         raise Refused(f"contents cannot be kept {days:,} days; give 1 to {DAYS_MAX:,}", code="invalid", field="days")
     with transaction.atomic():
-        Workspace.objects.filter(id=actor.workspace_id).update(retention_days=days)
-        audit_record(actor=actor, act=Act.RETENTION_SET, subject=actor.workspace_id, days=days or 0)
+        mine = Workspace.objects.filter(id=actor.workspace_id)
+        was = mine.values_list("retention_days", flat=True).first()
+        mine.update(retention_days=days)
+        audit_record(actor=actor, act=Act.RETENTION_SET, subject=actor.workspace_id, days=days or 0, before_days=was)
 
 
 def retention_wanted() -> bool:
@@ -116,6 +119,8 @@ def _kept(run_id: str) -> Q:
 
 
 def _would(run_id: str, ended_at: int) -> Erased | None:
+    if runs_held([run_id]):
+        return None
     count = Event.objects.filter(_kept(run_id)).count()
     return Erased(run_id, ended_at, count) if count else None
 
@@ -123,7 +128,7 @@ def _would(run_id: str, ended_at: int) -> Erased | None:
 def _erase(workspace: Workspace, run_id: str, ended_at: int) -> Erased | None:
     with transaction.atomic():
         # Nobody else writes the row of an ended run. Of several who do this at once, the second waits here for the first's audit line.
-        if not Run.objects.filter(id=run_id, state__in=ENDED).update(title=ERASED_TITLE):
+        if not Run.objects.filter(~run_is_held(), id=run_id, state__in=ENDED).update(title=ERASED_TITLE):
             return None
         if was_erased(workspace.id, run_id):
             return None

@@ -19,9 +19,16 @@ TOKEN = "token:"  # noqa: S105 - What ``Actor.via`` begins with.
 US = 1_000_000
 
 
-def right_wanted(actor: Actor, right: Right, doing: str) -> None:
-    """Refused forbidden for who has not this right. ``doing``: what they would do, after "may not": ``start runs``."""
-    if not actor.may(right):
+def right_wanted(actor: Actor, right: Right, doing: str, *, anywhere: bool = False) -> None:
+    """Refused forbidden for who has not this right. ``doing``: what they would do, after "may not": ``start runs``.
+
+    ``actor``: at the fabric that it is about (``Actor.at``), where it is about one; else the right is wanted in the whole workspace.
+    ``anywhere``: at some fabric is enough; at which it has to be is asked again when that is known.
+    """
+    if not (actor.may_somewhere(right) if anywhere and not actor.place else actor.may(right)):
+        if actor.fabrics and not actor.place:
+            message = f"a token that is confined to fabrics may not {doing}: that is about the whole workspace"
+            raise Refused(message, code="forbidden", field="actor")
         message = f"{actor.name} may not {doing}: that is for {holders(right)}"
         raise Refused(message, code="forbidden", field="actor")
 

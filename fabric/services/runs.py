@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from fabric.adapters.documents import AttachmentRefused, checked
 from fabric.core.actor import Actor
+from fabric.core.audit import Act
 from fabric.core.fingerprint import digest
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.payloads import Request
@@ -22,6 +23,8 @@ from fabric.models import Inbox, Priority, Run, new_id
 from fabric.runtime.ports import Document, JournalStore, NewRun, Nudge
 from fabric.selectors.contents import shown
 from fabric.selectors.fabrics import fabric_get, revision_spec
+from fabric.selectors.reach import seen_by
+from fabric.services.audit import audit_record
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
 
@@ -71,7 +74,7 @@ def run_start(
     The same ``start_key`` with the same request is the same run. Raises Refused: forbidden, not_found, invalid, too_large, conflict (the key
     was used for another request), unavailable. ``now``: microseconds since the epoch.
     """
-    right_wanted(actor, Right.RUN, "start runs")
+    right_wanted(actor.at(fabric), Right.RUN, "start runs")
     request, kept = request_of(text), _documents(documents)
     session, start = key_of("session_key", session_key), key_of("start_key", start_key)
     _queue_checked(queue)
@@ -99,7 +102,7 @@ def run_start(
         documents=kept,
         **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
     )
-    return insert_run(store, nudge, new)
+    return insert_run(store, nudge, new, actor)
 
 
 def _queue_checked(queue: str) -> None:
@@ -130,22 +133,25 @@ def _first_input(
     return {"deadline_at": deadline_at, **first}
 
 
-def insert_run(store: JournalStore, nudge: Nudge, new: NewRun) -> StartedRun:
-    """Inserts the run and wakes a host. Refused: conflict (its start key was used for another request), unavailable."""
+def insert_run(store: JournalStore, nudge: Nudge, new: NewRun, actor: Actor) -> StartedRun:
+    """Inserts the run, records it and wakes a host. Refused: conflict (its start key was used for another request), unavailable."""
     with store_answers():
         run_id, created = store.create(new)
     if not created:
         # Two requests with one key came at once, and the other one was first.
         _same_request(run_id, new.start_key, new.input_id)
+    elif new.origin_run_id:
+        audit_record(actor=actor, act=Act.RUN_FORKED, subject=new.origin_run_id, fork=run_id, seq=new.origin_seq)
+    else:
+        # Behind the run's own transaction, which is the store's: the journal's first event names who asked for it in any case.
+        audit_record(actor=actor, act=Act.RUN_STARTED, subject=run_id, tier=new.tier.value, revision=new.revision_id)
     nudge.wake(run_id)
     return StartedRun(run_id, created)
 
 
 def earlier_start(actor: Actor, start_key: str, input_id: str) -> StartedRun | None:
     """The run that this request made before, whatever has become of the fabric since."""
-    run_id = (
-        Run.objects.filter(workspace_id=actor.workspace_id, start_key=start_key).values_list("id", flat=True).first()
-    )
+    run_id = Run.objects.filter(seen_by(actor, Run), start_key=start_key).values_list("id", flat=True).first()
     if run_id is None:
         return None
     _same_request(run_id, start_key, input_id)

@@ -48,14 +48,18 @@ def of_name(name: str) -> Who:
 
 def of_address(address: str) -> Who:
     """The tries of an address. Those of one IPv6 network of 64 bits are one, since whoever has one has all of them."""
+    return Who(_key("address", network_of(address)), _tries() * OF_AN_ADDRESS)
+
+
+def network_of(address: str) -> str:
+    """What an address counts as: itself, or its IPv6 network of 64 bits."""
     try:
         known = ip_address(address)
     except ValueError:
-        return Who(_key("address", address), _tries() * OF_AN_ADDRESS)
+        return address
     if isinstance(known, IPv6Address) and known.ipv4_mapped is not None:
         known = known.ipv4_mapped
-    network = int(known) >> 64 if isinstance(known, IPv6Address) else known
-    return Who(_key("address", str(network)), _tries() * OF_AN_ADDRESS)
+    return str(int(known) >> 64 if isinstance(known, IPv6Address) else known)
 
 
 def try_begin(*several: Who) -> int:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from fabric.core.actor import Actor
+from fabric.core.actor import Actor, may
 from fabric.core.audit import Act
-from fabric.core.roles import Right, has
+from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.core.words import instant
 from fabric.models import TicketClosure
@@ -88,7 +88,7 @@ def ticket_fork(
 
 def may_close(actor: Actor, item: EscalationView) -> bool:
     """Whether somebody may close a ticket: who is asked, and owners and operators."""
-    return may_answer(item, actor) or has(actor.roles, Right.OPERATE)
+    return may_answer(item, actor) or may(actor, Right.OPERATE, item.fabric_name)
 
 
 def _ticket(actor: Actor, escalation_id: str) -> EscalationView:

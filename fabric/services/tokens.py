@@ -1,6 +1,6 @@
 """Bearer tokens of the API: made, revoked, and asked for who calls.
 
-A token is 256 random bits behind a prefix that people and secret scanners recognise. It is shown once; what is kept is its SHA-256, by
+A token is 256 random bits with a prefix and a checksum (``fabric.core.token_text``). It is shown once; what is kept is its SHA-256, by
 which it is found. A fast hash is right here: nobody can try 2^256 tokens, and every request has to hash one.
 """
 
@@ -18,6 +18,7 @@ from typing import Literal
 
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models import Exists, F, OuterRef
 from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.actor import Actor
@@ -25,19 +26,22 @@ from fabric.core.audit import Act
 from fabric.core.eligibility import PROGRAM
 from fabric.core.roles import Right, has, held_in
 from fabric.core.scopes import Scope
-from fabric.models import ApiToken, Member
+from fabric.core.token_text import is_whole, token_text
+from fabric.models import ApiToken, Fabric, Identity, Member
 from fabric.services.audit import audit_record
 from fabric.services.endings import members_locked
 from fabric.services.errors import Refused
+from fabric.services.identities import ProviderAway, identity_goes_on
 from fabric.services.rights import TOKEN, fresh_wanted, right_wanted
 from fabric.services.workspaces import actor_of
 
 log = logging.getLogger(__name__)
 
-PREFIX = "fabricflow_"
-TOKEN_BYTES = 32
-TOKEN_CHARS_MAX = 200
-DAYS_MAX = 3_650
+DAYS = 90
+"""A token works so long where nobody says how long."""
+DAYS_MAX = 365
+FABRICS_MAX = 20
+"""A token is confined to at most so many fabrics."""
 USED_EVERY_S = 60
 """The last use is written at most this often: a request must not cost a write."""
 US = 1_000_000
@@ -52,8 +56,10 @@ class CreatedToken:
     name: str
     user: str
     scopes: tuple[Scope, ...]
-    expires_at: int | None
-    """Microseconds since the epoch, UTC; None: it does not expire."""
+    fabrics: tuple[str, ...]
+    """The fabrics to which it is confined; empty: to none."""
+    expires_at: int
+    """Microseconds since the epoch, UTC."""
     secret: str
 
     def __repr__(self) -> str:
@@ -70,7 +76,7 @@ class TokenHolder:
     scopes: frozenset[Scope]
 
 
-NotAccepted = Literal["unknown", "revoked", "expired", "inactive", "not_theirs"]
+NotAccepted = Literal["mistyped", "unknown", "revoked", "expired", "inactive", "not_theirs", "let_go"]
 
 
 def _machine_now() -> int:
@@ -83,13 +89,14 @@ def token_create(
     name: str,
     user: str = "",
     scopes: Collection[str] = (Scope.READ,),
-    expires_days: int | None = None,
+    fabrics: Collection[str] = (),
+    expires_days: int = DAYS,
     now: Callable[[], int] = _machine_now,
 ) -> CreatedToken:
-    """A token that acts for ``user``: for whoever makes it (empty), or for a service account. ``expires_days`` None: it does not expire.
+    """A token that acts for ``user``: for whoever makes it (empty), or for a service account. ``fabrics``: to which it is confined; empty: to none.
 
     The tokens of a person are made by that person, signed in freshly; those of programs by owners, likewise; a token makes none.
-    Raises Refused: forbidden, invalid (name, scopes, expires), not_found (user), conflict (a token that is not revoked has the name).
+    Raises Refused: forbidden, invalid (name, scopes, fabrics, expires), not_found (user, fabrics), conflict (a token that is not revoked has the name).
     """
     fresh_wanted(actor, "make tokens")
     _may_make(actor, user or actor.name)
@@ -99,12 +106,13 @@ def token_create(
     picked, holder = _scopes(scopes), _holder(actor, user or actor.name)
     if Scope.DECIDE in picked:
         _decides_something(holder)
-    if expires_days is not None and not 1 <= expires_days <= DAYS_MAX:
-        message = f"a token cannot expire in {expires_days:,} days; give 1 to {DAYS_MAX:,}"
+    confined = _fabrics(actor.workspace_id, fabrics, picked)
+    if not 1 <= expires_days <= DAYS_MAX:
+        message = f"a token cannot expire in {expires_days:,} days; give 1 to {DAYS_MAX:,}, and make another one then"
         raise Refused(message, code="invalid", field="expires")
     created_at = now()
-    expires_at = None if expires_days is None else created_at + expires_days * 24 * 3_600 * US
-    secret = PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    expires_at = created_at + expires_days * 24 * 3_600 * US
+    secret = token_text(secrets.choice)
     try:
         with transaction.atomic():
             _may_make(actor, holder.get_username(), members_locked(actor))
@@ -114,22 +122,24 @@ def token_create(
                 name=name,
                 token_hash=_hash(secret),
                 scopes=",".join(picked),
+                fabrics=",".join(confined),
                 created_at=created_at,
                 created_by=actor.name,
                 expires_at=expires_at,
             )
-            details = {"user": holder.get_username(), "scopes": list(picked), "expires_at": expires_at}
-            audit_record(actor=actor, act=Act.TOKEN_CREATED, subject=name, **details)
+            details = {"user": holder.get_username(), "scopes": list(picked), "fabrics": list(confined) or None}
+            audit_record(actor=actor, act=Act.TOKEN_CREATED, subject=name, expires_at=expires_at, **details)
     except IntegrityError:
         message = f"a token is named {name!r} already; revoke it first, or pick another name"
         raise Refused(message, code="conflict", field="name") from None
-    return CreatedToken(name, holder.get_username(), picked, expires_at, secret)
+    return CreatedToken(name, holder.get_username(), picked, confined, expires_at, secret)
 
 
 def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_now) -> bool:
     """Ends a token at once and for good; its name is free again. False: it was revoked before. Refused not_found, forbidden (it is another one's)."""
     named = ApiToken.objects.filter(workspace_id=actor.workspace_id, name=name[:100])
-    whose = named.values_list("user__username", flat=True).first()
+    # A name is free again once its token was revoked: the one that works is meant.
+    whose = named.order_by(F("revoked_at").desc(nulls_first=True)).values_list("user__username", flat=True).first()
     if whose not in (None, actor.name):
         right_wanted(actor, Right.MEMBERS, "revoke tokens of others")
     with transaction.atomic():
@@ -145,27 +155,38 @@ def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_n
 @sensitive_variables("presented", "hashed")
 def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> TokenHolder | NotAccepted:
     """Who calls with this token, or why it is not accepted. Its last use is noted. Refused forbidden: whom it acts for is no member (any more)."""
-    if not presented.startswith(PREFIX) or len(presented) > TOKEN_CHARS_MAX:
-        return "unknown"
+    if not is_whole(presented):
+        return "mistyped"
     hashed = _hash(presented)
     # Found by an index over hashes: what the time tells is how a hash begins, and nobody can make a token to fit one.
-    row = ApiToken.objects.select_related("user").filter(token_hash=hashed).first()
+    by_provider = Exists(Identity.objects.filter(user_id=OuterRef("user_id")))
+    row = ApiToken.objects.select_related("user").filter(token_hash=hashed).annotate(by_provider=by_provider).first()
     if row is None or not hmac.compare_digest(row.token_hash, hashed):
         return "unknown"
     at = now()
     if row.revoked_at is not None:
         return "revoked"
-    if row.expires_at is not None and row.expires_at <= at:
+    if row.expires_at <= at:
         return "expired"
     if not row.user.is_active:
         return "inactive"
+    if row.by_provider and not _goes_on(row.user_id):
+        return "let_go"
     _note_use(row, at)
     actor = actor_of(row.user, workspace_id=row.workspace_id)
     if actor.kind == "person" and row.created_by != actor.name:
         return "not_theirs"
     behind = () if row.created_by == actor.name else (row.created_by,)
-    actor = replace(actor, via=f"{TOKEN}{row.name}", behind=behind)
+    actor = replace(actor, via=f"{TOKEN}{row.name}", behind=behind, fabrics=tuple(filter(None, row.fabrics.split(","))))
     return TokenHolder(row.name, actor, frozenset(Scope(scope) for scope in row.scopes.split(",")))
+
+
+def _goes_on(user_id: int) -> bool:
+    try:
+        return identity_goes_on(user_id)
+    except ProviderAway:
+        message = "the provider of identities does not answer, and nobody knows whether this token's user may go on: try again in a minute"
+        raise Refused(message, code="unavailable", field="actor") from None
 
 
 def _note_use(row: ApiToken, at: int) -> None:
@@ -186,6 +207,22 @@ def _scopes(given: Collection[str]) -> tuple[Scope, ...]:
         what = f"there is no scope {unknown[0][:40]!r}" if unknown else "a token needs a scope"
         raise Refused(f"{what}; there are: {', '.join(Scope)}", code="invalid", field="scopes")
     return tuple(scope for scope in Scope if scope in given)
+
+
+def _fabrics(workspace_id: str, given: Collection[str], scopes: Collection[Scope]) -> tuple[str, ...]:
+    """The fabrics to which a token is confined. Refused invalid; not_found for one that there is not."""
+    names = tuple(sorted({str(name).strip() for name in given} - {""}))
+    if names and Scope.MANAGE in scopes:
+        message = f"the scope {Scope.MANAGE} is about the whole workspace: leave it out, or name no fabrics"
+        raise Refused(message, code="invalid", field="fabrics")
+    if len(names) > FABRICS_MAX:
+        message = f"a token is confined to at most {FABRICS_MAX} fabrics, and {len(names)} are named: name fewer, or none for all"
+        raise Refused(message, code="invalid", field="fabrics")
+    there = set(Fabric.objects.filter(workspace_id=workspace_id, name__in=names).values_list("name", flat=True))
+    if missing := [name for name in names if name not in there]:
+        message = f"no fabric is named {missing[0][:80]!r}: name those to which the token is confined as the list of fabrics has them"
+        raise Refused(message, code="not_found", field="fabrics")
+    return names
 
 
 def _may_make(actor: Actor, user: str, members: Mapping[str, Member] | None = None) -> None:

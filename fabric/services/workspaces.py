@@ -17,6 +17,7 @@ from django.db.models import Exists, OuterRef, Subquery
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.names import COMMAND_LINE
+from fabric.core.reach import roles_at
 from fabric.core.roles import Right, Role, held_in, written
 from fabric.models import LoginLink, Member, Run, Workspace
 from fabric.services.audit import SYSTEM, audit_record
@@ -151,18 +152,23 @@ def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
 
     ``actor``: with ``drills_id``, as ``actor_of`` gives it. One look into an index where there is such a workspace, else none.
     """
-    if not actor.drills_id or not Run.objects.filter(id=run_id, workspace_id=actor.drills_id).exists():
+    if not actor.drills_id:
         return None
-    looks = frozenset(role for right, role in LOOKS_ON.items() if actor.may(right))
-    return replace(actor, workspace_id=actor.drills_id, roles=looks, drills_id="")
+    rows = Run.objects.filter(id=run_id, workspace_id=actor.drills_id)
+    fabric = rows.values_list("fabric__name", flat=True).first()
+    if fabric is None or not actor.sees(fabric):
+        return None
+    looks = frozenset(role for right, role in LOOKS_ON.items() if actor.at(fabric).may(right))
+    inside = replace(actor, workspace_id=actor.drills_id, roles=looks, drills_id="")
+    return replace(inside, held=actor.held or actor.roles, place=fabric) if actor.narrow else inside
 
 
-def people_of(workspace_id: str) -> Mapping[str, frozenset[str]] | None:
-    """The people of a workspace who can be asked, by name, with the roles of each; None for a workspace that nobody belongs to."""
+def people_of(workspace_id: str, fabric: str = "") -> Mapping[str, frozenset[str]] | None:
+    """The people of a workspace who can be asked, by name, with the roles of each at a fabric (empty: in the whole workspace); None for a workspace that nobody belongs to."""
     people = Member.objects.filter(
         workspace_id=workspace_id, removed_at__isnull=True, service=False, user__is_active=True
     )
-    return {name: held_in(roles) for name, roles in people.values_list("name", "roles")} or None
+    return {name: roles_at(held_in(roles), fabric) for name, roles in people.values_list("name", "roles")} or None
 
 
 def owner_actor() -> Actor:
@@ -190,7 +196,8 @@ def login_link_consume(token: str) -> User | None:
         return None
     now, hashed = _now(), _hash(token)
     # The update decides: of two who come at once, one finds it unused.
-    fresh = LoginLink.objects.filter(token_hash=hashed, used_at__isnull=True, expires_at__gt=now, user__is_active=True)
+    usable = {"used_at__isnull": True, "expires_at__gt": now, "user__is_active": True}
+    fresh = LoginLink.objects.filter(token_hash=hashed, purpose="sign_in", **usable)
     # Looked for first: who has no link does not get SQLite's one writer either.
     if not fresh.exists():
         return None

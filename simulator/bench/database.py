@@ -16,6 +16,7 @@ import redis
 from simulator.bench import tables
 
 ROOT = tables.ROOT
+MANAGE = tables.MANAGE
 SERVER = "postgresql://postgres@127.0.0.1:5432/postgres"
 REDIS = "redis://127.0.0.1:6379/15"
 MARK = "fabric-bench"

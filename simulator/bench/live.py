@@ -120,11 +120,12 @@ class Server:
 
     def start(self) -> None:
         """Starts it, and returns when it answers, however many others ask it first. RuntimeError where it ends before."""
-        line = f"uvicorn console.asgi:application --fd {self.listener.fileno()} --log-level warning --no-access-log"
-        line += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
         environment = {**os.environ, **self.environment, "FABRIC_PORT": str(self.public_port)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", *line.split()], env=environment, cwd=ROOT, pass_fds=(self.listener.fileno(),)
+            [sys.executable, "-m", "console.web_server", "--fd", str(self.listener.fileno())],
+            env=environment,
+            cwd=ROOT,
+            pass_fds=(self.listener.fileno(),),
         )
         while not self._answers():
             if (code := self.process.poll()) is not None:
@@ -155,7 +156,7 @@ class Server:
 
     def signed_in(self, token: str) -> str:
         """The cookies of a browser that used a one-time link."""
-        page, cookie = self.ask("GET", f"/login/{token}")
+        page, cookie = self.ask("GET", "/login/link")
         form = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
         assert form is not None
         headers = {
@@ -163,8 +164,8 @@ class Server:
             "Content-Type": "application/x-www-form-urlencoded",
             "Origin": self.origin,
         }
-        body = urlencode({"csrfmiddlewaretoken": form[1]})
-        return self.ask("POST", f"/login/{token}", body=body, headers=headers)[1]
+        body = urlencode({"csrfmiddlewaretoken": form[1], "token": token})
+        return self.ask("POST", "/login/link", body=body, headers=headers)[1]
 
     @property
     def origin(self) -> str:

@@ -22,6 +22,8 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 
 ROOT = Path(__file__).resolve().parents[2]
+MANAGE = [sys.executable, *([str(ROOT / "manage.py")] if (ROOT / "manage.py").is_file() else ["-m", "console"])]
+"""What runs a command of the product: of the checkout, or of what is installed. In ``ROOT``."""
 TABLES = "BENCH_TABLES"
 """Variable that names the folder of those who share: no setting of an installation, so that what is started here may have it too."""
 FILE = "fabric.sqlite3"
@@ -76,7 +78,7 @@ def postgresql_tables(environment: Mapping[str, str], server: str) -> str:
 
 def migrate(environment: Mapping[str, str]) -> None:
     """Makes the tables of the installation that the environment names, the way it does."""
-    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0", "--skip-checks"]
+    command = [*MANAGE, "migrate", "--verbosity", "0", "--skip-checks"]
     subprocess.run(command, env=dict(environment), check=True, cwd=ROOT)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulator.bench.database import ROOT, fresh
+from simulator.bench.database import MANAGE, ROOT, fresh
 from simulator.chaos.failpoints import FOLDER
 
 WORKER = "celery --quiet -A console worker --pool threads --concurrency 4 --loglevel WARNING"
@@ -69,7 +69,7 @@ class Site:
     def manage(self, *arguments: str) -> dict[str, Any]:
         """Runs a command that ends with one line of JSON, and gives that line; RuntimeError with its words when it fails."""
         done = subprocess.run(
-            [sys.executable, str(ROOT / "manage.py"), *arguments],
+            [*MANAGE, *arguments],
             env=self.environment,
             cwd=ROOT,
             capture_output=True,

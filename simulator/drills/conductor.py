@@ -8,8 +8,8 @@ drill_batch``. It ends when its batch is stopped, when a cell takes too long, an
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -44,6 +44,21 @@ CELL_S = 60.0
 """A cell takes a second or less; one that takes this long never ends. A live one takes so much more than it may: then it is put back."""
 END_S = 5.0
 US = 1_000_000
+NOT_GIVEN = frozenset(
+    [
+        "FABRIC_MODEL_KEY",
+        "FABRIC_ANTHROPIC_KEY",
+        "FABRIC_GOOGLE_KEY",
+        "FABRIC_AZURE_KEY",
+        "FABRIC_BEDROCK_KEY",
+        "FABRIC_VERTEX_KEY",
+        "FABRIC_AUDIT_KEY",
+        "FABRIC_NOTIFY_WEBHOOKS",
+        "FABRIC_WEBHOOK_SECRET",
+        "FABRIC_SMTP_PASSWORD",
+    ]
+)
+"""Variables with secrets that a batch has no use for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +186,21 @@ class Conductor:
 
 def started(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
     """The process. It holds the other end of a pipe, by which it sees that this one has ended."""
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "drill_batch", batch, "--holder", holder]
+    command = [*settings.FABRIC_COMMAND, "drill_batch", batch, "--holder", holder]
     return subprocess.Popen(
-        command, cwd=settings.BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said
+        command,
+        cwd=settings.BASE_DIR,
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=said,
     )
+
+
+def _environment() -> dict[str, str]:
+    """What the process is given: it asks no model over HTTP, runs no tool and tells nobody."""
+    tools = {one.partition("@")[0] for one in settings.FABRIC_TOOL_VARIABLES}
+    return {name: text for name, text in os.environ.items() if name.removesuffix("_FILE") not in NOT_GIVEN | tools}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -106,6 +106,7 @@ def drill_ask_spec(
     drill; without it one is drawn. ``wake``: as ``services.drill_ask``. Raises Refused: forbidden, invalid (no cell, no seed, a draft that does not compile),
     conflict (nothing is stale or changed, all go on already, the lever is pulled, somebody asked at the same moment).
     """
+    actor = actor.at(spec.name)
     right_wanted(actor, Right.RUN, "ask for drills")
     picked = seed_of(seed)
     compiles(spec)

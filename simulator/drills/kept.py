@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Run
+from fabric.selectors.reach import seen_by
 from fabric.selectors.runs import RunView
 from fabric.selectors.runs_list import RunRow, rows_named
 from fabric.services.workspaces import drills_owner, drills_workspace
@@ -79,7 +80,7 @@ def drills_with_runs(
     inside = drills_workspace(actor.workspace_id)
     if inside is None:
         return [], False
-    rows = Drill.objects.filter(workspace_id=actor.workspace_id).exclude(run_id="")
+    rows = Drill.objects.filter(seen_by(actor, Drill)).exclude(run_id="")
     if fabric:
         rows = rows.filter(fabric__name=clean_text(fabric)[0])
     if before:

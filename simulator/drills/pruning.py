@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from fabric.core.audit import Act
 from fabric.models import Attachment, Escalation, Event, Fabric, Family, Inbox, Revision, Run, Snapshot, Workspace
 from fabric.models.runs import ENDED
+from fabric.selectors.holds import runs_held
 from fabric.services.audit import audit_record
 from fabric.services.memory_retention import values_erase
 from fabric.services.workspaces import drills_workspace, system_actor
@@ -65,6 +66,8 @@ def drill_runs_erase(one: Drill) -> bool:
     with transaction.atomic():
         ids = drill_run_ids(one)
         if Run.objects.filter(id__in=ids).exclude(state__in=ENDED).exclude(queue=QUEUE).exists():
+            return False
+        if runs_held(ids):
             return False
         for rows in (Event, Inbox, Snapshot, Escalation, Attachment):
             rows.objects.filter(run_id__in=ids).delete()

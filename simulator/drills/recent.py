@@ -9,6 +9,7 @@ from django.db.models import Count, Max, Min
 
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
+from fabric.selectors.reach import seen_by
 from simulator.drills.models import OPEN_STATUSES, Drill
 from simulator.drills.names import drafted
 from simulator.drills.selectors import said_of
@@ -52,7 +53,7 @@ class BatchLine:
 
 def batches_recent(actor: Actor, *, before: str = "", limit: int = LIST_MAX) -> tuple[list[BatchLine], bool]:
     """The newest batches of the workspace first, and whether there are older ones. ``before``: ``first`` of the last one that was seen."""
-    rows = Drill.objects.filter(workspace_id=actor.workspace_id, place=0)
+    rows = Drill.objects.filter(seen_by(actor, Drill), place=0)
     if before:
         rows = rows.filter(id__lt=clean_text(before)[0])
     firsts = list(rows.select_related("fabric").order_by("-id")[: limit + 1])

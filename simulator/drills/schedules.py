@@ -15,6 +15,7 @@ from fabric.core.audit import Act
 from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.selectors.fabrics import fabric_get
+from fabric.selectors.reach import seen_by
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rights import right_wanted
@@ -62,7 +63,7 @@ class ScheduleView:
 
 def schedules_list(actor: Actor) -> list[ScheduleView]:
     """The workspace's schedules, the newest first: ``SCHEDULES_MAX`` at most."""
-    rows = list(Schedule.objects.filter(workspace_id=actor.workspace_id).select_related("fabric").order_by("-id"))
+    rows = list(Schedule.objects.filter(seen_by(actor, Schedule)).select_related("fabric").order_by("-id"))
     came = _came(row.last_batch for row in rows)
     return [_view(row, came.get(row.last_batch, {})) for row in rows]
 
@@ -81,12 +82,12 @@ def schedule_create(
     ``scenario``: played in all of its tiers, in place of the cells. Raises Refused: not_found (the fabric, the scenario), invalid (``cron``, ``cells``),
     conflict (``SCHEDULES_MAX`` are there already), forbidden.
     """
-    right_wanted(actor, Right.OPERATE, DOING)
+    right_wanted(actor.at(fabric), Right.OPERATE, DOING)
     given = _given(actor, fabric, cron, cells, scenario, reason)
     now = database_us()
     with transaction.atomic():
         asking_held(actor.workspace_id)
-        if Schedule.objects.filter(workspace_id=actor.workspace_id).count() >= SCHEDULES_MAX:
+        if Schedule.objects.filter(seen_by(actor, Schedule)).count() >= SCHEDULES_MAX:
             message = f"there are {SCHEDULES_MAX} schedules already: delete one first"
             raise Refused(message, code="conflict", field="schedule")
         row = Schedule.objects.create(
@@ -194,12 +195,14 @@ def _tell(actor: Actor, act: Act, schedule_id: str, given: Mapping[str, Any]) ->
 
 def schedule_mine(actor: Actor, schedule_id: str) -> Schedule:
     """The row of one that somebody may change. Refused not_found, forbidden."""
-    right_wanted(actor, Right.OPERATE, DOING)
-    return _row(actor, schedule_id)
+    right_wanted(actor, Right.OPERATE, DOING, anywhere=True)
+    row = _row(actor, schedule_id)
+    right_wanted(actor.at(row.fabric.name), Right.OPERATE, DOING)
+    return row
 
 
 def _row(actor: Actor, schedule_id: str) -> Schedule:
-    rows = Schedule.objects.filter(workspace_id=actor.workspace_id).select_related("fabric")
+    rows = Schedule.objects.filter(seen_by(actor, Schedule)).select_related("fabric")
     found = rows.filter(id=clean_text(str(schedule_id))[0]).first()
     if found is None:
         message = f"there is no schedule {str(schedule_id)[:80]!r} in this workspace"

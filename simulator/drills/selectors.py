@@ -18,6 +18,7 @@ from fabric.core.text import clean_text
 from fabric.models import Fabric
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, RevisionPage, revision_get, revision_spec
+from fabric.selectors.reach import seen_by
 from simulator.drills.covers import Cell, covers, engine_version
 from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, Status
 from simulator.drills.names import drafted
@@ -280,7 +281,7 @@ def drill_get(actor: Actor, drill_id: str) -> DrillView:
 def batch_get(actor: Actor, batch: str) -> BatchView:
     """Drills that were asked for together. Refused not_found."""
     known = clean_text(batch)[0]
-    if not Drill.objects.filter(workspace_id=actor.workspace_id, batch=known).exists():
+    if not Drill.objects.filter(seen_by(actor, Drill), batch=known).exists():
         raise Refused(f"there is no batch of drills {batch[:80]!r} in this workspace", code="not_found", field="batch")
     return _batches({known})[0]
 
@@ -297,7 +298,7 @@ def drills_recent(
     limit: int = LIST_MAX,
 ) -> tuple[list[DrillView], bool]:
     """The newest drills first, and whether there are older ones. ``cell``: drilled itself, by no scenario, in this ``mode``. ``before``: the id of the last one that was seen."""
-    rows = Drill.objects.filter(workspace_id=actor.workspace_id)
+    rows = Drill.objects.filter(seen_by(actor, Drill))
     if fabric:
         rows = rows.filter(fabric__name=clean_text(fabric)[0])
     if cell is not None:
@@ -314,12 +315,12 @@ def drills_recent(
 
 def drills_open_count(actor: Actor, most: int) -> int:
     """Drills of the workspace that wait or run; at most ``most``."""
-    rows = Drill.objects.filter(status__in=OPEN_STATUSES, workspace_id=actor.workspace_id)
+    rows = Drill.objects.filter(seen_by(actor, Drill), status__in=OPEN_STATUSES)
     return rows.values("id")[:most].count()
 
 
 def _row(actor: Actor, drill_id: str) -> Drill:
-    rows = Drill.objects.filter(workspace_id=actor.workspace_id).select_related("fabric")
+    rows = Drill.objects.filter(seen_by(actor, Drill)).select_related("fabric")
     found = rows.filter(id=clean_text(str(drill_id))[0]).first()
     if found is None:
         raise Refused(f"there is no drill {str(drill_id)[:80]!r} in this workspace", code="not_found", field="drill")

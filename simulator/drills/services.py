@@ -65,7 +65,7 @@ def drill_ask(
     fail to reach anybody: who drills looks by itself every few seconds. Raises Refused: forbidden, not_found, invalid (no cell; a seed, mode or
     cap that is none), conflict (nothing is stale, all wait or run already, or the lever is pulled), and of live ones unavailable (no worker).
     """
-    right_wanted(actor, Right.RUN, "ask for drills")
+    right_wanted(actor := actor.at(fabric), Right.RUN, "ask for drills")
     page = revision_get(actor, fabric, number)
     how = how_asked(actor, page.spec, mode, cap_usd_micros, cap_s)
     picked = seed_of(seed)

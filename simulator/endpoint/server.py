@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +45,8 @@ class Received:
     """Names in lower case."""
     body: Any
     """The parsed JSON; None when there was none."""
+    raw: bytes = field(default=b"", repr=False)
+    """The bytes of the body; no line of the ledger has them."""
 
 
 Script = Sequence[Step] | Mapping[str, Sequence[Step]] | Callable[[Received], Step]
@@ -179,10 +181,11 @@ class ScriptedEndpoint:
                 headers.get("idempotency-key", ""),
                 headers,
                 parsed,
+                body,
             )
             if self._ledger is not None:
                 with self._ledger.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(received)) + "\n")
+                    file.write(json.dumps(_line(received)) + "\n")
             if self._keep:
                 self.received.append(received)
             self._arrived.notify_all()
@@ -199,6 +202,11 @@ class ScriptedEndpoint:
         else:
             steps, number = script, received.number
         return steps[min(number, len(steps)) - 1]
+
+
+def _line(received: Received) -> dict[str, Any]:
+    """A request as the ledger has it."""
+    return {name: value for name, value in asdict(received).items() if name != "raw"}
 
 
 def _key(headers: Mapping[str, str]) -> str:

@@ -90,7 +90,15 @@ class RunRow:
         return self.last_seq - (snapshot.seq - len(snapshot.refs) if snapshot else 0)
 
     def take(
-        self, incarnation: str, now: int, digest: str, *, fabric_id: str, capped: bool, cut: bool = False
+        self,
+        incarnation: str,
+        now: int,
+        digest: str,
+        *,
+        fabric_id: str,
+        capped: bool,
+        policy_number: int = 0,
+        cut: bool = False,
     ) -> Claimed:
         """Hands it to an incarnation, with all that is needed to go on. ``cut``: see ``Claimed``."""
         orphaned = self.incarnation is not None
@@ -107,6 +115,7 @@ class RunRow:
             *(new.run_id, self.fence, new.revision_id, new.trace_id, new.seed, new.tier, orphaned),
             *(self.claims, self.last_seq, self.head, self.format, new.workspace_id, new.queue, new.session_key),
             *(new.parent_run_id, new.parent_command, fabric_id, new.requested_by, names_text(new.caused_by), capped),
+            policy_number,
             priority=self.urgency[0],
             cut=cut,
             at=now,

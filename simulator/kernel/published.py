@@ -10,7 +10,10 @@ from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core.context import Compiled, Validate, compile_spec
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_tools import ToolSpec
+from fabric.core.taxonomy import Tier
 from fabric.core.teams import specs_of
+from fabric.core.workspace_policy.policy import NOTHING, WorkspacePolicy
+from fabric.core.workspace_policy.under import FREE, Under, drawn
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ToolOffer
 from simulator.kernel.remembered import remembering_rules
@@ -28,18 +31,30 @@ class Fabric:
     offers: Mapping[str, ToolOffer]
 
 
-def publish(spec: FabricSpec, revision_id: str) -> Fabric:
-    """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
+def publish(
+    spec: FabricSpec, revision_id: str, *, policy: WorkspacePolicy = NOTHING, tier: Tier = Tier.INTERACTIVE
+) -> Fabric:
+    """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query.
+
+    ``policy``: its workspace's, for the runs of ``tier``.
+    """
+    revision, under = spec.digest(), FREE
+    if not policy.says_nothing:
+        spec, under = drawn(spec, policy, tier)
     offers = {
         tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters or QUERY)
         for tool in spec.asked_tools
     }
-    below = {name: _compiled(inner, offers) for name, inner in specs_of(spec).items()}
-    return Fabric(revision_id, _compiled(spec, offers, below), offers)
+    below = {name: _compiled(inner, offers, under=under) for name, inner in specs_of(spec).items()}
+    return Fabric(revision_id, _compiled(spec, offers, below, revision, under), offers)
 
 
 def _compiled(
-    spec: FabricSpec, offers: Mapping[str, ToolOffer], nested: Mapping[str, Compiled] | None = None
+    spec: FabricSpec,
+    offers: Mapping[str, ToolOffer],
+    nested: Mapping[str, Compiled] | None = None,
+    revision: str = "",
+    under: Under = FREE,
 ) -> Compiled:
     return compile_spec(
         spec,
@@ -48,6 +63,8 @@ def _compiled(
         prompt_overhead={agent.name: prompts.overhead_bytes(spec, agent, offers) for agent in spec.agents},
         nested=nested,
         evaluators=remembering_rules(gate_evaluators(spec)),
+        revision=revision,
+        under=under,
     )
 
 

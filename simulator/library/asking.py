@@ -55,6 +55,7 @@ def scenario_ask(
     Raises Refused: not_found, invalid (a tier that the scenario does not have; parameters that do not fit, or an agent that the fabric has not; live, a fault that cannot
     be), conflict, forbidden, and of live ones unavailable.
     """
+    actor = actor.at(fabric)
     right_wanted(actor, Right.RUN, "ask for drills")
     page, seen = revision_get(actor, fabric, number), scenario_get(actor, scenario)
     one = seen.readable()

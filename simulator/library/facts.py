@@ -306,11 +306,13 @@ DECISIONS: Mapping[Cause, Deciding | str] = {
     Cause.HOP_LIMIT: _went_round("something_new"),
     Cause.SUPERVISOR_STUCK: _stuck,
     **dict.fromkeys((Cause.INVARIANT, Cause.POLICY_DENIED, Cause.TURN_LIMIT, Cause.RECURSION_LIMIT), NO_FAULT),
-    Cause.PERSONA_VIOLATION: NO_FAULT,
+    **dict.fromkeys((Cause.PERSONA_VIOLATION, Cause.WORKSPACE_POLICY), NO_FAULT),
     Cause.INJECTED_INSTRUCTION: NO_FAULT,
     **dict.fromkeys((Cause.VISIT_LIMIT, Cause.GOAL_UNMET, Cause.STALLED), NO_FAULT),
     **dict.fromkeys((Cause.RUN_DEADLINE, Cause.STAGE_DEADLINE, Cause.EVENT_CAP, Cause.PAYLOAD_CAP), NO_FAULT),
-    **dict.fromkeys((Cause.RETRY_BUDGET_EMPTY, Cause.QUEUE_FULL, Cause.PENDING_CAP), "other runs had a part in it"),
+    **dict.fromkeys(
+        (Cause.RETRY_BUDGET_EMPTY, Cause.QUEUE_FULL, Cause.PENDING_CAP, Cause.KEY_CAP), "other runs had a part in it"
+    ),
 }
 """What a decision was about: what makes it necessary again, or why nothing does. What it follows from was read where it happened."""
 

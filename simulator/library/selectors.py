@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
+from fabric.models import Run
 from fabric.selectors.errors import Refused
+from fabric.selectors.reach import seen_by
 from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, StoredScenario
 from simulator.drills.selectors import DrillView, view
 from simulator.scenarios.problems import Unreadable, nearest
@@ -95,7 +97,11 @@ def scenario_source(actor: Actor, name: str) -> str:
 
 
 def _rows(actor: Actor) -> QuerySet[StoredScenario]:
-    return StoredScenario.objects.filter(workspace_id=actor.workspace_id)
+    rows = StoredScenario.objects.filter(workspace_id=actor.workspace_id)
+    if not actor.narrow:
+        return rows
+    # What was captured holds the request and the documents of its run: it is there for whoever sees that.
+    return rows.filter(Q(captured_from="") | Q(captured_from__in=Run.objects.filter(seen_by(actor, Run)).values("id")))
 
 
 def stored_view(row: StoredScenario) -> ScenarioView:
@@ -128,7 +134,7 @@ Shown = Mapping[tuple[str, Tier], DrillView]
 
 def scenarios_shown(actor: Actor, fabric: str, name: str = "", mode: str = VIRTUAL) -> tuple[Shown, Shown]:
     """The newest drill of each scenario in a fabric and a tier that came to an end, and the one that waits or runs, of one mode. ``name``: of one scenario only."""
-    rows = Drill.objects.filter(workspace_id=actor.workspace_id, fabric__name=clean_text(fabric)[0], mode=mode)
+    rows = Drill.objects.filter(seen_by(actor, Drill), fabric__name=clean_text(fabric)[0], mode=mode)
     rows = rows.filter(scenario=clean_text(name)[0]) if name else rows.exclude(scenario="")
     open_now = rows.filter(status__in=OPEN_STATUSES)
     ended = rows.exclude(verdict="").values("scenario", "tier").annotate(newest=Max("id")).values_list("newest")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -26,11 +27,18 @@ class Problem:
         return f"{dotted(self.path)}: {self.sentence}" if self.path else self.sentence
 
 
+MISTAKES_TOLD = 50
+"""Sentences of one text. Who has made more mends these first."""
+
+
 class Unreadable(ValueError):
-    """A text that is not what it should be. ``told`` has a sentence for each problem, with its place."""
+    """A text that is not what it should be. ``told`` has a sentence for each problem, with its place; above ``MISTAKES_TOLD`` the last says how many more there are."""
 
     def __init__(self, told: Iterable[str]) -> None:
-        self.told = tuple(told)
+        rest = iter(told)
+        first = tuple(islice(rest, MISTAKES_TOLD))
+        more = sum(1 for _ in rest)
+        self.told = (*first, f"there are {more:,} more mistakes; mend these first") if more else first
         super().__init__("\n".join(self.told))
 
 

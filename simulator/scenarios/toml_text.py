@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -27,13 +28,14 @@ class Lines:
         self._text = text
         self._at: dict[Path, int] = {(): 0}
         self._tables: Counter[Path] = Counter()
+        self._ends = [found.start() for found in re.finditer("\n", text)]
         self._read()
 
     def line(self, path: Path) -> int:
         """The line, from 1, on which the value at a path begins; of what is not there, the one that it would be part of."""
         while path not in self._at:
             path = path[:-1]
-        return self._text.count("\n", 0, self._at[path]) + 1
+        return bisect_left(self._ends, self._at[path]) + 1
 
     def _read(self) -> None:
         table: Path = ()

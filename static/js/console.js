@@ -5,6 +5,7 @@ import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { startPalette } from "./palette.js";
 import { startClock } from "./times.js";
+import "./trusted.js";
 
 // htmx makes the page its own in a timer, which may come after the page is loaded: a key pressed in between would find plain links.
 window.htmx?.process(document.body);

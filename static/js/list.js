@@ -2,6 +2,7 @@
 // wait behind a bar, so nothing jumps. It asks nothing while the tab is hidden or the page is paused, and less often of a slow database.
 import { heard, look, paused } from "./badge.js";
 import { localise } from "./times.js";
+import { parsed } from "./trusted.js";
 
 const EVERY_MS = 2000;
 const SLOWER = 20; // An answer that took long is asked for after so many times as long.
@@ -45,7 +46,7 @@ async function ask() {
       return;
     }
     if (!answer.ok) throw new Error(answer.statusText);
-    take(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    take(parsed(await answer.text()));
     plan(Math.max(EVERY_MS, SLOWER * (performance.now() - began)));
   } catch {
     look(document.getElementById("live"), "stale");

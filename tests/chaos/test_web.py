@@ -58,7 +58,7 @@ _numbers = count(1)
 
 
 READS = {
-    *("exportRun", "exportMemories", "exportDecisions", "checkScenario", "lintFabric"),
+    *("exportAuditRecords", "exportRun", "exportMemories", "exportDecisions", "checkScenario", "lintFabric"),
     *("revealEscalation", "revealRunEvent", "revealMemory"),
 }
 """POSTs since they are told in the audit stream; of what they export or reveal they change nothing, and each export or look is one of its own."""
@@ -68,8 +68,9 @@ AT_ONCE = {
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
     *("publishFabric", "revertFabric", "importDraft"),
-    *("storeModelKey", "deleteModelKey"),
+    *("storeModelKey", "deleteModelKey", "setPolicy"),
     *("openChangeRequest", "approveChangeRequest", "rejectChangeRequest", "withdrawChangeRequest"),
+    *("placeHold", "liftHold"),
     *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),
     *("createToken", "revokeToken", "setMyMail"),
 }

@@ -17,7 +17,18 @@ from fabric.adapters.nudge import NullNudge
 from fabric.core.actor import Actor
 from fabric.core.breaker.policy import BreakerScope, endpoint
 from fabric.core.notifications import key_of
-from fabric.models import ChangeRequest, Escalation, Event, Fabric, Inbox, Invitation, Member, MemoryEntry, Run
+from fabric.models import (
+    AuditLine,
+    ChangeRequest,
+    Escalation,
+    Event,
+    Fabric,
+    Inbox,
+    Invitation,
+    Member,
+    MemoryEntry,
+    Run,
+)
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.drafts import draft_change, draft_of_fabric
@@ -87,6 +98,11 @@ def _invited(workspace_id):
     return {"member_id": who.id, "invitation_id": link.id} if who and link else {}
 
 
+def _recorded(workspace_id):
+    one = AuditLine.objects.filter(workspace_id=workspace_id).first()
+    return {"record_id": one.id} if one else {}
+
+
 def _changed(workspace_id):
     one = ChangeRequest.objects.filter(workspace_id=workspace_id).first()
     return {"change_id": one.id} if one else {}
@@ -134,6 +150,7 @@ def foreign(stranger):
         **drilled(stranger, "theirs"),
         **_theirs(stranger.workspace_id),
         "change_id": change_waits(stranger, "theirs"),
+        **_recorded(stranger.workspace_id),
     }
 
 
@@ -151,7 +168,7 @@ def _theirs(workspace_id):
 
 
 def routes():
-    """Every page's route: its name, and its address with placeholders."""
+    """Every page's route: its name, and its address with placeholders. What browsers send by themselves is no page's (test_csp_reports)."""
     found = []
 
     def walk(patterns, prefix):
@@ -162,7 +179,7 @@ def routes():
                 found.append((pattern.name or "", prefix + str(pattern.pattern)))
 
     walk(get_resolver().url_patterns, "")
-    return [(name, address) for name, address in found if not address.startswith("api/")]
+    return [(name, address) for name, address in found if not address.startswith(("api/", "csp-reports"))]
 
 
 ADDRESSES = dict(routes())
@@ -175,6 +192,7 @@ LOOKED_FOR = (
     ({"drill_id", "batch"}, _drilled),
     ({"schedule_id"}, _scheduled),
     ({"change_id"}, _changed),
+    ({"record_id"}, _recorded),
 )
 """What is asked of the workspace, and only where an address has it: thousands are made."""
 

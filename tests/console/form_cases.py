@@ -71,6 +71,21 @@ FORMS = {
         "has no conversation",
         done=409,  # Where it is taken: tests/console/views/test_run_context.py.
     ),
+    "audit-export": FormCase(
+        ("form", "within", "actor", "act", "about", "subject", "outcome", "address"),
+        {"form": "csv"},
+        200,
+        "",
+        (200, 422),
+        done=200,
+    ),
+    "audit-holds": FormCase(
+        ("act", "about", "name", "reason", "hold", "kind", "days"),
+        {"act": "place", "about": "person", "name": "colleague", "reason": "A case."},
+        409,
+        "has a legal hold already",
+        (409, 422),
+    ),
     "run-export": FormCase((), {}, 200, "", done=200),
     "run-event-reveal": FormCase((), {}, 409, "of event 1 is withheld; look at it as it is", done=409),
     "run-fork": FormCase(
@@ -280,6 +295,26 @@ FORMS = {
         (400, 404, 409, 413, 422),
     ),
     "notification-resend": FormCase(("question", "change"), {}, 302, "", (302, 404)),
+    "policy": FormCase(
+        (
+            *(
+                "expect",
+                "irreversible",
+                "tools",
+                "hosts",
+                "waivers",
+                "four_eyes",
+                "protections",
+                "run_usd",
+                "session_usd",
+            ),
+            *("tier_interactive", "tier_batch", "tier_high_stakes", "keys", "limit_turns", "limit_hops"),
+        ),
+        {"expect": "0", "hosts": "crm.example.com", "waivers": "nobody", "run_usd": "12.50"},
+        409,
+        "version 1 of the policy stands",
+        (302, 409, 413, 422),
+    ),
     "model-key": FormCase(
         ("provider", "host", "key"),
         {"provider": "openai", "host": "https://api.example.org/v1", "key": "sk-0123456789abcdef"},
@@ -316,13 +351,25 @@ FORMS = {
         (409, 413, 422),
     ),
     "token-create": FormCase(
-        ("name", "scopes", "days"), {"name": "a-token", "scopes": "read"}, 409, "already; revoke it first", done=200
+        ("name", "scopes", "days", "fabrics"),
+        {"name": "a-token", "scopes": "read"},
+        409,
+        "already; revoke it first",
+        done=200,
     ),
     "token-revoke": FormCase(("member",), {}, 404, "token is named", (404,), done=404),
     "account": FormCase(("old", "password", "again"), {}, 422, "Choose a new", (403, 413, 422, 429), done=422),
     "invitation-revoke": FormCase((), {}, 302, "", (302,)),
     "invitation": FormCase(
-        ("name", "password", "again", "as"), {}, 410, "was used or revoked before", (410, 429), done=410
+        ("token", "name", "password", "again", "as"),
+        {},
+        410,
+        "was used or revoked before",
+        (302, 410, 413, 429),
+        done=410,
+    ),
+    "invitation-old": FormCase(
+        ("name", "password", "again", "as"), {}, 410, "was used or revoked before", (302, 410, 413, 429), done=410
     ),
     "login": FormCase(
         ("name", "password", "next"),
@@ -332,7 +379,20 @@ FORMS = {
         (413, 422, 429),
         done=422,
     ),
-    "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
+    "login-link": FormCase(
+        ("token", "next"), {"next": "/runs"}, 410, "used before or has expired", (410, 413, 429), done=410
+    ),
+    "login-link-old": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
+    "login-second": FormCase(("code",), {}, 302, "", (302, 413)),
+    "login-passkey": FormCase(("state", "answer"), {}, 422, "showed no passkey", (413, 422, 429), done=422),
+    "login-recover": FormCase(("wanted",), {}, 422, "No mail server", (413, 422, 429), done=422),
+    "login-password": FormCase(("password", "again"), {}, 410, "used before or has expired", (410, 413), done=410),
+    "security-totp": FormCase(("secret", "code", "name"), {}, 422, "has expired", (413, 422), done=422),
+    "security-passkey": FormCase(("state", "answer", "name"), {}, 422, "showed no passkey", (413, 422), done=422),
+    "security-remove": FormCase(("factor",), {}, 404, "no such second factor", (404, 413), done=404),
+    "security-codes": FormCase((), {}, 409, "set one up first", (409,), done=409),
+    "sign-ins-end": FormCase(("sign_in",), {}, 302, "", (302, 413)),
+    "member-sign-ins": FormCase(("act",), {}, 422, "The form was not whole", (413, 422), done=422),
     "logout": FormCase((), {}, 302, "", (302,)),
 }
 """Every route that takes a form."""

@@ -11,13 +11,16 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver, reverse
 
-from console.access import ROUTES, SOCKETS, AccessMiddleware, Policy, actor_of
+from console.access import AccessMiddleware, actor_of
+from console.route_policies import ROUTES, SOCKETS, Policy
 from console.routing import websocket_urlpatterns
 
 SAMPLE = {
     "name": "small",
     "memory": "findings",
     "number": 1,
+    "hold_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "change_id": "01a20ad2-a0da-75e8-86f0-896fd8797a57",
     "card": "workers",
     "run_id": str(uuid4()),
@@ -61,10 +64,21 @@ def test_every_policy_has_a_route():
 
 def test_strangers_get_the_login_and_the_health_and_nothing_else():
     assert {name for name, policy in ROUTES.items() if policy is Policy.PUBLIC} == {
+        "csp-reports",
+        "livez",
+        "readyz",
         "healthz",
         "login",
         "login-link",
+        "login-link-old",
+        "login-second",
+        "login-passkey",
+        "login-sso",
+        "login-sso-back",
+        "login-recover",
+        "login-password",
         "invitation",
+        "invitation-old",
     }
     assert Policy.PUBLIC not in SOCKETS.values()
 
@@ -96,7 +110,7 @@ class TestSignedOut:
             assert client.post(address(name)).status_code == 403, name
 
 
-@pytest.mark.parametrize("name", [name for name in ROUTES if name != "healthz"])
+@pytest.mark.parametrize("name", [name for name in ROUTES if name not in ("livez", "readyz", "healthz", "csp-reports")])
 def test_a_form_from_elsewhere_is_refused(name, browser):
     browser.handler.enforce_csrf_checks = True
     assert browser.post(address(name)).status_code == 403
@@ -122,7 +136,8 @@ def test_somebody_who_was_shut_out_is_no_actor(owner):
 
 
 def test_pages_are_kept_by_no_cache_between(browser):
-    assert browser.get("/").headers["Cache-Control"] == "private, no-cache"
+    assert browser.get("/").headers["Cache-Control"] == "private, no-store"
+    assert browser.get("/start").headers["Cache-Control"] == "private, no-cache"
 
 
 def test_the_session_cookie_is_out_of_reach_of_scripts(browser):

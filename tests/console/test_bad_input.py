@@ -16,7 +16,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from console.access import ROUTES, Policy
+from console.route_policies import ROUTES, Policy
 from fabric.models import Run
 from tests.console.asked import READ
 from tests.console.bad_input import ADDRESSES, PAGES, filled, fine, foreign, question, run, standing, to

@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
-from console.body_limit import BodyLimit
+from console.api.problems import Problem
+from console.body_limit import NOBODY_MAX, UNASKED_MAX, BodyLimit
 
 LIMIT = 1000
 
 
-def post(chunks, *, declared=None, limit=LIMIT):
+def post(chunks, *, declared=None, limit=LIMIT, who=None, path="/start"):
     """What is sent back for a body in chunks, and how many bytes of it the application got."""
     got = 0
     sent = []
@@ -35,10 +36,45 @@ def post(chunks, *, declared=None, limit=LIMIT):
     async def send(message):
         sent.append(message)
 
-    headers = [] if declared is None else [(b"content-length", str(declared).encode())]
-    scope = {"type": "http", "headers": headers}
-    asyncio.run(BodyLimit(application, limit)(scope, receive, send))
+    chunked = [(b"transfer-encoding", b"chunked")]
+    headers = chunked if declared is None else [(b"content-length", str(declared).encode())]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+    asyncio.run(BodyLimit(application, limit, who)(scope, receive, send))
     return sent[0]["status"], sent[1]["body"], got
+
+
+def saying(known):
+    async def who(_scope):
+        return known
+
+    return who
+
+
+MEGABYTE = 1024 * 1024
+
+
+@pytest.mark.parametrize("declared", [3 * MEGABYTE, None])
+def test_nobody_gets_a_megabyte_and_somebody_all(declared):
+    chunks = [b"x" * MEGABYTE] * 3
+    assert post(chunks, declared=declared, limit=None, who=saying(True)) == (200, b"ok", 3 * MEGABYTE)
+    status, body, got = post(chunks, declared=declared, limit=None, who=saying(False))
+    assert (status, got <= NOBODY_MAX) == (401, True)
+    assert body.startswith(b"More than 1 MB is read only from who is signed in")
+
+
+@pytest.mark.parametrize("declared", [3 * MEGABYTE, UNASKED_MAX + 1, None])
+def test_what_is_refused_by_its_head_is_not_read(declared):
+    refusing = saying(Problem(401, "no", headers={"WWW-Authenticate": "Bearer"}))
+    status, body, got = post([b"x" * MEGABYTE] * 3, declared=declared, limit=None, who=refusing, path="/api/v1/runs")
+    assert (status, got) == (401, 0)
+    assert b'"detail": "No."' in body
+
+
+def test_who_sends_little_is_not_asked_here():
+    async def who(_scope):
+        pytest.fail("nobody needs to be asked")
+
+    assert post([b"x" * 500], declared=500, limit=None, who=who) == (200, b"ok", 500)
 
 
 def test_what_fits_goes_through():

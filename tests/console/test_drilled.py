@@ -11,9 +11,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from console.access import ROUTES
 from console.drilled import CHANGES
 from console.live.door import NOT_ALLOWED, admissions
+from console.route_policies import ROUTES
 from fabric.core.roles import Right
 from fabric.core.scopes import Scope
 from fabric.core.taxonomy import FailureType, Tier

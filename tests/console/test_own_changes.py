@@ -85,7 +85,7 @@ def test_a_program_asks_and_a_person_agrees(actor, browser, tmp_path):
     assert [(one["id"], one["state"], one["author"]) for one in found] == [(world.asked.id, "open", "owner")]
     assert world.token.get(f"/api/v1/change-requests/{world.asked.id}").json()["source"] == OTHER
     robot = member("robot", "editor", service=True)
-    secret = token_create(actor=actor, name="robots", user=robot.username, scopes=(Scope.READ, Scope.RUN)).secret
+    secret = token_create(actor=actor, name="robots", user=robot.username, scopes=(Scope.READ, Scope.START)).secret
     assert _api(Program(secret), world) == 403  # No token of an account of programs has the scope to decide.
     ana = member("ana")
     theirs = Program(token_of(ana, "anas"))
@@ -103,7 +103,7 @@ def test_a_program_asks_and_a_person_agrees(actor, browser, tmp_path):
 
 def test_who_made_a_programs_token_does_not_agree_to_what_it_asks_for(actor, browser, tmp_path):
     world = World(actor, browser, tmp_path)
-    robot = Program(token_of(member("robot", "editor", service=True), "robots", (Scope.READ, Scope.RUN)))
+    robot = Program(token_of(member("robot", "editor", service=True), "robots", (Scope.READ, Scope.START)))
     asked = robot.post("/api/v1/change-requests", {"source": OTHER}).json()
     here = f"/api/v1/change-requests/{asked['id']}/approve"
     refused = world.session.post(here, {"digest": asked["digest"]})

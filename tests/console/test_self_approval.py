@@ -16,8 +16,8 @@ import pytest
 from django.apps import apps
 from django.urls import Resolver404, resolve
 
-from console.access import ROUTES
 from console.api.callers import SCOPES
+from console.route_policies import ROUTES
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core.inputs import INBOX, DecisionMade
@@ -180,7 +180,7 @@ def by_account(world: World) -> Any:
     service_create(actor=world.actor, name="robot", roles=("operator",))
     with pytest.raises(Refused):
         token_create(actor=world.actor, name="robots", user="robot", scopes=(Scope.READ, Scope.DECIDE))
-    secret = token_create(actor=world.actor, name="robots", user="robot", scopes=(Scope.READ, Scope.RUN)).secret
+    secret = token_create(actor=world.actor, name="robots", user="robot", scopes=(Scope.READ, Scope.START)).secret
     body = {"verb": "approve", "digest": world.item.digest}
     return Program(secret).post(f"/api/v1/escalations/{world.item.id}/decision", body).status_code
 
@@ -296,7 +296,7 @@ def test_who_is_joined_before_the_run_takes_the_answer_is_alone_no_longer(owner)
 def test_who_made_a_programs_token_lets_nothing_of_what_it_started_pass(owner):
     robot = member("robot", "operator", service=True)
     fabric = fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name
-    secret = token_of(robot, "robots", (Scope.READ, Scope.RUN))
+    secret = token_of(robot, "robots", (Scope.READ, Scope.START))
     body = {"fabric": fabric, "text": "What do the notes say?", "documents": [{"name": NOTES.name, "text": NOTES.text}]}
     run_id = Program(secret).post("/api/v1/runs", body).json()["id"]
     ben = member("ben", "owner", "reviewer")

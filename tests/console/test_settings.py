@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from console.launch.paths import ROOT
+from simulator.bench.database import MANAGE, inherited
 
 SHOW = """
 import json, os, sys
@@ -53,6 +54,21 @@ def test_a_public_https_address_makes_cookies_secure(tmp_path):
     assert shown["SESSION_COOKIE_NAME"].startswith("__Host-")
     assert "fabric.example.org" in shown["ALLOWED_HOSTS"]
     assert "https://fabric.example.org" in shown["FABRIC_ORIGINS"]
+
+
+def test_who_comes_past_the_proxy_is_turned_away_in_one_place(tmp_path):
+    """Django's own redirect would stand before it, and take a token that came in the clear along."""
+    shown = show(tmp_path, "SECURE_SSL_REDIRECT", "MIDDLEWARE", FABRIC_PUBLIC_URL="https://fabric.example.org")
+    assert not shown.get("SECURE_SSL_REDIRECT")
+    assert "console.plain_http.PlainHttpMiddleware" in shown["MIDDLEWARE"]
+
+
+def test_what_django_asks_of_a_deployment_is_so_with_https(tmp_path):
+    environ = inherited() | {"FABRIC_DATA": str(tmp_path), "FABRIC_PUBLIC_URL": "https://fabric.example.org"}
+    command = [*MANAGE, "check", "--deploy", "--fail-level", "INFO"]
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "no issues" in done.stdout
 
 
 def test_lists_are_split_at_commas(tmp_path):

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, reverse
 
-from console.access import ROUTES, Policy
+from console.route_policies import ROUTES, Policy
 from console.shell import DRILL_TABS, FOUND, MORE, NAV, STAFF, Frame, address_of, capped, places
 from console.templatetags.marks import LIVE_LOOKS, live_badge
 from fabric import wiring
@@ -20,7 +20,7 @@ from fabric.models import Incarnation
 from fabric.services.runs import run_start
 from tests.console.outage import table_away
 from tests.fabric.services.world import ran
-from tests.people import member
+from tests.people import member, signed_in
 
 US = 1_000_000
 
@@ -111,8 +111,7 @@ def test_the_style_guide_is_offered_to_staff_alone_and_asks_nothing_for_it(brows
     assert re.search(r'<li><a href="/styleguide">.*<span>Style guide</span>', page)
     assert re.search(r'<a role="option" [^>]*href="/styleguide"', page)
     assert b'href="/styleguide"' in browser.get("/search?q=style", headers={"HX-Request": "true"}).content
-    someone = Client(HTTP_HOST="127.0.0.1")
-    someone.force_login(member("ana"), backend=settings.AUTHENTICATION_BACKENDS[0])
+    someone = signed_in(member("ana"))
     assert b"/styleguide" not in someone.get("/runs").content
     assert b"/styleguide" not in someone.get("/search?q=style", headers={"HX-Request": "true"}).content
     request = RequestFactory().get("/")

@@ -33,6 +33,7 @@ PAGES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "member-invite": ((), {"roles": ["owner"]}),
     "member-service": ((), {"name": "nightly", "roles": ["operator"]}),
     "member": (("vera",), {"act": "roles", "before": "viewer", "roles": ["owner"]}),
+    "member-sign-ins": (("vera",), {"act": "end"}),
     "member remove": (("vera",), {"act": "remove"}),
     "token-create": (("owner",), {"name": "another", "scopes": ["read"], "days": "30"}),
     "model-key": ((), SECRET),

@@ -83,6 +83,7 @@ GOOD = [
     ("FABRIC_PUBLIC_URL", "http://10.0.0.7:8420", "http://10.0.0.7:8420"),
     ("FABRIC_PUBLIC_URL", "http://[2001:db8::1]:80", "http://[2001:db8::1]"),
     ("FABRIC_SECRET_KEY", "k" * 32, "k" * 32),
+    ("FABRIC_KEY_RING", f"{'aB' * 32}, {'cd' * 32}\n", f"{'ab' * 32},{'cd' * 32}"),
     ("FABRIC_MODEL_URL", "http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
     ("FABRIC_MODEL_KEY", "sk-abc_DEF-123\n", "sk-abc_DEF-123"),  # As a file with a key ends.
     ("FABRIC_ANTHROPIC_KEY", "sk-ant-abc_DEF-123\n", "sk-ant-abc_DEF-123"),
@@ -111,6 +112,11 @@ GOOD = [
     ("FABRIC_MCP_COMMANDS", "npx -y 'a b'; /opt/crm ...;", (("npx", "-y", "a b"), ("/opt/crm", "..."))),
     ("FABRIC_EXTRA_BODY", "mirostat, options.num_ctx,", ("mirostat", "options.num_ctx")),
     ("FABRIC_BELOW_LIST_PRICE", "gpt-4o, gpt-4o-mini", ("gpt-4o", "gpt-4o-mini")),
+    (
+        "FABRIC_KEY_CAPS",
+        "https://api.openai.com=20/day, https://api.openai.com=300.5/month",
+        (("https://api.openai.com:443", "day", 20_000_000), ("https://api.openai.com:443", "month", 300_500_000)),
+    ),
     ("FABRIC_TOOL_VARIABLES", "CRM, CRM@Crm.internal:443,", ("CRM", "CRM@crm.internal:443")),
     ("FABRIC_AUDIT_KEY", "AB" * 32, "ab" * 32),
     ("FABRIC_CHECKPOINTS", tempfile.gettempdir(), Path(tempfile.gettempdir())),
@@ -118,6 +124,22 @@ GOOD = [
     ("FABRIC_SIGN_IN_TRIES", "6", 6),
     ("FABRIC_TRUSTED_PROXIES", "10.0.0.7, 10.1.0.0/16, ::1", ("10.0.0.7", "10.1.0.0/16", "::1")),
     ("FABRIC_MODEL_TESTS_PER_MINUTE", "3", 3),
+    ("FABRIC_OIDC_ISSUER", "https://login.example.org/realms/staff", "https://login.example.org/realms/staff"),
+    ("FABRIC_OIDC_ISSUER", "http://127.0.0.1:9000", "http://127.0.0.1:9000"),
+    ("FABRIC_OIDC_CLIENT_ID", "fabric-flow", "fabric-flow"),
+    ("FABRIC_OIDC_CLIENT_SECRET", "s3cr3t~-._", "s3cr3t~-._"),
+    (
+        "FABRIC_OIDC_ROLES",
+        "/staff=editor, a=b=reviewer, *=viewer,",
+        (("/staff", "editor"), ("a=b", "reviewer"), ("*", "viewer")),
+    ),
+    ("FABRIC_OIDC_ROLES", "/staff=editor", (("/staff", "editor"),)),
+    ("FABRIC_OIDC_DOMAINS", "Example.org, example.com", ("example.org", "example.com")),
+    ("FABRIC_OIDC_GROUPS_CLAIM", "https://example.org/groups", "https://example.org/groups"),
+    ("FABRIC_OIDC_NAME", "Example Ltd", "Example Ltd"),
+    ("FABRIC_SECOND_FACTOR", "Required", "required"),
+    ("FABRIC_SIGN_IN_IDLE_HOURS", "1", 1),
+    ("FABRIC_SIGN_IN_HOURS", "168", 168),
     ("FABRIC_NOTIFY_MAIL", "ops@example.org, a+b@x.example,ops@example.org", ("ops@example.org", "a+b@x.example")),
     (
         "FABRIC_NOTIFY_WEBHOOKS",
@@ -132,6 +154,10 @@ GOOD = [
     ("FABRIC_SMTP_PASSWORD", "two words", "two words"),
     ("FABRIC_SMTP_TLS", "TLS", "tls"),
     ("FABRIC_LOG_LEVEL", "info", "INFO"),
+    ("FABRIC_LOG_FORMAT", "JSON", "json"),
+    ("FABRIC_AUDIT_SYSLOG", "tls://logs.internal:6514", "tls://logs.internal:6514"),
+    ("FABRIC_AUDIT_OTLP", "https://collector.internal:4318/v1/logs", "https://collector.internal:4318/v1/logs"),
+    ("FABRIC_AUDIT_OTLP_KEY", "sesame", "sesame"),
     ("FABRIC_DEBUG", "1", True),
     ("FABRIC_DEBUG", "false", False),
     ("DATABASE_URL", "postgresql:///flow?host=/run/postgresql", "postgresql:///flow?host=/run/postgresql"),
@@ -186,6 +212,9 @@ BAD = [
     ("FABRIC_PUBLIC_URL", "https://fabric.example.org/app"),
     ("FABRIC_PUBLIC_URL", "https://fabric.example.org?x=1"),
     ("FABRIC_SECRET_KEY", "sesame"),
+    ("FABRIC_KEY_RING", "sesame"),
+    ("FABRIC_KEY_RING", f"{'ab' * 32},{'AB' * 32}"),
+    ("FABRIC_KEY_RING", ","),
     ("FABRIC_MODEL_URL", "127.0.0.1:8000/v1"),
     ("FABRIC_MODEL_URL", "https://me:sesame@models.example.org/v1"),
     ("FABRIC_MODEL_URL", "https://models.example.org/v1?key=sesame"),
@@ -221,6 +250,11 @@ BAD = [
     ("FABRIC_MCP_COMMANDS", "..."),
     ("FABRIC_EXTRA_BODY", "a..b"),
     ("FABRIC_BELOW_LIST_PRICE", "gpt 4o"),
+    ("FABRIC_KEY_CAPS", "https://api.openai.com=20"),
+    ("FABRIC_KEY_CAPS", "https://api.openai.com=-1/day"),
+    ("FABRIC_KEY_CAPS", "api.openai.com=20/day"),
+    ("FABRIC_KEY_CAPS", "https://api.openai.com=NaN/day"),
+    ("FABRIC_KEY_CAPS", "https://api.openai.com=1/day,https://api.openai.com:443=2/day"),
     ("FABRIC_TOOL_VARIABLES", "CRM@crm.internal"),
     ("FABRIC_TOOL_VARIABLES", "not-a-name"),
     ("FABRIC_TOOL_VARIABLES", "FABRIC_SECRET_KEY"),
@@ -232,9 +266,33 @@ BAD = [
     ("FABRIC_SIGN_IN_TRIES", "many"),
     ("FABRIC_SIGN_IN_TRIES", "0"),
     ("FABRIC_TRUSTED_PROXIES", "proxy.internal"),
+    ("FABRIC_OIDC_ISSUER", "login.example.org"),
+    ("FABRIC_OIDC_ISSUER", "http://login.example.org"),
+    ("FABRIC_OIDC_ISSUER", "https://user:pass@login.example.org"),
+    ("FABRIC_OIDC_ISSUER", "https://login.example.org/?realm=staff"),
+    ("FABRIC_OIDC_CLIENT_ID", "fabric flow"),
+    ("FABRIC_OIDC_CLIENT_SECRET", "two words"),
+    ("FABRIC_OIDC_ROLES", "staff"),
+    ("FABRIC_OIDC_ROLES", "=editor"),
+    ("FABRIC_OIDC_ROLES", "staff=Editor!"),
+    ("FABRIC_OIDC_DOMAINS", "example"),
+    ("FABRIC_OIDC_DOMAINS", "ada@example.org"),
+    ("FABRIC_OIDC_GROUPS_CLAIM", "my groups"),
+    ("FABRIC_OIDC_NAME", "n" * 41),
+    ("FABRIC_SECOND_FACTOR", "sometimes"),
+    ("FABRIC_SIGN_IN_IDLE_HOURS", "0"),
+    ("FABRIC_SIGN_IN_IDLE_HOURS", "25"),
+    ("FABRIC_SIGN_IN_HOURS", "23"),
+    ("FABRIC_SIGN_IN_HOURS", "169"),
     ("FABRIC_MODEL_TESTS_PER_MINUTE", "-1"),
     ("FABRIC_SIGN_IN_TRIES", "9999999999"),
     ("FABRIC_LOG_LEVEL", "LOUD"),
+    ("FABRIC_LOG_FORMAT", "xml"),
+    ("FABRIC_AUDIT_SYSLOG", "logs.internal:514"),
+    ("FABRIC_AUDIT_SYSLOG", "udp://logs.internal:0"),
+    ("FABRIC_AUDIT_SYSLOG", "udp://logs.internal:514/x"),
+    ("FABRIC_AUDIT_OTLP", "collector:4318"),
+    ("FABRIC_AUDIT_OTLP_KEY", "two words"),
     ("FABRIC_DEBUG", "maybe"),
     ("DATABASE_URL", "mysql://u:sesame@x/y"),
     ("DATABASE_URL", "postgresql://u:sesame/x@127.0.0.1/y"),
@@ -291,3 +349,24 @@ def test_a_setting_that_is_of_no_use_without_another_is_refused(name, other):
     refuse_unusable(whole)
     with pytest.raises(Refused, match=f"^{name} is set and {other} is not"):
         refuse_unusable({one: text for one, text in whole.items() if one != other})
+
+
+TOGETHER = {
+    "FABRIC_OIDC_ISSUER": "https://login.example.org",
+    "FABRIC_OIDC_CLIENT_ID": "fabric",
+    "FABRIC_OIDC_ROLES": "staff=editor",
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"FABRIC_OIDC_ROLES": "*=viewer"}, "role for everybody"),
+        ({"FABRIC_OIDC_ISSUER": "https://accounts.google.com"}, "everybody has an account"),
+    ],
+)
+def test_ways_in_that_stand_open_together_are_refused(more, said):
+    refuse_unusable(TOGETHER)
+    with pytest.raises(Refused, match=said):
+        refuse_unusable(TOGETHER | more)
+    refuse_unusable(TOGETHER | more | {"FABRIC_OIDC_DOMAINS": "example.org"})

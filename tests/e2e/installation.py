@@ -53,7 +53,7 @@ class Installation:
         """A one-time link for somebody new, who does not look after the installation."""
         uses = "from tests.people import member; from fabric.services.workspaces import login_link_create"
         said = self.manage("shell", "-c", f"{uses}; print(login_link_create(member({name!r})))")
-        return f"{self.base}/login/{said.split()[-1]}"
+        return f"{self.base}/login/link#{said.split()[-1]}"
 
     def damage(self, run_id: str) -> None:
         """A stored run holds what no program wrote: lists of runs cannot be made."""
@@ -79,7 +79,7 @@ class Installation:
 
     def web_server(self) -> int:
         """Process id of the web server."""
-        return self._child("uvicorn")
+        return self._child("console.web_server")
 
     def worker(self) -> int:
         """Process id of the worker."""

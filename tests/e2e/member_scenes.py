@@ -49,7 +49,7 @@ ALONE = (
 
 def many(home: Installation) -> str:
     """Members of every kind; the path of an invitation."""
-    return f"/invitations/{home.manage('shell', '--verbosity', '0', '-c', MEMBERS).split()[-1]}"
+    return f"/invitations#{home.manage('shell', '--verbosity', '0', '-c', MEMBERS).split()[-1]}"
 
 
 def password_given(home: Installation, name: str) -> None:
@@ -118,6 +118,7 @@ def looking(home: Installation) -> list[Scene]:
     wrong = {"old": "not this one", "new-password": "password", "again": "password"}
     return [
         Scene("account", "/settings/account"),
+        Scene("security", "/settings/security"),
         Scene("account-refused", "/settings/account", _filled("password-set", **wrong), 422),
         Scene("members-looking-on", "/settings/members"),
         Scene("member-looking-on", f"/settings/members/{one}"),
@@ -132,8 +133,15 @@ def stranger(invitation: str) -> list[Scene]:
         Scene("sign-in-refused", "/login", lambda page: _entered(page, "erik", "wrong"), 422),
         Scene("invitation", invitation),
         Scene("invitation-refused", invitation, lambda page: _accepted(page, **wrong), 422),
-        Scene("invitation-used", "/invitations/used", status=410),
+        Scene("invitation-used", "/invitations", lambda page: _opened(page, "used"), 410),
+        Scene("sign-in-link", "/login/link#used"),
+        Scene("password-forgotten", "/login/recover"),
     ]
+
+
+def _opened(page: Page, token: str) -> None:
+    page.locator("#token").fill(token)
+    page.get_by_role("button", name="Open the invitation").click()
 
 
 def _entered(page: Page, name: str, password: str) -> None:

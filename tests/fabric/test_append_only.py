@@ -43,6 +43,8 @@ REFUSED = [
         )
     ),
     "UPDATE fabric_audit SET seq = 2, hash = 'h' WHERE id = 'sealed'",
+    "UPDATE fabric_audit SET address = '192.0.2.1' WHERE id = 'sealed'",
+    "UPDATE fabric_audit SET seq = 7, hash = 'h', address = '192.0.2.1' WHERE id = 'a'",
     "UPDATE fabric_audit SET seq = NULL, hash = NULL WHERE id = 'sealed'",
     "DELETE FROM fabric_audit",
     "UPDATE fabric_checkpoint SET at = 2",
@@ -114,6 +116,18 @@ def test_what_is_meant_is_allowed(database):
     assert {row[0] for row in database.run("SELECT seq FROM fabric_event WHERE payload IS NULL").fetchall()} == {1, 2}
 
 
+def test_an_audit_line_goes_where_a_marker_says_so_and_the_marker_stays(database):
+    database.run(
+        "INSERT INTO fabric_auditcut (id, workspace_id, first, last, at, body, signature) VALUES ('c', 'w', 1, 3, 1, '', '')"
+    )
+    with pytest.raises(database.refusal, match="fabric_audit is append-only"):
+        database.run("DELETE FROM fabric_audit WHERE id = 'a'")
+    database.run("DELETE FROM fabric_audit WHERE id = 'sealed'")
+    for change in ("DELETE FROM fabric_auditcut", "UPDATE fabric_auditcut SET last = 9"):
+        with pytest.raises(database.refusal, match="fabric_auditcut is append-only"):
+            database.run(change)
+
+
 def test_events_of_drills_may_go_and_whose_drills_a_workspace_has_is_never_changed(database):
     database.run(WORKSPACE.format(id="real", of="NULL"))
     database.run(WORKSPACE.format(id="its-drills", of="'real'"))
@@ -143,7 +157,7 @@ def test_a_test_that_goes_past_them_leaves_them_as_they_were(sqlite_template, tm
     database = Sqlite(SqliteWorld(sqlite_template, tmp_path))
     named = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
     before = database.run(named).fetchall()
-    assert len(before) == 7
+    assert len(before) == 9
     with unguarded(database.connection):
         database.run(EVENT.format(seq=1))
         database.run("DELETE FROM fabric_event")

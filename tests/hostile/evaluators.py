@@ -13,11 +13,11 @@ from fabric.adapters.expressions import evaluated
 from fabric.adapters.invariants import ExpressionProblem, program_of
 from fabric.adapters.output_schemas import problems as schema_problems
 from fabric.core.gates import CedarPolicy, Gates
-from fabric.guardrails.compiled import Looking, PatternProblem, pattern_of, scan_of
+from fabric.guardrails.compiled import SHIPPED, Looking, PatternProblem, looking, pattern_of, scan_of, without
 from fabric.services.fabric_yaml import fabric_read
 from tests.fabric.services.world import SMALL
 from tests.hostile.measured import Case
-from tests.hostile.texts import filled
+from tests.hostile.texts import filled, numbered
 
 LIST = f"[{','.join(['1'] * 40)}]"
 ABOUT = {"payload": {"names": ["x"] * 100_000, "text": "x" * 1_000_000}, "run": {}, "stage": "finalize"}
@@ -53,6 +53,16 @@ def pattern(text: str) -> str:
     except PatternProblem as problem:
         return str(problem)
     return f"{len(scan_of([look])({'text': 'a' * 20_000}))} found"
+
+
+def guarded(text: str) -> str:
+    """How much the shipped guardrails find in a text."""
+    return f"{len(scan_of([one for rule in SHIPPED for one in looking(rule)])({'text': text}))} found"
+
+
+def masked(text: str) -> str:
+    """What is left of a text in which what the shipped guardrails find is masked."""
+    return str(without(text, [one for rule in SHIPPED for one in looking(rule)]))
 
 
 def schema(text: str) -> str:
@@ -105,6 +115,19 @@ PATTERN: Rows = {
     "groups that take nothing": ("(?:" * 240 + "a" + ")" * 240, "1 found"),
     "alternatives": ("|".join(["a?a"] * 250), "found"),
 }
+GUARDED: Rows = {
+    "another hit at each place": (numbered("{n}x@acme-corp.com", 1_000_000), "10 found"),
+    "the same hit at each place": (filled("someone@acme-corp.com ", 1_000_000), "[1-9] found"),
+    "keys without an end": (filled("-----BEGIN PRIVATE KEY-----\n", 1_000_000), "found"),
+    "digits": (filled("4111 1111 1111 1112 ", 1_000_000), "found"),
+}
+MASKED: Rows = {
+    "another hit at each place": (
+        numbered("{n}x@acme-corp.com", 1_000_000),
+        "email: at [0-9,]{6} places, so the whole text",
+    ),
+    "as many hits as are masked": ("x " * 400_000 + numbered("{n}x@acme-corp.com", 4_000), "x x x"),
+}
 SCHEMA: Rows = {"as deep as YAML may be": ("15", "it may be published")}
 ATTACHED: Rows = {
     "columns": ("," * 990_000, "."),
@@ -117,6 +140,8 @@ ASKED: Mapping[str, tuple[Callable[[str], str], str, Rows]] = {
     "CEL": (expression, "[1].all(a, true)", CEL),
     "Cedar": (policy, "permit(principal, action, resource);", CEDAR),
     "pattern": (pattern, "b", PATTERN),
+    "guardrail": (guarded, "a", GUARDED),
+    "masking": (masked, "a", MASKED),
     "schema": (schema, "1", SCHEMA),
     "attachment": (attachment, "a,b\n1,2\n", ATTACHED),
 }

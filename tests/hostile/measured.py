@@ -22,6 +22,9 @@ CPU_S = 60
 MEMORY_BYTES = 2 * 1024**3
 """Of address space more than it has: what runs away ends itself and not the machine."""
 
+SAID_CHARS = 500
+"""Of what was said, beside its end."""
+
 
 class Case(NamedTuple):
     """One hostile input: what reads it and gives its sentence back, a harmless input, the hostile one, and a pattern of the sentence."""
@@ -58,7 +61,11 @@ def _measured(case: Case) -> dict[str, str | float]:
         os.write(
             writes,
             json.dumps(
-                {"said": said[:500], "grown_kb": peak_kb() - before, "cpu_s": round(time.process_time() - begun, 1)}
+                {
+                    "said": said if len(said) <= SAID_CHARS else f"{said[:SAID_CHARS]} ... {said[-100:]}",
+                    "grown_kb": peak_kb() - before,
+                    "cpu_s": round(time.process_time() - begun, 1),
+                }
             ).encode(),
         )
         os._exit(0)

@@ -50,6 +50,10 @@ TOML: Mapping[str, tuple[str, str]] = {
     "tables of 8 parts": (numbered("[a.b.c.d.e.f.g.k{n}]"), "the text has more than 20000 keys and values"),
     "as many values as there may be": (f"a = [{'0,' * 19_990}]", "is missing"),
     "as many keys as there may be": (numbered("k{n} = 0", 199_000), "is missing"),
+    "as many mistakes as there may be": (
+        numbered("k{n} = 0", 199_000),
+        "there are [0-9,]{6} more mistakes; mend these first",
+    ),
     "as many tables as there may be": (numbered("[k{n}]", 180_000), "is missing"),
     "keys of 8 parts": (numbered("k{n}.b.c.d.e.f.g.h = 0", 60_000), "is missing"),
     "digits": (f"a = {filled('9', MOST - 10)}", "this number or name has more than 200 characters"),

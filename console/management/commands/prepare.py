@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -20,9 +21,11 @@ from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
 from console.celery import app, refuse_unusable_providers
+from console.launch import datadir
 from console.launch.errors import Refused
 from fabric.adapters.host import HostConfig
 from fabric.management.base import OK, FabricCommand
+from fabric.services.here import secret_box
 
 MIGRATING = 0x666C6F77  # The advisory lock's number: "flow".
 BROKER_TIMEOUT_S = 3
@@ -49,6 +52,8 @@ class Command(FabricCommand):
         with self._alone():
             refuse_newer_database()
             migrate()
+            close_database()
+            secret_box().newest(b"")  # Which makes the key ring where there is none, and refuses one that is damaged.
             said = io.StringIO()
             call_command("bootstrap", "--json", stdout=said)
         made = json.loads(said.getvalue())
@@ -100,6 +105,13 @@ def migrate() -> None:
             if words in str(error):
                 raise Refused(f"{database()} {remedy}") from None
         raise
+
+
+def close_database() -> None:
+    """Close the files of SQLite, wherever they are, to all but their owner: SQLite makes them as open as it may. Raises Refused."""
+    if connection.vendor == "sqlite":
+        for end in ("", "-wal", "-shm"):
+            datadir.close_file(Path(f"{connection.settings_dict['NAME']}{end}"))
 
 
 def refuse_newer_database() -> None:

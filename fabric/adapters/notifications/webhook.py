@@ -14,6 +14,7 @@ from hashlib import sha256
 
 import httpx2
 
+from fabric.adapters.known_secrets import KNOWN
 from fabric.adapters.tools.outbound import (
     EXCHANGE,
     Exchange,
@@ -93,7 +94,7 @@ class Webhooks:
             error = transport_failure(failure, seen, target.shown)[1]
         finally:
             EXCHANGE.reset(token)
-        return self._judged(seen, error, target.shown)
+        return self._judged(seen, KNOWN.masked(error), target.shown)
 
     def _judged(self, seen: Exchange, error: str, where: str) -> Delivery:
         """The status counts, however the rest of the answer ended: nobody needs it."""

@@ -54,8 +54,9 @@ SELECT EXISTS (SELECT FROM arrived),
 FROM run
 """
 _AUDITED = """, audited AS (
-  INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body)
-  SELECT :entry_id::text, {of}.workspace_id, us, :actor::text, :via::text, :act::text, :subject::text, :entry_body::bytea
+  INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body, address)
+  SELECT :entry_id::text, {of}.workspace_id, us, :actor::text, :via::text, :act::text, :subject::text, :entry_body::bytea,
+    NULLIF(:address::text, '')
   FROM {of}, now{done}
 )"""
 PUT_INPUT = Statement(_PUT_INPUT.format(audited=""))

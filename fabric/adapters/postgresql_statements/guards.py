@@ -100,8 +100,9 @@ CHANGE = Statement(_CHANGE.format(audited=""))
 CHANGE_AUDITED = Statement(
     _CHANGE.format(
         audited=""", audited AS (
-INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body)
-SELECT :entry_id::text, r.workspace_id, done.changed_at, :actor::text, :via::text, :act::text, :subject::text, :entry_body::bytea
+INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body, address)
+SELECT :entry_id::text, r.workspace_id, done.changed_at, :actor::text, :via::text, :act::text, :subject::text, :entry_body::bytea,
+    NULLIF(:address::text, '')
 FROM done, fabric_run r WHERE r.id = :run_id::text
 )"""
     )

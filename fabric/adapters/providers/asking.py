@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fabric.adapters.known_secrets import KNOWN
 from fabric.adapters.providers import model_options
 from fabric.adapters.providers.errors import Asked, Names, broken_off, came_in_part, classify, failed
 from fabric.adapters.providers.fitting import fit
@@ -48,7 +49,7 @@ from fabric.runtime.call_ports import ModelRequest
 
 __all__ = ["OPTION", "Endpoint", "HttpModel"]
 
-UNOPENED = "the key stored for it does not open here, since FABRIC_SECRET_KEY is another one than when it was stored: store the key again"
+UNOPENED = "the key stored for it does not open here, since the key ring lacks what it was sealed under: it needs to be set again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class HttpModel(ABC):
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
     ) -> None:
         self._endpoint = endpoint
+        KNOWN.add("model endpoints", [endpoint.key])
         self._gate = gate or Gate()
         self._keys = keys
         self._sign_in = sign_in
@@ -123,6 +125,14 @@ class HttpModel(ABC):
             EXCHANGE.reset(token)
             KEY.reset(key)
 
+    def written(self, request: ModelRequest) -> bytes:
+        """The body of a request, as it is sent: of a request that was rebuilt from its run's journal, the bytes that were sent then."""
+        spec, protocol = request.model, self._protocol(request.model)
+        model, schema = spec.model or self._endpoint.model, self._wants_schema(request)
+        fitted = fit(request.messages, spec.name, protocol.key)
+        body = protocol.body(request, fitted, model=model, schema=schema, stream=wants_stream(request))
+        return encoded(self._body(request, body, (spec.base_url or self._endpoint.url).strip().rstrip("/")))
+
     async def aclose(self) -> None:
         """Closes the connections. Call it on the loop they were used on."""
         transports, self._transports = list(self._transports.values()), {}
@@ -140,11 +150,7 @@ class HttpModel(ABC):
     ) -> Answer:
         """The answer, at once or as it streams in. Raises Unanswered for a refusal, and the transport's own errors."""
         protocol, stream = self._protocol(request.model), wants_stream(request)
-        fitted = fit(request.messages, request.model.name, protocol.key)
-        body = self._body(
-            request, protocol.body(request, fitted, model=asked.model, schema=asked.schema, stream=stream), url
-        )
-        address, content = url + self._path(request.model, asked.model, url, stream=stream), encoded(body)
+        address, content = url + self._path(request.model, asked.model, url, stream=stream), self.written(request)
         proof = self._key_header(asked.key) if signed is None else signed.headers(address, content)
         headers = {**headers_of(request), **protocol.headers, **proof}
         reply = await self._transport(url).send(address, headers, content, exchange)

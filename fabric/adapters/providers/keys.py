@@ -30,7 +30,7 @@ class StoredKey:
 
     id: str
     secret: str = field(repr=False)
-    """Empty: it does not open under this process's FABRIC_SECRET_KEY."""
+    """Empty: it does not open with this process's key ring."""
 
 
 def origin_text(origin: tuple[str, str]) -> str:

@@ -92,6 +92,11 @@ def listed(spec: ModelSpec, operator: Operator = NOBODY) -> Listed | None:
     return _looked_up(model, spec.provider, url) if model else None
 
 
+def address_of(spec: ModelSpec, operator: Operator = NOBODY) -> str:
+    """The address at which a model is asked; empty: nowhere by HTTP."""
+    return _asked(spec, operator)[1]
+
+
 def _asked(spec: ModelSpec, operator: Operator) -> tuple[str, str]:
     """The id and the address of a model. The operator's own stand for those that it does not name."""
     own = spec.provider == "openai"

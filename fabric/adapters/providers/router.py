@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from fabric.adapters.known_secrets import KNOWN
+from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelPort, ModelRequest
 
 
 class ModelRouter:
-    """A ``ModelPort`` over providers by name (``ModelSpec.provider``)."""
+    """A ``ModelPort`` over providers by name (``ModelSpec.provider``). What comes back has no secret that is known here."""
 
     def __init__(self, providers: Mapping[str, ModelPort]) -> None:
         self._providers = dict(providers)
@@ -20,7 +22,7 @@ class ModelRouter:
         """Asks the named provider; an unknown name is a ``CallFailed`` that lists the known ones."""
         provider = self._providers.get(request.model.provider)
         if provider is not None:
-            return await provider.ask(request)
+            return KNOWN.hidden(await provider.ask(_streaming_hidden(request)))
         known = ", ".join(sorted(self._providers)) or "none"
         message = f"model {request.model.name!r} names provider {request.model.provider!r}; there are: {known}"
         return _failed(request, Cause.BAD_CONFIGURATION, message)
@@ -59,6 +61,12 @@ class LateProvider:
         if making is None or making.done() or making.get_loop() is not asyncio.get_running_loop():
             making = self._making = asyncio.create_task(asyncio.to_thread(self._make))
         return await asyncio.shield(making)
+
+
+def _streaming_hidden(request: ModelRequest) -> ModelRequest:
+    """The request, whose calls are told without known secrets while they come."""
+    told = request.streamed
+    return request if told is None else replace(request, streamed=lambda calls: told(KNOWN.hidden(calls)))
 
 
 def _failed(request: ModelRequest, cause: Cause, message: str) -> CallFailed:

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx2
 
+from fabric.adapters.known_secrets import CHARS_MIN, MASK
 from fabric.adapters.providers.errors import Malformed, error_of
 from fabric.adapters.providers.refusals.causes import succeeded
 from fabric.adapters.tools.answers.decoding import text_of
@@ -23,8 +24,6 @@ from fabric.core.text import DEPTH_MAX, clean_text, nesting
 from fabric.runtime.call_ports import ModelRequest
 
 ANSWER_BYTES_MAX = 10_000_000
-ANSWERED_KEY_CHARS_MIN = 12
-"""Keys at least this long are also taken out of answers; a shorter one may be a word that an answer means."""
 STREAM_TYPE = "text/event-stream"
 SAID_CHARS = 300
 """Characters of an endpoint's own words in a sentence."""
@@ -291,7 +290,7 @@ def _gunzipped(body: bytes) -> bytes:
 def _fit(body: bytes) -> bytes:
     """What came, as UTF-8 and without the key that was sent."""
     fitted, key = body.decode("utf-8", "replace").encode(), KEY.get()
-    return fitted.replace(key.encode(), b"[key]") if len(key) >= ANSWERED_KEY_CHARS_MIN else fitted
+    return fitted.replace(key.encode(), MASK.encode()) if len(key) >= CHARS_MIN else fitted
 
 
 def host_of(url: str) -> str:

@@ -44,6 +44,7 @@ DENIED: tuple[tuple[_Network, str], ...] = tuple(
         ("100.64.0.0/10", "carrier-grade NAT"),
         ("127.0.0.0/8", "loopback"),
         ("169.254.0.0/16", "link-local, cloud metadata"),
+        ("168.63.129.16/32", "cloud metadata of Azure"),
         ("172.16.0.0/12", "private"),
         ("192.0.0.0/24", "protocol assignments"),
         ("192.0.2.0/24", "documentation"),
@@ -56,6 +57,7 @@ DENIED: tuple[tuple[_Network, str], ...] = tuple(
         ("240.0.0.0/4", "reserved"),
         ("::/128", "unspecified"),
         ("::1/128", "loopback"),
+        ("::/96", "IPv4 as it was written in IPv6 before RFC 4291"),
         ("::ffff:0:0:0/96", "translated IPv4"),
         ("64:ff9b::/96", "translated IPv4"),
         ("64:ff9b:1::/48", "translated IPv4"),
@@ -391,10 +393,8 @@ def transport_failure(error: BaseException, exchange: Exchange, where: str) -> t
         return Cause.DROPPED_STREAM, f"{where} closed the connection without an answer"
     for link in chain:
         if isinstance(link, ssl.SSLError):
-            return (
-                Cause.BAD_CONFIGURATION,
-                f"{where} has no certificate that this machine trusts: {link.reason or link}",
-            )
+            said = f"{where} has no certificate that this machine trusts: {link.reason or link}"
+            return Cause.BAD_CONFIGURATION, said
         if isinstance(link, socket.gaierror):
             return Cause.NETWORK, f"nothing answers at {where}: its name has no address"
     return Cause.NETWORK, f"nothing answers at {where}"

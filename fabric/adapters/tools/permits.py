@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
+from fabric.adapters.known_secrets import KNOWN, of_variable
 from fabric.adapters.tools import named
 from fabric.adapters.tools.outbound import authority
 
@@ -84,6 +85,7 @@ class Permits:
                 raise LookupError(
                     f"the variable {name} is not set in this process's environment; set it and start again"
                 )
+            KNOWN.add("variables of tools", of_variable(value))
             yield name, value
 
 

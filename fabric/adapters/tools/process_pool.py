@@ -13,8 +13,9 @@ import sys
 import threading
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
+from fabric.adapters.known_secrets import KNOWN
 from fabric.adapters.tools.callables import NotATool
 from fabric.adapters.tools.child import receive, send
 from fabric.adapters.tools.handing_over import read
@@ -27,6 +28,8 @@ CHILDREN = 4
 """Processes at most."""
 CALLS_MAX = 500
 """Calls after which a child is replaced: what a tool leaks goes with it."""
+LINE_BYTES_MAX = 64 * 1024
+"""Of what a child prints; a longer line is passed on in parts."""
 MODULE = "fabric.adapters.tools.child"
 
 
@@ -50,9 +53,11 @@ class Child:
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={**environment, "PYTHONPATH": found},
         )
         self.environment, self.calls = environment, 0
+        threading.Thread(target=_passed_on, args=(self.process.stderr,), name="child-stderr", daemon=True).start()
 
     def ask(self, frame: JSON) -> JSON:
         """Its answer to a frame. ChildDied when it ends before it has given one."""
@@ -70,7 +75,7 @@ class Child:
 
     def end(self) -> int:
         """Ends it, whatever it does; its exit code."""
-        self.process.kill()
+        self.process.kill()  # What it printed is passed on to its end, and that pipe is closed there.
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 try:
@@ -187,6 +192,14 @@ class ProcessPool:
                 self._idle.append(child)
         if not keep:
             child.end()
+
+
+def _passed_on(printed: IO[bytes]) -> None:
+    """What a child prints, on this process's standard error and without the secrets that are known here."""
+    with printed:
+        while line := printed.readline(LINE_BYTES_MAX):
+            sys.stderr.write(KNOWN.masked(line.decode("utf-8", "replace")))
+            sys.stderr.flush()
 
 
 def _result(said: JSON) -> JSON:

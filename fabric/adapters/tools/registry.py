@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from fabric.adapters.evaluators import Evaluator, SchemaProblem, compile_schema
+from fabric.adapters.known_secrets import KNOWN
 from fabric.adapters.tools import asking_person, calculator, callables, handing_over, http_endpoint
 from fabric.adapters.tools import builtin_documents as docs
 from fabric.adapters.tools import http_get as web_get
@@ -169,7 +170,10 @@ class ToolRunner:
         self.servers = McpServers(self._gate, permits)
 
     async def run(self, request: ToolRequest) -> ToolFinished | CallFailed:
-        """Runs the tool once. Its own error is a ``ToolFinished``; only cancellation is raised."""
+        """Runs the tool once. Its own error is a ``ToolFinished``; only cancellation is raised. What comes back has no secret that is known here."""
+        return KNOWN.hidden(await self._run(request))
+
+    async def _run(self, request: ToolRequest) -> ToolFinished | CallFailed:
         name = request.tool.name
         left_s = (request.deadline_at - self._now()) / 1e6
         if left_s <= 0:

@@ -20,6 +20,7 @@ from fabric.core.derivation.ledger import StepSeen
 from fabric.core.derivation.purse import TOKENS, USD
 from fabric.core.endpoints import provider_scope
 from fabric.core.flow import Stage
+from fabric.core.key_caps import KINDS
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.policy import FlowPolicy
 from fabric.core.spec import AgentSpec, Capability, FabricSpec
@@ -27,7 +28,7 @@ from fabric.core.taxonomy import Cause, Tier
 
 OF_THE_ENDPOINT = frozenset({Cause.NETWORK, Cause.MALFORMED_ANSWER, Cause.QUOTA, Cause.RETRY_BUDGET_EMPTY})
 """What another model of the same endpoint would meet as well."""
-SHARED = frozenset({"fabric", "session", "session_tokens", "workspace"})
+SHARED = frozenset({"fabric", "session", "session_tokens", "workspace", *KINDS})
 """Scopes whose sums all workers count together."""
 CHANGES = (Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL)
 """Reactions that put another model in place."""

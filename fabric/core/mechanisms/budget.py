@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, amount_words, cap_key, fabrics_cap
 from fabric.core.frozen import replace, value
 from fabric.core.grants import FABRIC, NEVER, SESSION, SESSION_TOKENS, WORKSPACE, Billed, Refusal, Shares, unit_of
+from fabric.core.key_caps import KEY_DAY, KEY_MONTH, KINDS
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Budget as Config
 from fabric.core.taxonomy import Cause
@@ -231,7 +232,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
             message = _message(state, scope, cap, used, unit, worst, seen)
             return Trip(NAME, Cause.BUDGET_GATE, Evidence(cap, used + worst, unit, scope, details=details), message)
     worst_usd, shares = proposal.worst_usd_micros, view.shares
-    refused = shares.refusal(worst_usd, proposal.worst_tokens) if shares is not None else None
+    refused = shares.refusal(worst_usd, proposal.worst_tokens, proposal.keys) if shares is not None else None
     return PASS if refused is None else _not_granted(refused, proposal, _surprise(state, proposal, view))
 
 
@@ -278,6 +279,8 @@ SHARED: Mapping[str, str] = {
     SESSION: "what this session may spend",
     SESSION_TOKENS: "what this session may use",
     WORKSPACE: "what this workspace may spend",
+    KEY_DAY: "what may be spent with the key in a day",
+    KEY_MONTH: "what may be spent with the key in a month",
 }
 """Shared budgets in words, by the kind of their scope; total by test."""
 
@@ -293,9 +296,10 @@ def _not_granted(refused: Refusal, proposal: Proposal, seen: Billed) -> Trip:
         f"{amount_words(max(0, refused.cap - used), unit)} of {amount_words(refused.cap, unit)} is left "
         f"({amount_words(refused.spent, unit)} is spent, and workers have reserved {amount_words(refused.granted, unit)})"
     )
-    message = f"{SHARED[kind]}: the next call may take {amount_words(worst, unit)}, but {left}"
+    at = f" of {refused.scope.partition(':')[2].partition(':')[2]}" if kind in KINDS else ""
+    message = f"{SHARED[kind]}{at}: the next call may take {amount_words(worst, unit)}, but {left}"
     evidence = Evidence(refused.cap, used + worst, unit, kind, "1 h" if refused.hourly else "", details)
-    return Trip(NAME, Cause.BUDGET_GATE, evidence, message)
+    return Trip(NAME, Cause.KEY_CAP if kind in KINDS else Cause.BUDGET_GATE, evidence, message)
 
 
 def _scopes(config: Config, state: State, proposal: Proposal) -> Iterator[tuple[str, int, int, str, int]]:

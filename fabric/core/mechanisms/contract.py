@@ -112,6 +112,8 @@ class Proposal:
     """Visit: nothing of it is for real."""
     retry_after_s: float | None = None
     delay_s: float = 0.0
+    keys: tuple[str, ...] = ()
+    """Of a model call: the budgets of the key that it goes out with."""
     timeout_s: float = 0.0
     """The tier's own value for one attempt."""
     score: float | None = None
@@ -160,6 +162,8 @@ class View:
     """What the run has journaled, by reference; None: nothing is at hand."""
     workspace: str = ""
     """Whose run it is."""
+    denied: Mapping[str, str] = field(default_factory=dict)
+    """What the workspace's policy lets nobody call, as ``tool:NAME`` or ``model:NAME``, and why."""
 
 
 class Mechanism(Protocol):

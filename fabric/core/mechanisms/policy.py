@@ -1,6 +1,6 @@
 """Policy: may this agent do this at all (scope, persona, guardrails on arguments). Asked first, before every action (semantics.md 9).
 
-It stops a tool call that takes a capability which its agent's persona lacks (S3 "Persona constraints"). It stops a tool call, handoff or spawn that
+It stops what the workspace's policy lets nobody call. It stops a tool call that takes a capability which its agent's persona lacks (S3 "Persona constraints"). It stops a tool call, handoff or spawn that
 the fabric's policies do not permit or cannot judge. And it stops a tool call whose arguments have what its guardrails forbid. Outputs are the
 validation gate's. Does not stop: what is spelt so that no pattern knows it, and what a policy permits too widely.
 """
@@ -69,6 +69,17 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     message = f"the arguments of {proposal.target} hold what may not leave the run: {'; '.join(found[:3])}"
     advice = f"{message}. Call it without that, or answer without the call."
     return Trip(NAME, Cause.POLICY_DENIED, evidence, message, advice)
+
+
+def denied(proposal: Proposal, view: View) -> Trip | None:
+    """The refusal of a tool or a model that the workspace's policy lets nobody call; None: it says nothing of it."""
+    why = view.denied.get(f"{proposal.kind}:{proposal.target}")
+    if why is None:
+        return None
+    where = f"step:{proposal.step_id}" if proposal.step_id else f"stage:{proposal.stage}"
+    evidence = Evidence(scope=where, details={"action": proposal.kind, "target": proposal.target})
+    message = f"{proposal.kind} {proposal.target} may not be called: {why}"
+    return Trip(NAME, Cause.WORKSPACE_POLICY, evidence, message, f"{message}. Do without it.")
 
 
 def _outside(proposal: Proposal, view: View) -> Trip | None:

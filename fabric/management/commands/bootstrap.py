@@ -25,7 +25,7 @@ class Command(FabricCommand):
         """Makes what is missing."""
         workspace, owner = workspace_default(), owner_ensure()
         published = samples_publish(actor=actor_of(owner), providers=providers())
-        path = f"/login/{login_link_create(owner)}"
+        path = f"/login/link#{login_link_create(owner)}"
         url = f"{settings.FABRIC_PUBLIC_URL}{path}"
         if options["json"]:
             self.put(

@@ -344,9 +344,12 @@ class Command(FabricCommand):
         return OK
 
     def _import(self, actor: Actor, options: dict[str, Any]) -> int:
-        path, where = options["file"], here.installation(providers(), people=people_of(actor.workspace_id))
+        path = options["file"]
         found = draft_import(
             actor=actor, text=_text(path), name=options["name"], origin=path.name, replace=options["replace"]
+        )
+        where = here.installation(
+            providers(), people=people_of(actor.workspace_id, found.draft.name), workspace_id=actor.workspace_id
         )
         said = checked(found.draft.text, where, name=found.draft.name)
         self.tell(*(one.said for one in said.findings))

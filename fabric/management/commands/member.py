@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandParser
 
+from fabric.core.names import COMMAND_LINE
 from fabric.core.notifications import rfc3339
 from fabric.core.roles import PEOPLE_ONLY, Role
 from fabric.core.words import instant
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
 from fabric.services.invitations import DAYS, DAYS_MAX, invitation_create, invitation_revoke
-from fabric.services.members import login_link_for, member_remove, member_roles_set, service_create
+from fabric.services.members import login_link_for, member_readmit, member_remove, member_roles_set, service_create
+from fabric.services.second_factors import factors_reset
 from fabric.services.workspaces import owner_actor
 
 JSON = Any
@@ -27,7 +30,7 @@ class Command(FabricCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """What to do, and to whom."""
         actions = parser.add_subparsers(
-            dest="action", required=True, metavar="list|invite|roles|remove|service|link|revoke"
+            dest="action", required=True, metavar="list|invite|roles|remove|readmit|service|link|factors|revoke"
         )
         listing = actions.add_parser("list", help="people, accounts of programs, and open invitations")
         inviting = actions.add_parser(
@@ -51,7 +54,13 @@ class Command(FabricCommand):
         linking.add_argument("name", metavar="NAME")
         revoking = actions.add_parser("revoke", help="end an invitation")
         revoking.add_argument("invitation", metavar="ID")
-        for action in (listing, inviting, setting, removing, serving, linking, revoking):
+        admitting = actions.add_parser(
+            "readmit", help="let somebody whom an owner removed come in again by the provider of identities"
+        )
+        admitting.add_argument("name", metavar="NAME")
+        losing = actions.add_parser("factors", help="take a member's second factors away, who lost them; sign-ins end")
+        losing.add_argument("name", metavar="NAME")
+        for action in (listing, inviting, setting, removing, admitting, serving, linking, losing, revoking):
             action.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -83,7 +92,7 @@ class Command(FabricCommand):
         made = invitation_create(
             actor=owner_actor(), roles=options["roles"], email=options["email"], days=options["days"]
         )
-        link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}/invitations/{made.token}"
+        link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}/invitations#{made.token}"
         if not options["json"]:
             self.tell(
                 f"invitation {made.id} to {', '.join(made.roles)} works once, until {instant(made.expires_at)}; its link, shown this once:"
@@ -118,8 +127,18 @@ class Command(FabricCommand):
         return _member(made), [said]
 
     def _link(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
-        link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}/login/{login_link_for(actor=owner_actor(), name=options['name'])}"
+        link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}/login/link#{login_link_for(actor=owner_actor(), name=options['name'])}"
         return {"name": options["name"], "login": link}, [link]
+
+    def _readmit(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
+        member_readmit(actor=owner_actor(), name=options["name"])
+        return {"name": options["name"]}, [f"{options['name']} may come in again by the provider of identities"]
+
+    def _factors(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
+        actor = replace(owner_actor(), via=COMMAND_LINE)
+        ended = factors_reset(actor=actor, name=options["name"])
+        said = f"{options['name']} has no second factor any more; {_plural(len(ended), 'sign-in')} ended"
+        return {"name": options["name"], "sign_ins_ended": len(ended)}, [said]
 
     def _revoke(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
         changed = invitation_revoke(actor=owner_actor(), invitation_id=options["invitation"])

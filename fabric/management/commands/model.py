@@ -126,7 +126,7 @@ def _picked(found: ModelList, wanted: str) -> Model:
 def _endpoint_lines(one: EndpointTold) -> list[str]:
     key = f"stored key ...{one.key.last_four}" if one.key else f"key from {one.key_from}" if one.key_from else "no key"
     if one.key and not one.key.opens:
-        key += ", which does not open: store it again"
+        key += ", which needs to be set again: the key ring lacks what it was sealed under"
     where = f"{one.host} ({one.provider}): {key}" if one.host else f"{one.provider}: no endpoint"
     return [where, *(f"  {_line(model)}" for model in one.models)]
 

@@ -81,7 +81,7 @@ class Command(FabricCommand):
             return self._taken_hold_of(actor, options)
         if options["input"] is None and options["fabric"] in VERBS:
             verb = options["fabric"]
-            raise Refused(f"say which run to {verb}: manage.py run {verb} RUN", code="invalid", field="run")
+            raise Refused(f"the run is missing: manage.py run {verb} RUN", code="invalid", field="run")
         if options["input"] is None:
             raise Refused("say what is asked with --input TEXT or --input FILE", code="invalid", field="input")
         text = _request(options["input"])
@@ -186,7 +186,7 @@ def _variable(given: str) -> tuple[str, JSON]:
         raise Refused(f"{given[:60]!r} names no value; write NAME=VALUE", code="invalid", field="set")
     try:
         return name, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value
 
 

@@ -11,7 +11,7 @@ from fabric.core.scopes import Scope
 from fabric.core.words import instant
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.tokens import TokenView, tokens_list
-from fabric.services.tokens import DAYS_MAX, token_create, token_revoke
+from fabric.services.tokens import DAYS, DAYS_MAX, FABRICS_MAX, token_create, token_revoke
 from fabric.services.workspaces import owner_actor
 
 JSON = Any
@@ -31,7 +31,7 @@ class Command(FabricCommand):
             "--user", default="", metavar="U", help="the service account for which it acts (default: the local owner)"
         )
         making.add_argument(
-            "--expires", type=int, default=None, metavar="DAYS", help=f"1 to {DAYS_MAX} (default: it does not expire)"
+            "--expires", type=int, default=DAYS, metavar="DAYS", help=f"1 to {DAYS_MAX} (default: {DAYS})"
         )
         making.add_argument(
             "--scope",
@@ -39,6 +39,13 @@ class Command(FabricCommand):
             default=[Scope.READ.value],
             metavar="SCOPE",
             help=f"what it may do: {', '.join(Scope)} (default: read)",
+        )
+        making.add_argument(
+            "--fabric",
+            nargs="+",
+            default=[],
+            metavar="FABRIC",
+            help=f"the fabrics to which it is confined, at most {FABRICS_MAX} (default: all)",
         )
         listing = actions.add_parser("list", help="the tokens, those that ended among them")
         revoking = actions.add_parser("revoke", help="end a token at once")
@@ -57,6 +64,7 @@ class Command(FabricCommand):
             name=options["name"],
             user=options["user"],
             scopes=options["scope"],
+            fabrics=options["fabric"],
             expires_days=options["expires"],
         )
         if options["json"]:
@@ -65,13 +73,15 @@ class Command(FabricCommand):
                     "name": made.name,
                     "user": made.user,
                     "scopes": list(made.scopes),
+                    "fabrics": list(made.fabrics),
                     "expires_at": made.expires_at,
                     "token": made.secret,
                 }
             )
             return OK
-        until = "does not expire" if made.expires_at is None else f"expires at {instant(made.expires_at)}"
-        self.tell(f"token {made.name} acts for {made.user}, may {', '.join(made.scopes)}, and {until}; keep it now:")
+        where = f" at {', '.join(made.fabrics)} alone" if made.fabrics else ""
+        may = f"may {', '.join(made.scopes)}{where}, and expires at {instant(made.expires_at)}"
+        self.tell(f"token {made.name} acts for {made.user}, {may}; keep it now:")
         # Alone on standard output, so that a script can take it as it is.
         self.stdout.write(made.secret)
         return OK
@@ -84,10 +94,11 @@ class Command(FabricCommand):
         width = max((len(view.name) for view in found), default=0)
         for view in found:
             used = "never used" if view.last_used_at is None else f"used {instant(view.last_used_at)}"
-            until = "" if view.expires_at is None else f"  until {instant(view.expires_at)}"
+            where = f"  at {','.join(view.fabrics)}" if view.fabrics else ""
+            until = f"  until {instant(view.expires_at)}"
             scopes = ",".join(view.scopes)
             self.stdout.write(
-                f"{view.name:<{width}}  {view.state(now):<7}  {scopes:<15}  {view.user}  {used}{until}".rstrip()
+                f"{view.name:<{width}}  {view.state(now):<7}  {scopes:<15}  {view.user}{where}  {used}{until}"
             )
         if not found:
             self.tell("there is no token yet; make one with `manage.py token create NAME`")
@@ -109,6 +120,7 @@ def _listed(view: TokenView, now: int) -> JSON:
         "state": view.state(now),
         "user": view.user,
         "scopes": list(view.scopes),
+        "fabrics": list(view.fabrics),
         "created_at": view.created_at,
         "created_by": view.created_by,
         "expires_at": view.expires_at,

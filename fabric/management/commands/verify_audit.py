@@ -64,16 +64,17 @@ class Command(FabricCommand):
             raise Refused(
                 f"{bad[0][:80]!r} is no public key; give its 64 hexadecimal digits", code="invalid", field="key"
             )
+        trusted = {wiring.signer().public, *keys}
         checkpoints = verify_checkpoints(
             counted,
             verified=verified,
-            trusted={wiring.signer().public, *keys},
+            trusted=trusted,
             run_id=run_id,
             folder=settings.FABRIC_CHECKPOINTS,
         )
         found = verify_journals(counted, run_id)
         if not run_id:
-            return chain(found, verify_streams(counted), checkpoints)
+            return chain(found, verify_streams(counted, verified=verified, trusted=trusted), checkpoints)
         both = list(chain(found, checkpoints))
         if not both and not Run.objects.filter(id=run_id).exists():
             raise Refused(

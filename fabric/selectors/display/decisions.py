@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabric.core.budget_caps import amount_words, cap_words
+from fabric.core.eligibility import asked_words, first_asked
 from fabric.core.words import count, cut, dollars, duration, step_words, words
 from fabric.selectors.display.row import Display, Fact
 
@@ -78,7 +79,7 @@ def _node_retry_scheduled(fact: Fact) -> str:
 
 
 def _message_injected(fact: Fact) -> str:
-    return f"{step_words(fact['step_id'])} was told what is wrong"
+    return f"{step_words(fact['step_id'])} was told what is wrong, or what a person says"
 
 
 def _tools_stripped(fact: Fact) -> str:
@@ -90,7 +91,9 @@ def _step_failed(fact: Fact) -> str:
 
 
 def _escalation_opened(fact: Fact) -> str:
-    return f"{fact['required_role']} is asked: {cut(fact['reason'])}"
+    return (
+        f"{asked_words(first_asked(fact['required_role'], fact.get('reviewers', ())))} is asked: {cut(fact['reason'])}"
+    )
 
 
 def _escalation_reminded(fact: Fact) -> str:

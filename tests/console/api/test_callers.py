@@ -12,10 +12,10 @@ from django.middleware.csrf import get_token
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from console.access import ROUTES, Policy
 from console.api.api import api
 from console.api.callers import ANY_CALLER, NOT_ACCEPTED, SCOPES
 from console.api.openapi import operations, schema
+from console.route_policies import ROUTES, Policy
 from fabric.core.scopes import Scope
 from fabric.models import ApiToken
 from fabric.services.tokens import NotAccepted, token_create, token_revoke
@@ -35,6 +35,8 @@ SAMPLE = {
     "scenario_name": "tool-error",
     "drill_id": "01a20ad2-a0da-75e8-86f0-896fd8797a56",
     "schedule_id": "01a20c1a-59b1-77f1-bef2-cf6045060838",
+    "hold_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "batch": "01a20ad2-a0d9-7bc0-8f56-0c2d5b1e9a11",
 }
 
@@ -65,7 +67,7 @@ def test_every_operation_is_in_the_schema_under_its_scope():
         for _, method, operation in operations(schema())
     }
     assert len(told) == len(SCOPES)
-    assert told["POST", "startRun"] == ["run"]
+    assert told["POST", "startRun"] == ["start"]
     assert told["POST", "decideEscalation"] == ["decide"]
     assert told["GET", "listRuns"] == ["read"]
 
@@ -99,13 +101,13 @@ class TestTokens:
         "header",
         [
             "Bearer nonsense",
-            "Bearer fabricflow_" + "A" * 43,
-            "Bearer fabricflow_" + "A" * 100_00,
-            "Bearer fabricflow_\xff",
+            "Bearer ff_" + "A" * 43,
+            "Bearer ff_" + "A" * 100_00,
+            "Bearer ff_\xff",
             "Bearer ",
             "Bearer",
             "Basic b3duZXI6b3duZXI=",
-            "fabricflow_abc",
+            "ff_abc",
         ],
     )
     def test_what_is_none(self, db, header):

@@ -117,6 +117,6 @@ def test_too_many_are_told_to_wait(program, published, actor, settings):
 
 
 def test_keys_want_the_scope_of_managing(actor):
-    secret = token_create(actor=actor, name="runs", scopes=(Scope.READ, Scope.RUN)).secret
+    secret = token_create(actor=actor, name="runs", scopes=(Scope.READ, Scope.START)).secret
     assert Program(secret).post(KEYS, {**PLACE, "key": KEY}).status_code == 403
     assert ProviderKey.objects.count() == 0

@@ -36,7 +36,9 @@ def event(question):
 
 def told():
     lines = AuditLine.objects.filter(kind="content_revealed").order_by("at")
-    return [(line.actor, line.subject, json.loads(bytes(line.body))) for line in lines]
+    bodies = [(line, json.loads(bytes(line.body))) for line in lines]
+    assert all(body.pop("origin")["request"] for _, body in bodies)
+    return [(line.actor, line.subject, body) for line, body in bodies]
 
 
 def text(answer):

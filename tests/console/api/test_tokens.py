@@ -21,9 +21,9 @@ def nightly(actor):
 
 
 def test_a_service_accounts_token_is_made_used_listed_and_revoked(signed_in, program, nightly):
-    asked = {"name": "nightly", "user": nightly, "scopes": ["read", "run"], "days": 30}
+    asked = {"name": "nightly", "user": nightly, "scopes": ["read", "start"], "days": 30}
     made = signed_in.post(TOKENS, asked).json()
-    assert (made["name"], made["user"], made["scopes"]) == ("nightly", nightly, ["read", "run"])
+    assert (made["name"], made["user"], made["scopes"]) == ("nightly", nightly, ["read", "start"])
     assert token_use(made["secret"]).actor.name == nightly
     assert Program(made["secret"]).get("/api/v1/runs").status_code == 200
     (listed,) = program.get(TOKENS, user=nightly).json()["tokens"]
@@ -31,6 +31,7 @@ def test_a_service_accounts_token_is_made_used_listed_and_revoked(signed_in, pro
     assert listed["state"] == "active"
     assert listed["last_used_at"] is not None
     assert listed["expires_at"] == made["expires_at"]
+    assert (listed["fabrics"], made["fabrics"]) == ([], [])
     assert signed_in.post(TOKENS, asked).status_code == 409
     assert [program.post(f"{TOKENS}/nightly/revoke", {}).json()["changed"] for _ in range(2)] == [True, False]
     assert Program(made["secret"]).get("/api/v1/runs").status_code == 401
@@ -46,6 +47,11 @@ def test_a_service_accounts_token_is_made_used_listed_and_revoked(signed_in, pro
         ({"scopes": ["all"]}, 422),
         ({"name": "a b"}, 422),
         ({"days": 0}, 422),
+        ({"days": 366}, 422),
+        ({"days": None}, 422),
+        ({"fabrics": ["nowhere"]}, 404),
+        ({"fabrics": ["small"] * 21}, 422),
+        ({"scopes": ["read", "manage"], "fabrics": ["small"]}, 422),
         ({"user": "nobody"}, 404),
     ],
 )
@@ -53,6 +59,15 @@ def test_what_cannot_be_is_said(signed_in, nightly, given, status):
     refused = signed_in.post(TOKENS, {"name": "nightly", "user": nightly, "scopes": ["read"], **given})
     assert refused.status_code == status
     assert not ApiToken.objects.filter(name="nightly").exists()
+
+
+def test_one_that_is_confined_says_so_and_works_for_90_days(signed_in, small, nightly):
+    asked = {"name": "nightly", "user": nightly, "scopes": ["read", "start"], "fabrics": [small]}
+    made = signed_in.post(TOKENS, asked).json()
+    row = ApiToken.objects.get(name="nightly")
+    assert (made["fabrics"], row.fabrics) == ([small], small)
+    assert row.expires_at - row.created_at == 90 * 24 * 3_600 * 1_000_000
+    assert token_use(made["secret"]).actor.fabrics == (small,)
 
 
 def test_a_token_makes_none(actor):

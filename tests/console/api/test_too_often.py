@@ -54,7 +54,7 @@ def test_a_browser_is_counted_by_its_user(browser):
 
 def test_where_it_comes_from_is_not_counted(program, actor):
     for _ in range(2 * MOST):
-        assert Program("fabricflow_nosuch").get(FABRICS).status_code == 401
+        assert Program("ff_nosuch").get(FABRICS).status_code == 401
     assert program.get(FABRICS).status_code == 200
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from html import unescape
 from typing import Any
 
 import pytest
+from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from console.configure.editing import Editing, editing
 from console.configure.parts import PARTS, part_of, remarks
+from console.configure.sent import changes_in
 from console.configure.shape import places
 from console.configure.spelled import spelled
 from console.configure.subjects import subject
+from fabric.core.flow import Stage
 from fabric.selectors.drafts import DraftView
 from fabric.services.samples import SAMPLES
+from fabric.services.yaml_edit import text_edited
+from fabric.services.yaml_tree import read_yaml
 
 SOURCES = {path.stem: path.read_text() for path in sorted(SAMPLES.glob("*.yaml"))}
 SOURCES["mcp-servers"] = f"""{SOURCES["research-desk"]}
@@ -176,6 +183,61 @@ def test_a_stage_is_shown_what_the_fabric_says() -> None:
     assert found.field("policy.stages.fan_out.limits.hops").placeholder == "9"
     assert found.field("policy.stages.plan.deadlines.batch.stage_s").placeholder == "3600"
     assert found.field("policy.stages.plan.limits.turns").shape.label == "Turns a step"
+
+
+STRAYED = """
+policy:
+  stages:
+    fan_in: {limits: {hops: 3}, tau: high}
+"""
+
+
+def test_what_is_written_in_a_stage_and_means_nothing_there_is_shown_with_what_is_wrong() -> None:
+    found = seen(STRAYED)
+    html = drawn("limits", found)
+    assert 'id="f.policy.stages.fan_in.limits.hops"' in html, "who cannot see it cannot take it out"
+    assert 'id="f.policy.stages.plan.limits.hops"' not in html
+    tau = found.field("policy.stages.fan_in.tau")
+    assert (tau.text, tau.wrong) == ("high", True)
+    about = unescape(html[html.index('id="e.policy.stages.fan_in.tau"') :])
+    assert tau.findings[0].sentence in about[:300]
+    [told] = [one for one in remarks(found.checked) if one.finding.path == "policy.stages.fan_in.tau"]
+    assert (told.part, told.address) == ("Budgets and limits", "?part=limits#f.policy.stages.fan_in.tau")
+
+
+def test_a_stage_that_says_something_is_open_and_the_others_say_whose_word_holds() -> None:
+    html = drawn("limits", seen(RICH))
+    found = re.findall(
+        r'<details class="nest-key" id="k\.policy\.stages\.(\w+)"( open)?><summary>(.*?)</summary>', html
+    )
+    summaries = {stage: (bool(opened), said) for stage, opened, said in found}
+    assert set(summaries) == set(Stage)
+    assert summaries.pop("validate") == (True, "Validate")
+    assert summaries["fan_out"] == (False, 'Fan out <span class="muted">as the fabric says</span>')
+    assert {opened for opened, _ in summaries.values()} == {False}
+
+
+def test_a_number_of_each_stage_is_called_by_the_stage() -> None:
+    html = drawn("limits", seen(RICH))
+    label = html[html.index('for="f.policy.limits.max_visits.fan_in"') :]
+    assert label[label.index(">") + 1 :].lstrip().startswith("Fan in")
+
+
+def typed(text: str, **fields: str) -> str:
+    """A text after these fields of the stage that validates were typed, as the page sends them."""
+    sent = "&".join(f"f.policy.stages.validate.{path.replace('__', '.')}={value}" for path, value in fields.items())
+    tree = read_yaml(text).value
+    return text_edited(text, changes_in(tree, QueryDict(sent)).edits)
+
+
+def test_a_stages_field_is_written_where_it_belongs_and_goes_with_its_empty_groups() -> None:
+    given = read_yaml(typed("name: x\n", limits__turns="4", tau="0.5")).value
+    assert given == {"name": "x", "policy": {"stages": {"validate": {"limits": {"turns": 4}, "tau": 0.5}}}}
+    one = typed(typed("name: x\n", limits__turns="4", tau="0.5"), limits__turns="")
+    assert read_yaml(one).value == {"name": "x", "policy": {"stages": {"validate": {"tau": 0.5}}}}
+    assert read_yaml(typed(one, tau="")).value == {"name": "x", "policy": {}}
+    assert typed("name: x\n", tau="") == "name: x\n"
+    assert read_yaml(typed("name: x\n", tau="high")).value["policy"]["stages"]["validate"]["tau"] == "high"
 
 
 def test_a_preset_says_what_holds_where_a_breaker_says_nothing() -> None:

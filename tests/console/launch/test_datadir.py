@@ -1,6 +1,7 @@
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,43 @@ def test_where_the_data_is(tmp_path):
 def test_the_directory_is_for_its_owner_alone(tmp_path):
     made = datadir.prepare(tmp_path / "a" / "b")
     assert made.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("content", ["", datadir.KEY_NAME, "fabric.sqlite3", "lost+found"])
+def test_one_that_was_there_is_closed_to_others_and_so_are_its_files(tmp_path, content):
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o755)
+    if content:
+        (data / content).touch(0o644)
+    datadir.prepare(data)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (data, *data.iterdir())] == [
+        0o700,
+        *[0o600 for _ in data.iterdir()],
+    ]
+
+
+def test_one_that_is_open_and_holds_other_things_is_left_as_it_is(tmp_path):
+    """It may be anybody's home, or /tmp."""
+    (tmp_path / "letters").touch(0o644)
+    tmp_path.chmod(0o755)
+    with pytest.raises(Refused, match="is open to others and holds other things: choose one .* or `chmod 700` it"):
+        datadir.prepare(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "letters").stat().st_mode) == 0o644
+    tmp_path.chmod(0o700)
+    datadir.prepare(tmp_path)
+
+
+def test_a_file_that_goes_meanwhile_is_no_matter_and_a_link_is_not_followed(tmp_path):
+    datadir.close_file(tmp_path / "fabric.sqlite3-wal")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.touch(0o644)
+    data = tmp_path / "data"
+    data.mkdir(0o700)
+    (data / "link").symlink_to(elsewhere)
+    datadir.prepare(data)
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644
 
 
 def test_commands_on_a_directory_know_the_port_of_its_up(tmp_path):

@@ -13,17 +13,17 @@ from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection
 from django.db.backends.utils import CursorWrapper
 from django.test import Client
-from django.utils import timezone
 
 from console.live import consumer, door
-from console.live.ended import PREFIX, ended_among, remember
+from console.live.ended import ended_among, remember
 from console.live.process import signed_out
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
-from fabric.models import Workspace
+from fabric.models import SignIn, Workspace
 from fabric.services.runs import run_start
 from fabric.services.workspaces import DEFAULT_WORKSPACE, login_link_create
 from tests.console.live.sockets import close_code, cookie_of, frame_from, on_a_loop, socket
+from tests.people import signed_in
 
 
 @pytest.fixture(autouse=True)
@@ -137,26 +137,23 @@ def test_a_sign_out_that_no_message_told_of_is_found_at_the_next_look(browser, q
     assert on_a_loop(scene) == consumer.SIGNED_OUT
 
 
-def test_a_sign_out_is_remembered_for_as_long_as_its_cookie_could_be_shown(browser, owner):
-    mark = browser.session["mark"]
+def test_of_sign_ins_those_have_ended_that_go_on_no_more_or_never_were(browser, owner, settings):
+    mark, elsewhere = browser.session["mark"], signed_in(owner).session["mark"]
+    assert ended_among([mark, elsewhere, "", "another"]) == {"", "another"}
     browser.post("/logout")
-    browser.post("/login")
-    assert ended_among([mark, "", "another"]) == {mark}
-    remember("later")
-    assert ended_among([mark]) == {mark}
-    Session.objects.filter(session_key=PREFIX + mark).update(expire_date=timezone.now())
-    remember("later still")
-    assert ended_among([mark, "later", "later still"]) == {"later", "later still"}
+    assert ended_among([mark, elsewhere]) == {mark}
+    SignIn.objects.filter(id=elsewhere).update(seen_at=0)
+    assert ended_among([elsewhere]) == {elsewhere}
 
 
 def test_signing_out_works_while_the_database_cannot_remember_it(browser, queued, caplog):
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE django_session RENAME TO elsewhere")
+        cursor.execute("ALTER TABLE fabric_signin RENAME TO elsewhere")
     try:
         signed_out(browser.session["mark"])
     finally:
         with connection.cursor() as cursor:
-            cursor.execute("ALTER TABLE elsewhere RENAME TO django_session")
+            cursor.execute("ALTER TABLE elsewhere RENAME TO fabric_signin")
     assert "could not be remembered" in caplog.text
 
 

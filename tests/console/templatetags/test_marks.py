@@ -7,6 +7,7 @@ import pytest
 from django.conf import settings
 
 from console.templatetags.marks import EVENT_ICONS, FAILURES, STATES, TIERS, state_badge, state_icon
+from console.views.review_follows import WORDS
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.display import EVENT_DISPLAY
@@ -33,6 +34,10 @@ def test_every_icon_is_in_the_sprite():
         )
     named |= {"check", "run", "human", "x", "minus", "unknown"}
     assert named - SPRITE == set()
+
+
+def test_every_answer_of_a_person_has_an_icon_of_the_sprite():
+    assert {icon for _, icon, _, _ in WORDS.values()} <= SPRITE
 
 
 @pytest.mark.parametrize("state", list(RunState))

@@ -14,7 +14,7 @@ from fabric.services.breakers import breaker_force_open
 from fabric.services.fabrics import fabric_publish
 from tests.fabric.selectors.breaker_rows import HALF_OPEN, STOPPED, TRIPPED, change, guarded, tell, tell_to_wait
 from tests.fabric.services.world import SMALL
-from tests.people import member
+from tests.people import member, signed_in
 
 
 def provider(actor):
@@ -174,8 +174,8 @@ def test_there_is_no_page_of_one_that_there_is_not(browser, seen):
     )
 
 
-def test_who_may_not_move_it_sees_why(client, seen):
-    client.force_login(member("ana"))
+def test_who_may_not_move_it_sees_why(seen):
+    client = signed_in(member("ana"))
     shown = text(client.get(address(seen)))
     assert "This is for operators and the owner" in shown
     assert "Open the breaker" not in shown

@@ -59,6 +59,17 @@ def test_a_script_gets_the_sentence_alone(browser):
     assert answer.content.startswith(b"There is no such page")
 
 
+@pytest.mark.parametrize("path", ["/runs", "/reviews", "/", "/login", "/nothing"])
+@pytest.mark.parametrize("headers", [{}, SCRIPTED], ids=["page", "script"])
+def test_more_fields_than_are_read_are_a_page_and_no_failure(browser, path, headers):
+    answer = browser.get(f"{path}?" + "&".join(f"f{n}=1" for n in range(1_001)), headers=headers)
+    assert answer.status_code in (400, 404)
+    assert "failed" not in answer.content.decode()
+    form = browser.post("/start", {f"f{n}": "1" for n in range(1_001)}, headers=headers)
+    assert form.status_code == 400
+    assert "more than 1,000 fields" in form.content.decode()
+
+
 def test_a_database_that_is_away_is_said(browser, caplog):
     with database_away():
         answer = browser.get("/search?q=costs")

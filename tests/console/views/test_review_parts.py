@@ -137,7 +137,9 @@ def test_each_answer_says_what_happens_then(actor, doubt):
         f"The run ends as aborted. It may be forked from seq {known.seq}.",
     )
     offered = {one.verb: one.short for one in consequences(doubt, with_undo)}
-    assert offered["reject"].endswith("runs 2 compensations")
+    assert offered["reject"].endswith("; runs 1 compensation"), "what stays has none"
+    only = {one.verb: one.short for one in consequences(doubt, replace(known, undo=(Undo("pay", "", "executed"),)))}
+    assert "compensation" not in only["reject"]
     strict = replace(doubt, tier="high_stakes", verbs=("edit", "respond"))
     assert "Somebody else approves your version before anything of it is done." in steps(strict, known, "edit")
     assert "A second person" not in " ".join(steps(strict, known, "respond", "A second person ..."))

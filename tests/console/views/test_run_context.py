@@ -34,7 +34,16 @@ def sent(run_id):
 
 
 @pytest.mark.parametrize(
-    ("value", "stands"), [("true", True), ("5", 5), ("Owed: 5", "Owed: 5"), ('{"a": [1]}', {"a": [1]}), ('""', "")]
+    ("value", "stands"),
+    [
+        ("true", True),
+        ("5", 5),
+        ("Owed: 5", "Owed: 5"),
+        ('{"a": [1]}', {"a": [1]}),
+        ('""', ""),
+        ("  two words ", "  two words "),
+        ("[" * 5_000, "[" * 5_000),  # Too deep to be read as JSON, and still a text.
+    ],
 )
 def test_what_is_written_stands_in_the_conversation(browser, actor, run_id, value, stands):
     assert f'action="/runs/{run_id}/context"' in page_of(browser, f"/runs/{run_id}")
@@ -47,7 +56,9 @@ def test_what_is_written_stands_in_the_conversation(browser, actor, run_id, valu
 
 
 def test_one_is_deleted_by_its_tick(browser, actor, run_id):
-    assert browser.post(f"/runs/{run_id}/context", {"name": "old", "delete": "1"}).status_code == 302
+    answer = browser.post(f"/runs/{run_id}/context", {"name": "old", "delete": "1"})
+    assert (answer.status_code, answer["Location"]) == (302, f"/runs/{run_id}"), "to where the message stands"
+    assert "old is on its way: it is deleted once the turn" in page_of(browser, f"/runs/{run_id}")
     Following(actor, run_id).to_rest()
     (written,) = [event for event in run_events(actor, run_id) if event.kind == "context_written"]
     assert written.content["delete"] == ["old"]
@@ -59,7 +70,11 @@ def test_one_is_deleted_by_its_tick(browser, actor, run_id):
         ({"value": "1"}, "Name the variable."),
         ({"name": "flag"}, "Give a value"),
         ({"name": "flag", "value": "1", "delete": "1"}, "Leave the value empty to delete the variable"),
-        ({"name": "outcome", "value": "1"}, "'outcome' is written by the engine after each turn; take another name"),
+        ({"name": "outcome", "value": "1"}, "'outcome' is written by the engine after each turn; take another name."),
+        (
+            {"name": "flag", "value": "[" * 70 + "]" * 70},
+            "What is written is refused: the value is nested deeper than 64",
+        ),
         ({"name": "n" * 201, "value": "1"}, "has 1 to 200 characters"),
         ({"name": "flag", "value": "x" * 100_001}, "more than 100,000 bytes"),
     ],
@@ -72,6 +87,26 @@ def test_what_cannot_be_written_is_one_sentence_and_what_was_typed_is_kept(brows
     assert str(given.get("name", ""))[:50] in page
     assert 'aria-invalid="true"' in page
     assert sent(run_id) == 0
+
+
+def test_a_value_that_is_refused_stands_in_the_form_again_and_so_does_the_tick(browser, run_id):
+    refused = browser.post(f"/runs/{run_id}/context", {"name": "flag", "value": "Owed: 5", "delete": "1"})
+    page = unescape(refused.content.decode())
+    assert 'name="name" maxlength="200" required autocomplete="off" value="flag"' in page
+    assert ">Owed: 5</textarea>" in page
+    assert '<input type="checkbox" name="delete" value="1" checked>' in page
+
+
+def test_its_own_page_has_the_form_where_a_variable_would_be_read_and_says_why_elsewhere(
+    browser, actor, run_id, small, talking
+):
+    def page(of):
+        found = page_of(browser, f"/runs/{of}/context")
+        return 'id="context"' in found, "has no conversation" in found, "This run has ended" in found
+
+    assert page(run_id) == (True, False, False)
+    assert page(started(actor, small)) == (False, True, False)
+    assert page(ran(actor, talking).id) == (False, False, True)
 
 
 def test_it_is_for_whoever_may_control_runs(run_id):

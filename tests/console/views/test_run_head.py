@@ -44,6 +44,13 @@ def test_what_becomes_of_a_question_in_time_is_what_it_declared(browser, journal
     assert "else it is rejected" not in page
 
 
+def test_a_question_waits_for_those_whom_the_fabric_lists(browser, journaled):
+    asked = fanned_out().ask(WORKER, 1, "reader").answer(WORKER, 1)
+    page = shown(browser, journaled(asked.put_to("reviewer", Stage.FAN_OUT, WORKER, reviewers=("ann", "legal"))))
+    assert "Waits for <b>ann or legal</b> until" in page
+    assert "waits for ann or legal" in page, "on the timeline too"
+
+
 def test_a_run_that_waits_for_its_provider_says_so_and_asks_nobody(browser, journaled):
     """The page and the API read the same row; another running run is marked as running."""
     teller = fanned_out().ask(WORKER, 1, "reader").fail(WORKER, 1)

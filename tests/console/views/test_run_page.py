@@ -70,7 +70,7 @@ def test_who_is_waited_for_and_until_when(browser, journaled):
     assert "Waiting for a person" in page
     assert re.search(r"Waits for <b>reviewer</b> until <time[^>]*>\d\d:\d\d</time>", page)
     assert "stands still <small>4 m 10 s left when it goes on" in page
-    assert "waits since" in page
+    assert "waiting began" in page
 
 
 def test_completed_after_recovery_is_not_completed(browser, journaled):
@@ -165,12 +165,12 @@ def test_a_wait_that_lasts_is_told_by_its_beginning_alone(browser, journaled):
     teller.wait(226).tell(ev.EscalationReminded(escalation_id="esc-1", step="reminder"))
     page = shown(browser, journaled(teller))
     assert "3 m 46 s waiting" not in page
-    assert "<small>waits since <time" in page
+    assert "<small>waiting began <time" in page
     teller.decided().ask(WORKER, 2, "reader").wait(1).answer(WORKER, 2)
     again = shown(browser, journaled(teller.put_to("owner", Stage.FAN_OUT, WORKER, "esc-2").wait(90).tell(
         ev.EscalationReminded(escalation_id="esc-2", step="reminder")
     )))  # fmt: skip
-    assert "+ 3 m 46 s waiting before, waits since <time" in again
+    assert "+ 3 m 46 s waiting before, waiting began <time" in again
 
 
 # -- the views ---------------------------------------------------------------------------------------------------------------

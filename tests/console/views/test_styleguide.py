@@ -14,13 +14,11 @@ from console.keys import KEYS
 from console.templatetags.marks import FAILURES, LIVE_LOOKS, STATES, TIERS
 from console.views.specimens import GROUNDS, LIVE_SAID, TONES
 from fabric.selectors.display import EVENT_DISPLAY
-from tests.people import member
+from tests.people import member, signed_in
 
 
 def of(user: User) -> Client:
-    client = Client(HTTP_HOST="127.0.0.1")
-    client.force_login(user)
-    return client
+    return signed_in(user)
 
 
 def test_the_owner_sees_it(browser):

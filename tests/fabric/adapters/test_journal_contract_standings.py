@@ -22,7 +22,7 @@ def test_it_comes_with_a_claim_and_with_a_look_at_the_inbox(world):
     standings = {item.input_id: item.standing for item in claimed.inbox}
     assert standings == {"start": None, "answer": Standing("bob", BOBS)}
     assert {item.input_id: item.standing for item in world.store.inbox("worker")} == standings
-    assert standings["answer"].person.roles == frozenset(BOBS.split(","))
+    assert standings["answer"].person("").roles == frozenset(BOBS.split(","))
 
 
 def test_it_is_what_they_hold_at_that_moment(world):
@@ -48,7 +48,7 @@ def test_whoever_is_no_member_holds_nothing(world):
     world.give_bob("reviewer")
     claimed = answered(world, "mallory")
     assert [item.standing for item in claimed.inbox][1:] == [Standing("mallory", None)]
-    assert not claimed.inbox[1].standing.person.member
+    assert not claimed.inbox[1].standing.person("").member
 
 
 def test_an_announced_answer_has_it_too(world):

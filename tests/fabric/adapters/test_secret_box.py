@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 
-from fabric.adapters.secret_box import SecretBox, Unsealable
+from fabric.adapters.key_ring import ring_of
+from fabric.adapters.secret_box import SecretBox, Unsealable, key_id
 
 SECRET = "sk-0123456789abcdef"
 ABOUT = ("workspace-1", "openai", "https://api.example.org:443")
-BOX = SecretBox("m" * 50, "provider keys")
+OLD, NEW = "ab" * 32, "cd" * 32
+
+
+def box(ring: str) -> SecretBox:
+    return SecretBox(partial(ring_of, Path("nowhere"), ring))
+
+
+BOX = box(OLD)
 
 
 def test_what_was_sealed_is_opened_and_is_not_in_what_is_kept():
@@ -36,10 +47,23 @@ def test_it_does_not_open_for_anything_else(about):
     assert not BOX.opens(sealed, *about)
 
 
-@pytest.mark.parametrize("other", [SecretBox("n" * 50, "provider keys"), SecretBox("m" * 50, "something else")])
-def test_another_installation_and_another_purpose_do_not_open_it(other):
+def test_another_installation_does_not_open_it():
     with pytest.raises(Unsealable):
-        other.open(BOX.seal(SECRET, *ABOUT), *ABOUT)
+        box(NEW).open(BOX.seal(SECRET, *ABOUT), *ABOUT)
+
+
+def test_the_first_key_seals_and_all_open():
+    both = box(f"{NEW},{OLD}")
+    sealed = BOX.seal(SECRET, *ABOUT)
+    assert (both.open(sealed, *ABOUT), both.newest(sealed)) == (SECRET, False)
+    again = both.seal(SECRET, *ABOUT)
+    assert (box(NEW).open(again, *ABOUT), both.newest(again), key_id(again) == key_id(sealed)) == (SECRET, True, False)
+
+
+def test_it_does_not_open_under_the_id_of_another_key():
+    sealed = box(NEW).seal(SECRET, *ABOUT)
+    with pytest.raises(Unsealable):
+        box(f"{NEW},{OLD}").open(sealed[:1] + key_id(BOX.seal("x")) + sealed[9:], *ABOUT)
 
 
 def test_what_was_changed_anywhere_does_not_open():

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from fabric.adapters.signing import KEY_NAME, KeyUnusable, signer_of, verified
+from fabric.adapters.key_files import KeyUnusable
+from fabric.adapters.signing import KEY_NAME, signer_of, verified
 
 
 def test_it_is_made_once_for_its_owner_alone(tmp_path):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.adapters.gate_evaluators import gate_evaluators
+from fabric.core.context import Compiled, compile_spec
 from fabric.core.cost import Price
 from fabric.core.flow import Stage
 from fabric.core.mechanisms.contract import Proposal, View
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.core.workspace_policy.policy import WorkspacePolicy
+from fabric.core.workspace_policy.under import drawn
 
 JSON = Any
 PRICES = {"small": Price(1_000_000, 2_000_000)}
@@ -76,3 +81,10 @@ def proposal(**fields: Any) -> Proposal:
 
 def view(run: Run | None = None, now: int = 0, fabric: FabricSpec | None = None) -> View:
     return View(now, run or Run("run"), fabric or spec())
+
+
+def compiled_under(fabric: FabricSpec, policy: WorkspacePolicy, tier: Tier, **how: Any) -> Compiled:
+    """A published fabric as the runs of a tier see it under a workspace's policy."""
+    held, under = drawn(fabric, policy, tier)
+    evaluators = gate_evaluators(held)
+    return compile_spec(held, evaluators=evaluators, revision=fabric.digest(), under=under, **how)

@@ -14,18 +14,19 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core import events as ev
 from fabric.core.commands import AbortCall, CallModel, CallTool, Command
-from fabric.core.context import Compiled, compile_spec
+from fabric.core.context import Compiled
 from fabric.core.cost import Price
 from fabric.core.envelope import Event, Row, from_row, verify_chain
 from fabric.core.evolve import fold
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import INBOX, CallStreamed, CancelRequested, InboxInput, Result, RunRequested
+from fabric.core.key_caps import KeyCaps
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
+from fabric.core.workspace_policy.policy import NOTHING, WorkspacePolicy
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from fabric.runtime.driver import RunDriver
@@ -53,7 +54,7 @@ from fabric.runtime.surprises import Surprises
 from fabric.runtime.usual_rates import UsualRates
 from simulator.kernel.breakers import VirtualBreakers
 from tests.fabric.core.deriving import Deriving
-from tests.fabric.core.fabrics import PRICES
+from tests.fabric.core.fabrics import PRICES, compiled_under
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails, gives
 from tests.fabric.core.standings import stood
 from tests.fabric.core.tills import Till
@@ -92,6 +93,10 @@ class World(Told):
     """What its process knows of its fabric's usual rates."""
     claim: Mapping[str, Any] = field(default_factory=dict)
     """What else its row says when it is claimed."""
+    policy: WorkspacePolicy = NOTHING
+    """Its workspace's."""
+    key_caps: KeyCaps = field(default_factory=dict)
+    """Caps of the keys of its models, by model name."""
 
     def __post_init__(self) -> None:
         self.now = T0
@@ -118,13 +123,8 @@ class World(Told):
         offered = (ToolOffer(name=one.name, description=one.description, parameters={}) for one in self.spec.all_tools)
         self.offers = {one.name: one for one in offered}
         overhead = {a.name: prompts.overhead_bytes(self.spec, a, self.offers) for a in agents}
-        self.compiled: Compiled = compile_spec(
-            self.spec,
-            prices=self.prices,
-            validators=self.validators,
-            prompt_overhead=overhead,
-            evaluators=gate_evaluators(self.spec),
-        )
+        how = {"prices": self.prices, "validators": self.validators, "key_caps": self.key_caps}
+        self.compiled: Compiled = compiled_under(self.spec, self.policy, self.tier, prompt_overhead=overhead, **how)
         self.deriving = Deriving(self.compiled, self.tier)
 
     # -- what a test does ----------------------------------------------------------------------------------------------

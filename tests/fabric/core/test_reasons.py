@@ -16,9 +16,11 @@ from fabric.core import events as ev
 from fabric.core.commands import Command
 from fabric.core.graph.factories import round_robin
 from fabric.core.inputs import CallFailed
+from fabric.core.key_caps import KeyCap
 from fabric.core.reasons import NO_SENTENCES, WHAT_TO_DO, why_no_sentence
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
+from fabric.core.workspace_policy.policy import WorkspacePolicy
 from simulator.endpoint import ScriptedEndpoint, Step, cut_stream, html, refusal
 from tests.fabric.adapters.providers.asking import KEY as KEY_SENT
 from tests.fabric.adapters.providers.asking import request
@@ -35,6 +37,8 @@ from tests.fabric.core.test_persona_runs import fabric as denied
 from tests.fabric.core.test_screening import BOOKS, READS
 from tests.fabric.core.test_screening import found as instructed
 from tests.fabric.core.test_spawn_caps import tree as household_of
+from tests.fabric.core.tills import Till
+from tests.fabric.core.told import T0
 from tests.fabric.core.topologies.fabrics import graph, passes, peers, rule, talks
 from tests.fabric.core.topologies.test_graph import END, SAYS, of_graph, using
 from tests.fabric.core.topologies.test_graph_restarts import goes_round
@@ -128,6 +132,7 @@ THINGS = (
 HOST = "llm.example.com"
 """Stands in the page for the scripted endpoint."""
 KEY = "AKIA" + "QZ7TM2XWPL4RD6VB"
+KEY_CAP = KeyCap("w-1", "https://llm.example.com:443", day_usd_micros=500)
 SHORT = {"interactive": {"call_s": 20, "stage_s": 20, "run_s": 30}}
 
 
@@ -184,6 +189,16 @@ SCENES: Mapping[Cause, Callable[[], World | Member]] = {
         call(call_id="a"), call("find", call_id="b", of={"$ref": "calls.a.result"}), tools=("look", "find")
     ),
     Cause.WRITE_CONFLICT: _written_twice,
+    Cause.WORKSPACE_POLICY: lambda: ran(
+        lone(tool={"kind": "http", "target": "https://pay.example.com/charge"}),
+        {"worker": [asks(call(q="x")), summary()]},
+        policy=WorkspacePolicy(hosts=("crm.example.com",)),
+    ),
+    Cause.KEY_CAP: lambda: ran(
+        lone(),
+        till=Till(caps=dict.fromkeys(KEY_CAP.scopes(T0), 500)),
+        key_caps={"small": (KEY_CAP,)},
+    ),
     Cause.PERSONA_VIOLATION: lambda: ran(denied(DENYING), BOTH),
     Cause.INJECTED_INSTRUCTION: lambda: instructed(READS, BOOKS, BOOKS),
     Cause.SCHEMA_INVALID: lambda: ran(lone(), {"worker": [broken(), summary()]}),

@@ -20,6 +20,7 @@ from fabric.core.grants import (
     Want,
 )
 from fabric.core.inputs import CancelRequested, TimeReached
+from fabric.core.key_caps import KEY_DAY, KEY_MONTH
 from fabric.core.mechanisms import budget
 from fabric.core.mechanisms.contract import View
 from fabric.core.run import Run
@@ -46,7 +47,7 @@ def world(fabric, till, script=None, **changed):
 
 
 def test_every_scope_has_words_and_whatever_the_ledger_settles_is_settled_in_the_grants():
-    assert set(budget.SHARED) == {FABRIC, SESSION, SESSION_TOKENS, WORKSPACE}
+    assert set(budget.SHARED) == {FABRIC, SESSION, SESSION_TOKENS, WORKSPACE, KEY_DAY, KEY_MONTH}
     assert set(budget.SHARED) == models.SHARED, "a decision about another model is derived by the same scopes"
     begins = {"call_issued", "lineage_pinned", "cap_raised", "budget_raised"}
     of_children = {"child_spawned", "child_answered"}  # Each child settles its own calls.

@@ -171,11 +171,11 @@ auth bad_request bad_configuration unknown_model       | deterministic    | none
 schema_invalid tool_constraint unknown dependency_failed write_conflict | deterministic | semantic | yes | no | no
 context_length token_limit run_deadline                | budget_exhausted | budget    | no  | no  | no
 turn_limit                                             | budget_exhausted | budget    | no  | no  | no
-quota                                                  | budget_exhausted | budget    | no  | no  | yes
+quota key_cap                                          | budget_exhausted | budget    | no  | no  | yes
 loop_detected                                          | compilation_loop | semantic  | no  | no  | no
 brief_repeated supervisor_stuck handoff_cycle          | compilation_loop | semantic  | no  | no  | no
 no_progress                                            | compilation_loop | semantic  | no  | no  | no
-policy_denied persona_violation injected_instruction content_filter | structural       | policy    | yes | no  | no
+policy_denied workspace_policy persona_violation injected_instruction content_filter | structural       | policy    | yes | no  | no
 user_cancel                                            | canceled         | none      | no  | no  | no
 """
 ROWS = [
@@ -197,7 +197,7 @@ def test_causes_are_classified_as_the_document_says(cause, error_class, flow_cla
 # semantics.md 2, second table: which row of the decision table each cause enters.
 RAISED_BY = {
     FailureType.TOOL_LOOP: "loop_detected hop_limit recursion_limit visit_limit turn_limit",
-    FailureType.COST_OVERRUN: "budget_gate cost_velocity price_missing token_limit context_length quota run_deadline stage_deadline deadline_near sub_agent_cap "
+    FailureType.COST_OVERRUN: "budget_gate key_cap cost_velocity price_missing token_limit context_length quota run_deadline stage_deadline deadline_near sub_agent_cap "
     "event_cap payload_cap pending_cap",
     FailureType.PROVIDER: "rate_limit server_error timeout network dropped_stream malformed_answer retry_asked retry_budget_empty queue_full auth bad_request "
     "bad_configuration unknown_model",
@@ -206,7 +206,7 @@ RAISED_BY = {
     FailureType.PLAN_MALFORMED: "plan_gate",
     FailureType.DEADLOCK: "brief_repeated supervisor_stuck handoff_cycle",
     FailureType.NO_PROGRESS: "stalled no_progress",
-    FailureType.UNSAFE_OUTPUT: "policy_denied persona_violation injected_instruction content_filter",
+    FailureType.UNSAFE_OUTPUT: "policy_denied workspace_policy persona_violation injected_instruction content_filter",
     Direct.ABORT: "repeated_failure restart_blocked goal_unmet",
     Direct.ESCALATE: "below_tau outcome_unknown",
     Direct.NEUTRAL: "user_cancel",

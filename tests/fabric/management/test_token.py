@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import threading
 from dataclasses import replace
@@ -12,10 +13,11 @@ from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from fabric.core.scopes import Scope
+from fabric.core.token_text import PATTERN, PREFIX, token_text
 from fabric.models import ApiToken
 from fabric.selectors.tokens import tokens_list
 from fabric.services.errors import Refused
-from fabric.services.tokens import DAYS_MAX, PREFIX, USED_EVERY_S, TokenHolder, token_create, token_revoke, token_use
+from fabric.services.tokens import DAYS_MAX, USED_EVERY_S, TokenHolder, token_create, token_revoke, token_use
 from tests.fabric.management.console import command
 from tests.fabric.services.world import actor, stranger
 from tests.people import member
@@ -36,8 +38,8 @@ class TestCommand:
         said = command("token", "create", "ci")
         assert said.code == 0
         secret = said.out.strip()
-        assert re.fullmatch(re.escape(PREFIX) + r"[\w-]{43}", secret)
-        assert "ci acts for owner, may read, and does not expire" in said.err
+        assert re.fullmatch(PATTERN, secret)
+        assert "ci acts for owner, may read, and expires at " in said.err
         assert secret not in said.err
         assert secret not in command("token", "list").out + command("token", "list", "--json").out
 
@@ -50,12 +52,12 @@ class TestCommand:
     def test_with_everything(self, actor):
         member("rosa", "operator", service=True)
         said = command(
-            "token", "create", "ci", "--user", "rosa", "--expires", "30", "--scope", "run", "read", "--json"
+            "token", "create", "ci", "--user", "rosa", "--expires", "30", "--scope", "start", "read", "--json"
         ).last
-        assert (said["user"], said["scopes"], said["name"]) == ("rosa", ["read", "run"], "ci")
+        assert (said["user"], said["scopes"], said["name"]) == ("rosa", ["read", "start"], "ci")
         holder = token_use(said["token"])
         assert isinstance(holder, TokenHolder)
-        assert (holder.actor.name, holder.scopes) == ("rosa", {Scope.READ, Scope.RUN})
+        assert (holder.actor.name, holder.scopes) == ("rosa", {Scope.READ, Scope.START})
         (view,) = tokens_list(actor)
         assert view.expires_at == view.created_at + 30 * DAY == said["expires_at"]
 
@@ -85,7 +87,7 @@ class TestCommand:
             (("create", ""), "no name"),
             (("create", "two words"), "no name"),
             (("create", "x" * 64), "no name"),
-            (("create", "ci", "--scope", "admin"), "there are: read, run, decide"),
+            (("create", "ci", "--scope", "admin"), "there are: read, start, decide, publish, operate, manage"),
             (("create", "ci", "--user", "nobody"), "no active member"),
             (("create", "ci", "--user", "rosa"), "rosa signs in and makes it"),
             (("create", "ci", "--expires", "0"), "cannot expire in 0 days"),
@@ -128,13 +130,18 @@ class TestUse:
         "change", [lambda s: s[:-1], lambda s: s + "A", lambda s: s.swapcase(), lambda s: s[1:], lambda s: ""]
     )
     def test_nearly_it_is_nothing(self, secret, change):
-        assert token_use(change(secret), now=at(NOON)) == "unknown"
+        with CaptureQueriesContext(connection) as asked:
+            assert token_use(change(secret), now=at(NOON)) == "mistyped"
+        assert asked.captured_queries == [], "the checksum says so before anybody looks it up"
+
+    def test_a_whole_one_that_nobody_made_is_unknown(self, secret):
+        assert token_use(token_text(random.choice), now=at(NOON)) == "unknown"
 
     def test_its_hash_lets_nobody_in(self, secret):
-        assert token_use(sha256(secret.encode()).hexdigest(), now=at(NOON)) == "unknown"
+        assert token_use(sha256(secret.encode()).hexdigest(), now=at(NOON)) == "mistyped"
 
     def test_a_foreign_character_is_no_error(self, secret):
-        assert token_use(PREFIX + "\ud800", now=at(NOON)) == "unknown"
+        assert token_use(PREFIX + "\ud800", now=at(NOON)) == "mistyped"
 
     def test_the_last_use_is_written_once_a_minute(self, secret):
         used = []

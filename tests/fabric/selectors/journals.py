@@ -131,12 +131,20 @@ class Teller:
             )
         )  # fmt: skip
 
-    def put_to(self, who: str, stage: Stage, step: str = "", name: str = "esc-1", item: Any = "failure") -> Teller:
+    def put_to(
+        self,
+        who: str,
+        stage: Stage,
+        step: str = "",
+        name: str = "esc-1",
+        item: Any = "failure",
+        reviewers: tuple[str, ...] = (),
+    ) -> Teller:
         return self.tell(
             ev.EscalationOpened(
                 escalation_id=name, item=item, reason="it failed", failure_type=FailureType.PROVIDER, stage=stage,
                 step_id=step, scope=f"{stage}.0", required_role=who, verbs=("approve", "reject"), digest="d",
-                remind_at=self.at, onward_at=self.at, due_at=self.at + 3_600 * US,
+                remind_at=self.at, onward_at=self.at, due_at=self.at + 3_600 * US, reviewers=reviewers,
             )
         )  # fmt: skip
 

@@ -25,6 +25,7 @@ from fabric.core.events import (
 )
 from fabric.core.events.parts import Check
 from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.frozen import replace
 from fabric.core.spending import UsualRate
 from fabric.core.taxonomy import Cause, ErrorClass, FailureType, Tier
 from fabric.core.verdict import Evidence
@@ -170,6 +171,8 @@ def test_people_are_named_and_so_is_the_system():
     assert said(expired) == "rejected by the system: nobody answered in time"
     opened = EscalationOpened(escalation_id="x", item="failure", reason="too dear", failure_type=None, stage=Stage.PLAN, step_id="", scope="plan", required_role="finance", verbs=("approve",), digest="d", remind_at=0, onward_at=0, due_at=1_800_000_000_000_000)  # fmt: skip
     assert said(opened) == "finance is asked: too dear"
+    listed = replace(opened, required_role="reviewer", reviewers=("ann", "legal"))
+    assert said(listed) == "ann or legal is asked: too dear"
 
 
 def test_no_sentence_has_an_instant_in_it():

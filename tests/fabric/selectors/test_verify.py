@@ -36,9 +36,9 @@ def test_nothing_is_wrong_with_what_was_only_written(site, small, store, nudge, 
     run_start(store=store, nudge=nudge, actor=actor, fabric=small, text="It waits in its queue")
     token_create(actor=actor, name="unsealed")
     assert said(site) == []
-    assert (site.counted.runs, site.counted.checkpoints, site.counted.unsealed) == (4, 2, 1)
+    assert (site.counted.runs, site.counted.checkpoints, site.counted.unsealed) == (4, 2, 2)
     assert site.counted.events == Event.objects.count()
-    assert site.counted.lines == AuditLine.objects.count() - 1
+    assert site.counted.lines == AuditLine.objects.count() - 2
     assert [said(site, run_id=name) for name in site.runs] == [[], [], []]
 
 
@@ -234,7 +234,7 @@ def test_half_a_line_outside_is_named(site):
 
 COLUMNS = {
     "fabric_event": ("seq", "kind", "version", "at", "header", "payload", "payload_hash", "hash", "run_id", "workspace_id"),
-    "fabric_audit": ("seq", "id", "workspace_id", "at", "actor", "via", "kind", "subject", "body", "hash"),
+    "fabric_audit": ("seq", "id", "workspace_id", "at", "actor", "via", "kind", "subject", "body", "hash", "address"),
     "fabric_checkpoint": ("number", "workspace_id", "at", "body", "signature"),
 }  # fmt: skip
 KEYS = {"fabric_event": ("run_id", "seq"), "fabric_audit": ("id",), "fabric_checkpoint": ("id",)}

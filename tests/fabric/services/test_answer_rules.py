@@ -212,11 +212,11 @@ def test_an_edit_in_high_stakes_wants_somebody_else(decide, store, nudge, actor)
     source = DOUBTFUL.replace("topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n", 1)
     (item,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=source).name).id)
     content = {**item.content, "edit_of": "payload", "edit_schema": SCHEMA}
-    Escalation.objects.update(content=json.dumps(content).encode(), verbs="approve,edit,reject,respond")
+    Escalation.objects.update(content=json.dumps(content).encode(), verbs="approve,edit,respond,decline,reject")
     written = {"edited": {"text": "b"}, "message": "Better so."}
     dead_end = refused(decide, item, "edit", **written)
     assert (dead_end.code, dead_end.field) == ("invalid", "verb")
-    assert "nobody but owner may give it: approve, respond or reject" in dead_end.message
+    assert "nobody but owner may give it: approve, respond, decline or reject, or have" in dead_end.message
     member("ben", "owner")
     taken = decide(item, "edit", **written)
     assert (taken.created, taken.second_wanted) == (True, True)

@@ -58,8 +58,8 @@ def test_opened_by_hand_it_is_held_until_somebody_resets_it(actor, seen):
     )  # fmt: skip
     closed = breaker_reset(**asked(actor, opened, "they are back"))
     assert (closed.standing.state, closed.standing.by, closed.generation) == (BreakerState.CLOSED, actor.name, 2)
-    told = {"breaker": seen.kind, "generation": 1, "reason": "they are down", "was": "closed"}
-    back = {"breaker": seen.kind, "generation": 2, "reason": "they are back", "was": "open"}
+    told = {"breaker": seen.kind, "generation": 1, "reason": "they are down", "was": "closed", "is": "open"}
+    back = {"breaker": seen.kind, "generation": 2, "reason": "they are back", "was": "open", "is": "closed"}
     assert acts() == [
         ("breaker_opened", actor.name, seen.scope, told),
         ("breaker_reset", actor.name, seen.scope, back),

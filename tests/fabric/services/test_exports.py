@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from fabric.adapters.signing import signer_of
+from fabric.core.audit import Act
 from fabric.management.following import Following
 from fabric.models import AuditLine, Event, Revision
 from fabric.selectors.escalations import escalations_open
+from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide
 from fabric.services.exports import run_export
@@ -22,7 +24,15 @@ from tests.fabric.management.console import command
 from tests.fabric.services.world import DOUBTFUL, published_by_two, ran
 from tests.people import member
 
-FILES = ["chain.json", "checkpoint.json", "decisions.ndjson", "events.ndjson", "revision.json", "verify.py"]
+FILES = [
+    "audit.ndjson",
+    "chain.json",
+    "checkpoint.json",
+    "decisions.ndjson",
+    "events.ndjson",
+    "revision.json",
+    "verify.py",
+]
 
 
 def verify(folder, *options):
@@ -74,6 +84,19 @@ def test_it_verifies_offline(export, decided, signer):
         ("escalation_decided", "owner"),
     ]
     assert AuditLine.objects.get(kind="run_exported").subject == decided.id
+    audited = [json.loads(line) for line in (folder / "audit.ndjson").read_text().splitlines()]
+    assert [one["act"] for one in audited] == ["run_started", "decision_sent", "run_exported"]
+    assert all(one["hash"] for one in audited)
+
+
+def test_the_moves_of_breakers_that_a_run_made_are_in_its_bundle(actor, export, decided):
+    other = {"run": "another", "was": "closed", "is": "open"}
+    for body in ({"run": decided.id, "was": "closed", "is": "open", "counted": "2 x ERROR"}, other):
+        audit_record(actor=actor, act=Act.BREAKER_MOVED, subject="provider:scripted", **body)
+    folder = export(decided.id)
+    audited = [json.loads(line) for line in (folder / "audit.ndjson").read_text().splitlines()]
+    moved = [one for one in audited if one["act"] == "breaker_moved"]
+    assert [(one["subject"], one["more"]["counted"]) for one in moved] == [("provider:scripted", "2 x ERROR")]
 
 
 class Agreed(Exception):

@@ -22,7 +22,7 @@ from fabric.services.fabric_yaml import fabric_read
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import owner_ensure
 from tests.fabric.services.world import SMALL, ran
-from tests.people import member
+from tests.people import member, signed_in
 
 JUDGE = "  - name: judge\n    model: script\n    instructions: Judge.\n"
 
@@ -75,13 +75,13 @@ def facts(actor, run, kind):
     return [row.fact for row in run_events(actor, run.id, limit=500) if row.kind == kind]
 
 
-def test_an_outcome_is_held_against_an_address_over_real_http(actor, service, client):
+def test_an_outcome_is_held_against_an_address_over_real_http(actor, service):
     source = fabric(
         "tested", topology="  plan_critic: judge\n", rest=oracle_at(service, "/runs/{run.id}?n={exit_criteria.0}")
     )
     source_name = fabric_publish(actor=actor, source=source).name
     run = ran(actor, source_name)
-    client.force_login(owner_ensure())
+    client = signed_in(owner_ensure())
     assert run.state is RunState.COMPLETED
     (asked,) = service.asked
     assert asked.startswith(f"/runs/{run.id}?n=")

@@ -144,5 +144,5 @@ def test_one_s_own_tokens_are_one_s_own_business_and_those_of_others_an_owner_s(
     assert (found.code, found.message.endswith("tokens of others: that is for owner")) == ("forbidden", True)
     assert token_revoke(actor=ana, name="anas")
     service_create(actor=actor, name="nightly", roles=["operator"])
-    assert refused(token_create, actor=actor, name="n", user="nightly", scopes=["run", "decide"]).field == "scopes"
+    assert refused(token_create, actor=actor, name="n", user="nightly", scopes=["start", "decide"]).field == "scopes"
     assert refused(token_create, actor=actor, name="n", user="nobody").code == "not_found"

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from fabric.core.eligibility import Asked, Person, is_asked, problem, why_people
+from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.taxonomy import Tier
 from fabric.management.following import Following
-from fabric.models import AuditLine, Escalation
+from fabric.models import AuditLine, Escalation, Run
 from fabric.selectors.escalations import escalation_get, escalations_open
 from fabric.selectors.review_asked import may_answer
 from fabric.selectors.review_queue import Tab, queue_page
@@ -20,7 +21,7 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.members import member_roles_set, roles_checked, service_create
 from fabric.services.tokens import token_create, token_use
 from tests.fabric.services.world import PAYING, ran
-from tests.people import member
+from tests.people import fresh, member
 
 NAME = "approver"
 
@@ -97,9 +98,25 @@ def test_its_queue_has_what_it_may_answer_and_nothing_else(decide, actor, progra
     assert listed == ([item.id] if may_answer(escalation_get(actor, item.id), held) else [])
 
 
-@pytest.mark.parametrize(
-    "roles", [("viewer",), ("viewer", "decides:another:pre_action"), ("viewer", "decides:paying:failure")]
-)
+UNNAMED = [("viewer",), ("viewer", "decides:another:pre_action"), ("viewer", "decides:paying:failure")]
+
+
+@pytest.mark.parametrize("roles", UNNAMED)
+def test_its_queue_is_empty_where_no_owner_named_what_waits(program, item, roles):
+    assert queue_page(replace(program, roles=frozenset(roles)), Tab.UNCLAIMED).rows == ()
+
+
+@pytest.mark.parametrize("demanded", ["two people", "people in high-stakes"])
+def test_its_queue_leaves_to_people_what_is_theirs(program, item, demanded):
+    if demanded == "two people":
+        Escalation.objects.filter(id=item.id).update(approvals=2)
+    else:
+        Run.objects.filter(id=item.run_id).update(tier=Tier.HIGH_STAKES)
+    assert not may_answer(escalation_get(program, item.id), program)
+    assert queue_page(program, Tab.UNCLAIMED).rows == ()
+
+
+@pytest.mark.parametrize("roles", UNNAMED)
 def test_what_no_owner_named_it_does_not_answer(decide, actor, item, program, roles):
     member_roles_set(actor=actor, name=NAME, roles=roles)
     held = type(program)(**{**{f: getattr(program, f) for f in program.__slots__}, "roles": frozenset(roles)})
@@ -119,10 +136,11 @@ def test_a_right_that_is_taken_away_between_sending_and_taking_counts_for_nothin
     assert "no owner has named this kind of question" in ignored[0]["reason"]
 
 
-@pytest.mark.parametrize("column", ["barred", "agreed"])
-def test_it_lets_nothing_pass_that_the_maker_of_its_token_may_not(decide, actor, item, program, column):
+@pytest.mark.parametrize(("column", "names"), [("barred", "\n{}\n"), ("agreed", "\n{}\n"), ("proposed_by", "{}")])
+def test_it_lets_nothing_pass_that_the_maker_of_its_token_may_not(decide, actor, item, program, column, names):
     member("ben", "reviewer")  # Who is alone there may let pass what is their own, and so may their program.
-    Escalation.objects.filter(id=item.id).update(**{column: f"\n{actor.name}\n"})
+    # Each column alone: whoever started the run is barred anyway.
+    Escalation.objects.filter(id=item.id).update(**{"barred": "", column: names.format(actor.name)})
     with pytest.raises(Refused) as refused:
         decide(program)
     assert "who made its token" in str(refused.value.message)
@@ -141,6 +159,29 @@ def test_where_people_are_demanded_no_program_answers(decide, item, program, col
     with pytest.raises(Refused) as refused:
         decide(program)
     assert said in str(refused.value.message)
+
+
+def test_the_run_itself_leaves_to_people_what_is_theirs(actor, store):
+    """An answer that came past every other check."""
+    tiers = "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n"
+    source = PAYING.replace("reviewers: [owner]\n", "reviewers: [reviewer, owner]\n").replace("topology:\n", tiers)
+    (item,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=source).name, documents=()).id)
+    service_create(actor=actor, name=NAME, roles=("viewer", f"decides:{item.fabric_name}:pre_action"))
+    given = DecisionMade(input_id="answer", escalation_id=item.id, verb="approve", actor=NAME, digest=item.digest)
+    store.put_input(item.run_id, "answer", INBOX.dump_json(given))
+    to_rest(actor, item)
+    (ignored,) = [row.fact for row in run_events(actor, item.run_id, limit=500) if row.kind == "input_ignored"]
+    assert "is a program, and in high-stakes people decide" in ignored["reason"]
+    assert escalation_get(actor, item.id).open
+
+
+def test_only_who_gives_roles_makes_a_token_that_decides(actor, item, program):
+    with pytest.raises(Refused) as refused:
+        token_create(actor=fresh(member("ben", "reviewer")), name="bens", user=NAME, scopes=("decide",))
+    assert (refused.value.code, "make tokens of programs" in str(refused.value.message)) == ("forbidden", True)
+    with pytest.raises(Refused, match="nobody makes a token that acts for ben") as refused:
+        token_create(actor=actor, name="bens", user="ben", scopes=("decide",))
+    assert refused.value.code == "forbidden"
 
 
 def test_the_core_asks_the_same():

@@ -123,20 +123,36 @@ def test_another_workspace_sees_nothing_and_has_its_own(actor):
     }
 
 
-@pytest.mark.parametrize("field", ["host", "provider", "workspace_id"])
+def test_the_key_that_sessions_are_signed_with_opens_and_closes_nothing(actor, settings):
+    stored(actor)
+    settings.SECRET_KEY = "another-secret-key-" * 3
+    assert opened() == {("openai", ORIGIN): KEY}
+
+
+def test_a_key_ring_that_is_damaged_breaks_no_list_and_stores_nothing(actor, settings):
+    stored(actor)
+    settings.FABRIC_KEY_RING = "sesame"
+    assert set(opened().values()) == {""}
+    assert [one.opens for one in keys_list(actor)] == [False]
+    with pytest.raises(Refused, match="the key cannot be stored: the key ring FABRIC_KEY_RING is damaged") as refused:
+        stored(actor)
+    assert "sesame" not in refused.value.message
+
+
+@pytest.mark.parametrize("field", ["host", "provider", "workspace_id", "id"])
 def test_a_row_that_was_changed_in_the_database_does_not_open(actor, field):
     stored(actor)
     other = Workspace.objects.create(name="another").id
-    values = {"host": "https://thief.example:443", "provider": "anthropic", "workspace_id": other}
+    values = {"host": "https://thief.example:443", "provider": "anthropic", "workspace_id": other, "id": other}
     ProviderKey.objects.update(**{field: values[field]})
     assert set(opened().values()) == {""}
     owner = replace(actor, workspace_id=other) if field == "workspace_id" else actor
     assert [one.opens for one in keys_list(owner)] == [False]
 
 
-def test_under_another_secret_key_it_does_not_open_and_storing_it_again_does(actor, settings):
+def test_under_another_key_ring_it_does_not_open_and_storing_it_again_does(actor, settings):
     stored(actor)
-    settings.SECRET_KEY = "another-secret-key-" * 3
+    settings.FABRIC_KEY_RING = "ab" * 32
     assert opened() == {("openai", ORIGIN): ""}
     assert [one.opens for one in keys_list(actor)] == [False]
     stored(actor)

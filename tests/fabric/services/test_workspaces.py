@@ -1,5 +1,9 @@
 """The default workspace, its owner, and login links that work once."""
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
@@ -16,12 +20,35 @@ from fabric.services.workspaces import (
 )
 from tests.people import member
 
+ROOT = Path(__file__).parents[3]
+BENCHES = ("simulator/bench/", "simulator/drills/management/commands/bench.py")
+
 
 def test_the_workspace_and_its_owner_are_made_once(db):
     assert workspace_default() == workspace_default()
     assert owner_ensure() == owner_ensure()
     assert (Workspace.objects.count(), User.objects.count()) == (1, 1)
     assert not owner_ensure().has_usable_password()
+
+
+def test_an_installation_makes_its_own_workspace_and_the_one_of_its_drills_and_no_other():
+    """docs/operations.md "One workspace": what cannot be used whole, nobody can make. Benchmarks fill a database of their own."""
+    makers = sorted(
+        (path.relative_to(ROOT).as_posix(), one.name)
+        for folder in ("fabric", "console", "simulator")
+        for path in (ROOT / folder).rglob("*.py")
+        for one in ast.walk(ast.parse(path.read_text()))
+        if isinstance(one, ast.FunctionDef) and _makes_a_workspace(one)
+    )
+    assert [where for where in makers if not where[0].startswith(BENCHES)] == [
+        ("fabric/services/workspaces.py", "drills_workspace_ensure"),
+        ("fabric/services/workspaces.py", "workspace_default"),
+    ]
+
+
+def _makes_a_workspace(function: ast.FunctionDef) -> bool:
+    made = re.compile(r"Workspace(\.objects\.(a?create|a?get_or_create|a?update_or_create|bulk_create))?$")
+    return any(isinstance(one, ast.Call) and made.match(ast.unparse(one.func)) for one in ast.walk(function))
 
 
 def test_a_link_logs_in_once(db):

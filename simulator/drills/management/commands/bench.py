@@ -20,7 +20,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -227,7 +226,7 @@ class Command(BaseCommand):
         self._say(drills.measure(options["rounds"]), options)
 
     def _in_own_database(self, options: dict[str, Any]) -> None:
-        command = [sys.executable, str(database.ROOT / "manage.py"), "bench", options["work"]]
+        command = [*database.MANAGE, "bench", options["work"]]
         for name in ("db", "events", *NUMBERS, "kill_between"):
             command += [f"--{name.replace('_', '-')}", str(options[name])]
         command += ["--sizes", options["sizes"]]

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -66,10 +65,8 @@ class Command(BaseCommand):
             raise CommandError(f"{missing} of {len(judged)} runs lack a mark", returncode=1)
 
     def _in_an_installation_of_its_own(self) -> None:
-        manage = Path(settings.BASE_DIR) / "manage.py"
         with fresh("sqlite") as environment:
-            done = subprocess.run(
-                [sys.executable, str(manage), *sys.argv[1:]], env={**environment, INSIDE: "1"}, check=False
-            )
+            command = [*settings.FABRIC_COMMAND, *sys.argv[1:]]
+            done = subprocess.run(command, env={**environment, INSIDE: "1"}, check=False)
         if done.returncode:
             sys.exit(done.returncode)

@@ -248,7 +248,7 @@ def test_the_key_is_never_shown(spoken, status):
     step = spoken.answer(f"it is {KEY}") if status == 200 else spoken.refusal(status, f"bad key {KEY}", KEY)
     result, _ = spoken.ask(step)
     assert KEY not in str(result)
-    assert "[key]" in str(result)
+    assert "[secret]" in str(result)
 
 
 def test_many_calls_share_one_client(spoken):

@@ -323,13 +323,13 @@ def test_the_key_is_never_shown(status):
     step = answer(f"your key is {KEY}") if status == 200 else refusal(status, f"bad key {KEY}", code=KEY)
     result, _ = ask(step)
     assert KEY not in str(result)
-    assert "[key]" in str(result)
+    assert "[secret]" in str(result)
 
 
 def test_a_key_is_not_shown_in_an_answer_that_breaks_off():
     step = Step(mode="drop", body=f'{{"echo": "{KEY}"'.encode() + b" " * 200)
     result, _ = ask(step)
-    assert "[key]" in result.raw
+    assert "[secret]" in result.raw
     assert KEY not in str(result)
 
 

@@ -282,7 +282,7 @@ def test_a_piece_that_comes_twice_makes_a_call_that_is_not_told(spoken):
 def test_the_key_is_taken_out_of_a_stream_and_bytes_that_are_no_utf_8_are_mended(spoken):
     events = [one.replace(b'"key"', b'"' + KEY.encode() + b' caf\xe9"') for one in spoken.events("key")]
     result, _ = asked(spoken, sends(events))
-    assert (result.text, result.sanitized) == ("[key] caf\ufffd", True)
+    assert (result.text, result.sanitized) == ("[secret] caf\ufffd", True)
 
 
 WRITTEN = {

@@ -124,3 +124,9 @@ def routes(to="", why=""):
 @tool(effect="read_only", variables=("SAMPLE_KEY",))
 def seen():
     return dict(os.environ)
+
+
+@tool(effect="read_only", variables=("SAMPLE_KEY",))
+def prints(times=1):
+    for _ in range(times):
+        print("it is", os.environ["SAMPLE_KEY"], flush=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from fabric.adapters.known_secrets import KNOWN
 from fabric.adapters.tools.callables import NotATool
 from fabric.adapters.tools.outcome import Retry, ToolError
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
@@ -197,3 +199,20 @@ def test_another_library_s_exception_of_that_name_asks_for_nothing(pool):
 @pytest.mark.parametrize("after_s", [-1, True, "5", float("nan"), 86_401])
 def test_a_time_that_is_none_is_left_out(after_s):
     assert Retry("later", after_s).retry_after_s is None
+
+
+def test_what_it_prints_is_passed_on_without_what_is_secret(threads, capfd):
+    """The pipe is read to its end, so nothing that it prints holds it up."""
+    KNOWN.add("test", ["canary-printed-0123456789"])
+    pool = ProcessPool(threads)
+    asyncio.run(
+        pool.call(f"{HERE}.prints", {"times": 3_000}, "key-1", LONG, {"SAMPLE_KEY": "canary-printed-0123456789"})
+    )
+    pool.close()
+    for thread in threading.enumerate():
+        if thread.name == "child-stderr":
+            thread.join(LONG)
+    said = capfd.readouterr().err
+    assert said.count("it is [secret]\n") == 3_000
+    assert "canary-printed" not in said
+    KNOWN.learn("test", [])

@@ -21,7 +21,7 @@ def test_the_first_time_makes_everything_and_the_second_only_a_link(transactiona
         path = done.last["login"]
         assert path.startswith("/login/")
         assert done.last["url"] == f"{settings.FABRIC_PUBLIC_URL}{path}"
-        assert login_link_consume(path.removeprefix("/login/")) == User.objects.get()
+        assert login_link_consume(path.removeprefix("/login/link#")) == User.objects.get()
 
 
 def test_for_people_it_is_the_samples_and_the_link(transactional_db, settings):

@@ -29,8 +29,8 @@ def test_every_verdict_has_its_words():
     assert set(VERDICTS) == set(get_args(compare.Verdict))
 
 
-def looping(actor):
-    source = SMALL.replace("name: small", "name: looping").replace(
+def looping(actor, text=SMALL):
+    source = text.replace("name: small", "name: looping").replace(
         "    provider: scripted\n",
         "    provider: scripted\n    options: {agents: {reader: {calls: "
         "[[{tool: read_document, args: {name: x}}], [{tool: read_document, args: {name: x}}], [{tool: read_document, args: {name: x}}]]}}}\n",
@@ -62,6 +62,15 @@ def test_a_loop_is_explained(actor):
     assert "limit 3" in told
     assert "high stakes would have: escalate" in told
     assert VERDICTS["equal"] in told
+
+
+@pytest.mark.parametrize(("answer", "comes_to"), [(True, "safe fallback"), (False, "surface")])
+def test_another_tier_falls_back_only_where_the_fabric_has_an_answer_for_it(actor, answer, comes_to):
+    text = SMALL if answer else SMALL.replace("safe_fallback: This cannot be answered here.\n", "")
+    cell = "{rungs: [{reaction: safe_fallback}], deviation: It is a test.}"
+    batch = "tiers: {default: batch, allowed: [batch]}\n"
+    run = looping(actor, f"{text}{batch}decision_table: {{infinite_tool_loop: {{interactive: {cell}}}}}\n")
+    assert f"interactive would have: {comes_to} (rung 1)" in command("explain", run.id).out
 
 
 def test_a_question_and_its_answer_follow(actor, doubtful):

@@ -77,7 +77,7 @@ def test_a_parked_run_names_its_item_and_the_command_that_decides_it(doubtful):
     assert done.last["reason"] == "the score is 0.55, and the fabric asks for at least 0.70 (tau)"
     item, *shown, how = done.err.splitlines()
     (question,) = done.last["questions"]
-    assert item.split()[:2] == ["Item", question["id"]]
+    assert item.startswith(f"Item {question['id']} waits for owner, until "), "whom the fabric lists as reviewers"
     assert f"  digest      {question['digest']}" in shown
     verbs, digest = "approve|edit|respond|reject", question["digest"][:12]
     assert how == f"Decide it with: manage.py decide {question['id']} {verbs} --digest {digest} [--message TEXT]"

@@ -60,7 +60,9 @@ def test_a_run_that_has_ended_is_told_nothing(actor):
     run = ran(actor, fabric_publish(actor=actor, source=TALKING).name)
     done = command("run", "say", run.id, "--input", "Mind the VAT.")
     assert (done.code, done.out) == (2, "")
-    assert done.err.splitlines() == [f"run {run.id} has already ended (completed), so it cannot be told anything"]
+    assert done.err.splitlines() == [
+        f"run {run.id} has already ended (completed), so it cannot take a message or a variable"
+    ]
     assert not Inbox.objects.filter(run_id=run.id, input_id__startswith="say:").exists()
 
 
@@ -78,7 +80,7 @@ def test_a_run_that_has_ended_is_told_nothing(actor):
         (("run", "fork", "{run}", "--event", "99"), "and no event 99"),
         (("run", "pause", "nothing"), "there is no run"),
         (("run", "small"), "say what is asked with --input TEXT or --input FILE"),
-        (("run", "resume"), "say which run to resume: manage.py run resume RUN"),
+        (("run", "resume"), "the run is missing: manage.py run resume RUN"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_changes_nothing(queued, given, said):

@@ -129,7 +129,7 @@ CASES: dict[str, Case] = {
         {"answer": "40 euros. " * 10},
         "100 characters, at most 60 are allowed",
         {"answer": "40 euros"},
-        "unable to parse",
+        "input should be a whole number",
         {"gates.max_outcome_chars": "many"},
     ),
     "grounding": Case(

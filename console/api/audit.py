@@ -1,0 +1,219 @@
+"""The audit stream: records a page at a time, one of them, the file, legal holds and how long records are kept."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import Body, Path, Query, Router
+from pydantic import Field
+
+from console.api.callers import actor_of
+from console.api.schemas import Given, Instant, Moment, Told, instant
+from console.views.audit import streamed
+from fabric.core.acts import About, Outcome
+from fabric.selectors.audit_export import FORMS
+from fabric.selectors.audit_list import PAGE_MAX, AuditFilter, AuditRow, audit_page, audit_record_get
+from fabric.selectors.holds import HoldView, holds_list
+from fabric.services.audit_reading import audit_export
+from fabric.services.holds import hold_lift, hold_place
+
+router = Router(tags=["audit"])
+CHARS_MAX = 200
+FILE = {
+    "responses": {
+        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMS.values()}}
+    }
+}
+
+
+class AuditRecordOut(Told):
+    """A record: somebody did something, or was refused it."""
+
+    id: str = Field(description="The record's id.", examples=["01a2246679c67b1f9e5b0c7f3f4d2a11"])
+    at: Instant = Field(description="When.")
+    actor: str = Field(
+        description="Who: a member's name, system, or nobody where that is not known.", examples=["owner"]
+    )
+    via: str = Field(description="The token that acted in the name; may be empty.", examples=["token:ci"])
+    came_by: str = Field(
+        description="session, token, cli, system, or nobody where the caller is not known; empty: not noted.",
+        examples=["token"],
+    )
+    address: str = Field(description="The client's address; empty: none, or not noted.", examples=["192.0.2.7"])
+    request_id: str = Field(
+        description="The request's id, as in the X-Request-Id header.", examples=["9f86d081884c7d65"]
+    )
+    act: str = Field(description="What was done, in a word.", examples=["token_created"])
+    outcome: Outcome = Field(description="What came of it.", examples=["done"])
+    subject: str = Field(description="Id or name of what it was done to.", examples=["ci"])
+    reason: str = Field(description="Why, where it was said.")
+    times: int = Field(description="How often, where the same was counted.", examples=[1])
+    more: dict[str, Any] = Field(
+        description="The rest of what the record says; no contents, no secrets.", examples=[{"scopes": ["read"]}]
+    )
+    seq: int | None = Field(description="Its place in the chain; null: it waits to be sealed.", examples=[42])
+    hash: str = Field(description="Its hash in hex; empty until it is sealed.")
+
+
+class AuditRecordsOut(Told):
+    """A page of records."""
+
+    records: list[AuditRecordOut] = Field(description="The newest first.")
+    next_cursor: str | None = Field(description="Send it as cursor for the next page; null at the end.")
+
+
+class AuditOneOut(Told):
+    """A record and its place in the chain."""
+
+    record: AuditRecordOut = Field(description="What it says.")
+    prev: str = Field(description="Hash of the record before it, in hex; empty: not sealed, or not here.")
+    verified: bool | None = Field(description="Whether the hash is that of what the record says; null: not sealed.")
+
+
+class AuditExportIn(Given):
+    """Which records to export."""
+
+    form: Literal["csv", "ndjson"] = Field(default="ndjson", description="CSV for spreadsheets, or lines of JSON.")
+    since: Moment | None = Field(
+        default=None, description="Then or later; null: from the first on.", examples=["2026-11-01T00:00:00Z"]
+    )
+    until: Moment | None = Field(default=None, description="Before; null: until now.", examples=[None])
+    actor: str = Field(default="", max_length=CHARS_MAX, description="Only by this one.", examples=[""])
+    act: str = Field(default="", max_length=CHARS_MAX, description="Only this act.", examples=[""])
+    subject: str = Field(default="", max_length=CHARS_MAX, description="Only about this id or name.", examples=[""])
+
+
+class HoldOut(Told):
+    """A legal hold."""
+
+    id: str = Field(description="The hold's id.")
+    about: str = Field(description="run, fabric or person.", examples=["run"])
+    name: str = Field(description="The run's id, or the name of the fabric or person.")
+    reason: str = Field(description="Why it was placed.")
+    placed_by: str = Field(description="By whom.", examples=["owner"])
+    placed_at: Instant = Field(description="When.")
+    lifted_by: str = Field(description="Who lifted it; empty: it stands.")
+    lifted_at: Instant | None = Field(description="When it was lifted; null: it stands.")
+    lifted_because: str = Field(description="Why it was lifted.")
+
+
+class HoldsOut(Told):
+    """Holds."""
+
+    holds: list[HoldOut] = Field(description="Those that stand, then those that were lifted, the newest first.")
+
+
+class HoldIn(Given):
+    """A hold to be placed."""
+
+    about: Literal["run", "fabric", "person"] = Field(description="What is held.", examples=["fabric"])
+    name: str = Field(max_length=CHARS_MAX, description="The run's id, or the name.", examples=["research-desk"])
+    reason: str = Field(max_length=1_000, description="Why; it is kept in the audit stream.", examples=["Case 12."])
+
+
+class HoldLiftIn(Given):
+    """Why a hold is lifted."""
+
+    reason: str = Field(max_length=1_000, description="Why; it is kept in the audit stream.", examples=["It is over."])
+
+
+@router.get("/audit", response=AuditRecordsOut, url_name="api-audit", operation_id="listAuditRecords")
+def list_records(
+    request: HttpRequest,
+    actor: Annotated[str, Query(max_length=CHARS_MAX, description="Only by this one.")] = "",
+    act: Annotated[str, Query(max_length=CHARS_MAX, description="Only this act.")] = "",
+    subject: Annotated[str, Query(max_length=CHARS_MAX, description="Only about this id or name.")] = "",
+    about: Annotated[About | None, Query(description="Only about this kind of object.")] = None,
+    outcome: Annotated[Outcome | None, Query(description="Only with this outcome.")] = None,
+    address: Annotated[str, Query(max_length=CHARS_MAX, description="Only from this client address.")] = "",
+    since: Annotated[Moment | None, Query(description="Then or later.", example="2026-11-01T00:00:00Z")] = None,
+    until: Annotated[Moment | None, Query(description="Before.", example="2026-12-01T00:00:00Z")] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many.")] = 50,
+    cursor: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="The next_cursor of the page before.",
+            example="1772361000123456.4f1c9a2be07d3358",
+        ),
+    ] = None,
+) -> AuditRecordsOut:
+    """List audit records. Who did what, from where, and what was refused; the newest first, a page at a time."""
+    wanted = AuditFilter(
+        actor=actor, act=act, subject=subject, about=about or "", outcome=outcome or "", address=address,
+        since=_us(since) or 0, until=_us(until),
+    )  # fmt: skip
+    page = audit_page(actor_of(request), wanted, limit=limit, after=cursor or "")
+    return AuditRecordsOut(records=[_told(one) for one in page.rows], next_cursor=page.next or None)
+
+
+@router.post("/audit/export", url_name="api-audit-export", operation_id="exportAuditRecords", openapi_extra=FILE)
+def export_records(request: HttpRequest, body: Annotated[AuditExportIn, Body()]) -> StreamingHttpResponse:
+    """Export audit records. As a file, streamed, the oldest first, with the hashes of the chain; the audit stream tells of it."""
+    wanted = AuditFilter(
+        since=_us(body.since) or 0, until=_us(body.until), actor=body.actor, act=body.act, subject=body.subject
+    )
+    return streamed(audit_export(actor=actor_of(request), wanted=wanted, form=body.form), body.form)
+
+
+@router.get("/audit/holds", response=HoldsOut, url_name="api-audit-holds", operation_id="listHolds")
+def list_holds(request: HttpRequest) -> HoldsOut:
+    """List legal holds. Nothing that one covers is removed until it is lifted."""
+    return HoldsOut(holds=[_hold(one) for one in holds_list(actor_of(request))])
+
+
+@router.post("/audit/holds", response=HoldOut, url_name="api-audit-holds", operation_id="placeHold")
+def place_hold(request: HttpRequest, body: Annotated[HoldIn, Body()]) -> HoldOut:
+    """Place a legal hold. On a run, a fabric or a person: nothing of it is removed, by retention or by hand."""
+    return _hold(hold_place(actor=actor_of(request), about=body.about, name=body.name, reason=body.reason))
+
+
+@router.post("/audit/holds/{hold_id}/lift", response=HoldOut, url_name="api-audit-hold-lift", operation_id="liftHold")
+def lift_hold(
+    request: HttpRequest,
+    hold_id: Annotated[str, Path(description="The hold's id.", example="0a1b2c3d4e5f60718293a4b5c6d7e8f9")],
+    body: Annotated[HoldLiftIn, Body()],
+) -> HoldOut:
+    """Lift a legal hold. What it kept is removed when its time has come."""
+    return _hold(hold_lift(actor=actor_of(request), hold_id=hold_id, reason=body.reason))
+
+
+@router.get("/audit/{record_id}", response=AuditOneOut, url_name="api-audit-record", operation_id="getAuditRecord")
+def get_record(
+    request: HttpRequest,
+    record_id: Annotated[str, Path(description="The record's id.", example="0a1b2c3d4e5f60718293a4b5c6d7e8f9")],
+) -> AuditOneOut:
+    """Look at one audit record. With its place in the chain, and whether its hash is right."""
+    found = audit_record_get(actor_of(request), record_id)
+    return AuditOneOut(record=_told(found.row), prev=found.prev, verified=found.verified)
+
+
+def _us(at: datetime | None) -> int | None:
+    return None if at is None else max(0, round(at.timestamp() * 1_000_000))
+
+
+def _told(row: AuditRow) -> AuditRecordOut:
+    same = (
+        "id",
+        "actor",
+        "via",
+        "came_by",
+        "address",
+        "request_id",
+        "act",
+        "outcome",
+        "subject",
+        "reason",
+        "times",
+        "seq",
+        "hash",
+    )
+    return AuditRecordOut(**{name: getattr(row, name) for name in same}, at=instant(row.at), more=dict(row.more))
+
+
+def _hold(one: HoldView) -> HoldOut:
+    same = ("id", "about", "name", "reason", "placed_by", "lifted_by", "lifted_because")
+    times = {name: instant(getattr(one, name)) for name in ("placed_at", "lifted_at")}
+    return HoldOut(**{name: getattr(one, name) for name in same}, **times)

@@ -1,0 +1,1 @@
+"""What is wrong with this installation, and what to do about it: `manage.py doctor`."""

@@ -1,0 +1,144 @@
+"""`manage.py restore FILE [--keep-access]`: an installation made from a backup, where there is none yet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+
+from console.backup import archive, databases
+from console.launch import datadir
+from console.launch.errors import Refused
+from console.management.commands.prepare import database, direct_connection, migrate, refuse_newer_database
+from fabric.core.audit import Act
+from fabric.management.base import OK, OTHER_END, FabricCommand
+from fabric.services.access import Revoked, access_revoke_all
+from fabric.services.audit import audit_record
+from fabric.services.workspaces import owner_actor
+
+
+class Command(FabricCommand):
+    """Restores a backup."""
+
+    help = (
+        "Make this installation, which has to be empty, from a file that `backup` wrote: database, keys where it has some, tables brought up to date, "
+        "every sign-in, token, open invitation and sign-in link ended, and the audit trail verified. Starts nothing. Exit code 1: the audit trail is not whole."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Which file, and whether who could come in still can."""
+        parser.add_argument("file", type=Path, metavar="FILE", help="what `backup` wrote")
+        parser.add_argument(
+            "--keep-access",
+            action="store_true",
+            help="leave sign-ins, tokens and invitations as they were when the backup was taken, what was revoked since included",
+        )
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Restores, ends ways in, verifies."""
+        source = options["file"].expanduser().absolute()
+        if not source.is_file():
+            raise Refused(f"{source} is not there: name a file that `backup` wrote.")
+        with datadir.hold(settings.FABRIC_DATA, ""):
+            with archive.opened(source) as (tar, manifest):
+                refuse_unfit(manifest)
+                with tempfile.TemporaryDirectory(dir=settings.FABRIC_DATA, prefix="restoring-") as folder:
+                    parts = archive.extract(tar, manifest, Path(folder), source)
+                    refuse_other_keys(parts)
+                    copy = parts.pop(archive.DATABASE)
+                    for name, path in parts.items():
+                        path.replace(settings.FABRIC_DATA / name.removeprefix(archive.KEYS))
+                    databases.load(copy)
+            try:
+                revoked = self._open_anew(source.name, manifest, keep_access=options["keep_access"])
+            except BaseException:
+                self.tell("It was restored only in part: start nothing, empty the database, and restore again.")
+                raise
+        whole = self._verify(json=options["json"])
+        self._say(manifest, revoked, whole, options)
+        return OK if whole else OTHER_END
+
+    def _open_anew(self, name: str, manifest: archive.Manifest, *, keep_access: bool) -> Revoked | None:
+        """The tables as this version has them, and nobody inside."""
+        refuse_newer_database()
+        migrate()
+        actor = owner_actor()
+        audit_record(actor=actor, act=Act.BACKUP_RESTORED, subject=name, made_at=manifest.made_at)
+        return None if keep_access else access_revoke_all(actor=actor)
+
+    def _verify(self, *, json: bool) -> bool:
+        """In a process of its own, which reads the keys that came with the backup."""
+        environ = {**os.environ, "FABRIC_DATA": str(settings.FABRIC_DATA)}
+        command = [*settings.FABRIC_COMMAND, "verify_audit"]
+        done = subprocess.run(command, env=environ, check=False, capture_output=True, text=True)
+        for line in [] if json else [*done.stdout.splitlines(), *done.stderr.splitlines()]:
+            self.stdout.write(line)
+        if json and done.returncode:
+            self.tell(*done.stdout.splitlines()[-5:], *done.stderr.splitlines()[-5:])
+        return done.returncode == 0
+
+    def _say(self, manifest: archive.Manifest, revoked: Revoked | None, whole: bool, options: dict[str, Any]) -> None:
+        keys = list(manifest.keys)
+        if options["json"]:
+            ended = asdict(revoked) if revoked else None
+            self.put({"made_at": manifest.made_at, "keys": keys, "revoked": ended, "verified": whole})
+            return
+        self.stdout.write(f"Restored from a backup of {manifest.made_at}, into {database()}.")
+        if not keys:
+            self.stdout.write(
+                "It brought no keys: put key.ring, secret.key and audit.key of that installation into the data directory, or set their variables; "
+                "without them stored secrets do not open, and verify_audit wants the old public key (--key)."
+            )
+        if revoked is None:
+            self.stdout.write(
+                "Sign-ins, tokens and invitations are as they were then: look at them on the page of members."
+            )
+        else:
+            self.stdout.write(
+                f"Ended: the sign-ins of {revoked.people:,} people, {revoked.tokens:,} tokens, {revoked.invitations:,} invitations, "
+                f"{revoked.links:,} sign-in links. `manage.py bootstrap` makes a sign-in link for the owner."
+            )
+
+
+def refuse_other_keys(parts: Mapping[str, Path]) -> None:
+    """Raise Refused where the data directory has a key that is not the backup's: another installation may need it. The one for sessions is made by every process."""
+    for name, path in parts.items():
+        there = settings.FABRIC_DATA / name.removeprefix(archive.KEYS)
+        if (
+            name not in (archive.DATABASE, f"{archive.KEYS}secret.key")
+            and there.exists()
+            and there.read_bytes() != path.read_bytes()
+        ):
+            raise Refused(
+                f"{there} is a key that is not the backup's, and would be lost: restore into another data directory, or move that file away."
+            )
+
+
+def refuse_unfit(manifest: archive.Manifest) -> None:
+    """Raise Refused for an installation that is not empty, and for a backup that this one cannot take."""
+    if connection.vendor != manifest.engine:
+        raise Refused(
+            f"The backup is of {manifest.engine}, and this installation is on {connection.vendor}: set DATABASE_URL to a database of that kind."
+        )
+    if connection.vendor == "postgresql":
+        direct_connection().close()  # Says what is wrong with the address.
+    if not databases.is_empty():
+        raise Refused(
+            f"This installation is not empty ({database()} has tables): restore into a new database or data directory."
+        )
+    known = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations or ()}
+    ours = {name.partition(".")[0] for name in known}
+    if newer := sorted(name for name in manifest.migrations if name not in known and name.partition(".")[0] in ours):
+        raise Refused(
+            f"The backup was made by a newer Fabric Flow, which has {newer[-1]}: restore it with that version."
+        )

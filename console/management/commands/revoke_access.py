@@ -1,0 +1,42 @@
+"""`manage.py revoke_access --yes`: every way in ended at once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from console.launch.errors import Refused
+from fabric.management.base import OK, FabricCommand
+from fabric.services.access import access_revoke_all
+from fabric.services.workspaces import owner_actor
+
+
+class Command(FabricCommand):
+    """Ends every way in."""
+
+    help = (
+        "End every sign-in, API token, open invitation and sign-in link of this installation. Roles, passwords and memberships stay. "
+        "For a database that was restored without `restore`, and for keys or backups in wrong hands."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """A word that it is meant."""
+        parser.add_argument(
+            "--yes", action="store_true", help="it is meant: programs stop working until they have new tokens"
+        )
+        parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Ends them; says how many."""
+        if not options["yes"]:
+            raise Refused("Programs stop working until they have new tokens, and everybody signs in again: say --yes.")
+        ended = access_revoke_all(actor=owner_actor())
+        if options["json"]:
+            self.put(asdict(ended))
+            return OK
+        self.stdout.write(
+            f"Ended: the sign-ins of {ended.people:,} people, {ended.tokens:,} tokens, {ended.invitations:,} invitations, {ended.links:,} sign-in links."
+        )
+        return OK

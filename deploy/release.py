@@ -1,0 +1,158 @@
+"""What goes with a release: its parts (SBOM), known vulnerabilities of the locks, checksums and their signature.
+
+    python3 deploy/release.py sbom FILE
+    python3 deploy/release.py audit
+    python3 deploy/release.py sign FOLDER --key KEY        # SHA256SUMS and SHA256SUMS.sig of every file in it
+    python3 deploy/release.py verify FOLDER --signers FILE --by NAME
+
+Standard library only. Exit code: 0 done and nothing found, 1 something is wrong or could not be looked at.
+"""  # noqa: INP001
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCKS = ("requirements.lock", "requirements-test.lock", "tests/peers/requirements-peers.lock")
+NODE_LOCK = "tests/peers/package-lock.json"
+SUMS = "SHA256SUMS"
+NAMESPACE = "fabric-flow"
+"""Of signatures: one that was made for something else does not verify (ssh-keygen(1), -n)."""
+_pin = re.compile(
+    r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)([^\\\n]*)\\?\n((?:[ \t]+--hash=[^\n]+\n)*)", re.MULTILINE
+)
+
+
+def bill_of_materials() -> dict[str, object]:
+    """The parts of the distribution as CycloneDX 1.6 (ECMA-424): what requirements.lock pins, and the scripts in static/vendor. The same for the same locks."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    components = [_package(*found) for found in _pin.findall(text)] + _scripts()
+    version = re.search(r'^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert version is not None
+    digest = hashlib.sha256(json.dumps(components, sort_keys=True).encode()).hexdigest()
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, digest)}",
+        "version": 1,
+        "metadata": {
+            "component": {"type": "application", "bom-ref": "fabric-flow", "name": "fabric-flow", "version": version[1]}
+        },
+        "components": components,
+    }
+
+
+def _package(name: str, version: str, marker: str, hashes: str) -> dict[str, object]:
+    reference = f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
+    files = re.findall(r"--hash=sha256:([0-9a-f]{64})", hashes)
+    properties = [{"name": "fabric-flow:file:sha256", "value": one} for one in files]
+    if marker.strip(" ;"):
+        properties.append({"name": "fabric-flow:marker", "value": marker.strip(" ;")})
+    part = {"type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference}
+    return {**part, "scope": "required", "properties": properties}
+
+
+def _scripts() -> list[dict[str, object]]:
+    lines = (ROOT / "static" / "vendor" / "CHECKSUMS.sha256").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split(maxsplit=1) for line in lines if line.strip())
+    return [
+        {
+            "type": "file",
+            "bom-ref": f"static/vendor/{name}",
+            "name": name,
+            "hashes": [{"alg": "SHA-256", "content": one}],
+        }
+        for one, name in pairs
+    ]
+
+
+def audit() -> int:
+    """Ask pip-audit and npm for known vulnerabilities of each lock; 1 also when nobody could be asked: unknown is no success."""
+    worst = 0
+    uvx = shutil.which("uvx") or shutil.which("uv")
+    runner = [uvx, *(["tool", "run"] if uvx.endswith("uv") else [])] if uvx else ["pipx", "run"]
+    for lock in LOCKS:
+        command = [
+            *runner,
+            "pip-audit",
+            "--require-hashes",
+            "--disable-pip",
+            "--progress-spinner",
+            "off",
+            "-r",
+            str(ROOT / lock),
+        ]
+        worst |= _asked(lock, command, ROOT)
+    return worst | _asked(NODE_LOCK, ["npm", "audit", "--package-lock-only"], (ROOT / NODE_LOCK).parent)
+
+
+def _asked(lock: str, command: list[str], folder: Path) -> int:
+    try:
+        done = subprocess.run(command, cwd=folder, check=False)
+    except FileNotFoundError:
+        print(f"{lock}: {command[0]} is not here: install it, then ask again.", file=sys.stderr)
+        return 1
+    if done.returncode:
+        print(f"{lock}: something was found, or nobody could be asked: the messages above say which.", file=sys.stderr)
+    return 1 if done.returncode else 0
+
+
+def sums(folder: Path) -> str:
+    """The lines of SHA256SUMS, as sha256sum(1) writes them: every file of the folder, by name."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(SUMS))
+    return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
+
+
+def sign(folder: Path, key: Path) -> int:
+    """Write SHA256SUMS and its signature (ssh-keygen -Y sign; the format is OpenSSH's PROTOCOL.sshsig)."""
+    listed = folder / SUMS
+    listed.write_text(sums(folder), encoding="utf-8")
+    (folder / f"{SUMS}.sig").unlink(missing_ok=True)
+    return subprocess.run(
+        ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(listed)], check=False
+    ).returncode
+
+
+def verify(folder: Path, signers: Path, by: str) -> int:
+    """Hold the signature against who may sign, and every file against its sum."""
+    listed = folder / SUMS
+    command = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", by, "-n", NAMESPACE, "-s", f"{listed}.sig"]
+    with listed.open("rb") as content:
+        if subprocess.run(command, stdin=content, check=False).returncode:
+            print(f"{SUMS} is not signed by {by}: use none of these files.", file=sys.stderr)
+            return 1
+    if listed.read_text(encoding="utf-8") != sums(folder):
+        print(f"The files are not those that {SUMS} names: use none of them.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """Do what the first word says."""
+    parser = argparse.ArgumentParser(prog="release.py", description=(__doc__ or "").partition("\n")[0])
+    ways = parser.add_subparsers(dest="way", required=True)
+    ways.add_parser("sbom").add_argument("file", type=Path)
+    ways.add_parser("audit")
+    for way in ("sign", "verify"):
+        ways.add_parser(way).add_argument("folder", type=Path)
+    ways.choices["sign"].add_argument("--key", type=Path, required=True)
+    ways.choices["verify"].add_argument("--signers", type=Path, required=True)
+    ways.choices["verify"].add_argument("--by", required=True)
+    given = parser.parse_args(argv)
+    if given.way == "sbom":
+        given.file.write_text(json.dumps(bill_of_materials(), indent=1) + "\n", encoding="utf-8")
+        return 0
+    if given.way == "audit":
+        return audit()
+    return sign(given.folder, given.key) if given.way == "sign" else verify(given.folder, given.signers, given.by)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

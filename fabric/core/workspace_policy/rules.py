@@ -1,0 +1,324 @@
+"""The rules of a workspace's policy: a table. Each says what of a fabric it refuses at publication, and what it makes of one that was published before.
+
+A fabric under a policy is the fabric with its own mechanisms drawn tighter (``tighten``), so that the engine asks, stops and refuses as it does for any
+fabric; and what it may not call at all (``deny``), which the mechanism ``policy`` refuses under the cause ``workspace_policy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fabric.core.frozen import value
+from fabric.core.gates import HTTP_TEST
+from fabric.core.policy import Budget
+from fabric.core.spec import FabricSpec
+from fabric.core.spec_tools import ToolSpec
+from fabric.core.taxonomy import Tier
+from fabric.core.words import dollars
+from fabric.core.workspace_policy import numbers
+from fabric.core.workspace_policy.policy import WorkspacePolicy
+from fabric.core.workspace_policy.subjects import covers, goes_out, host_of, host_of_test, hosts_of, meets, subject_of
+
+Broken = tuple[str, str]
+"""Path of a fabric, and what is wrong there without who may change it."""
+WHO = "or have an owner change the policy"
+
+
+@value(kw_only=True)
+class Rule:
+    """One rule. ``broken``: what of a fabric it refuses. ``tighten``: the fabric as it holds it, for a run of a tier. ``deny``: what may not be called, and why."""
+
+    field: str
+    """Field of ``WorkspacePolicy``."""
+    says: str
+    """What it says, to people."""
+    broken: Callable[[FabricSpec, WorkspacePolicy], Iterator[Broken]]
+    tighten: Callable[[FabricSpec, WorkspacePolicy, Tier], FabricSpec] | None = None
+    deny: Callable[[FabricSpec, WorkspacePolicy], Iterator[tuple[str, str]]] | None = None
+
+
+# -- irreversible ------------------------------------------------------------------------------------------------------
+
+
+def declared(spec: FabricSpec, policy: WorkspacePolicy) -> dict[str, str]:
+    """The tools that a policy declares irreversible, by name, with the pattern that says so."""
+    found: dict[str, str] = {}
+    for tool in spec.tools if policy.irreversible else ():
+        subject = subject_of(tool, spec.mcp_servers)
+        pattern = next((one for one in policy.irreversible if subject and meets(one, subject)), None)
+        if pattern is not None:
+            found[tool.name] = pattern
+    return found
+
+
+def _irreversible(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    found = declared(spec, policy)
+    for n, tool in enumerate(spec.tools):
+        if tool.name in found and tool.effect != "irreversible":
+            subject = subject_of(tool, spec.mcp_servers)
+            said = f"is {tool.effect}, and the workspace's policy declares {subject} irreversible ({found[tool.name]})"
+            yield f"tools.{n}.effect", f"{said}; declare it irreversible, {WHO}"
+        for field in ("compensation", "reconcile"):
+            if (named := getattr(tool, field)) in found:
+                said = f"is {named!r}, which the workspace's policy declares irreversible ({found[named]}), and nobody is asked before it"
+                yield f"tools.{n}.{field}", f"{said}; name another tool, {WHO}"
+    for n, check in enumerate(spec.gates.oracle or ()):
+        if check.tool in found:
+            said = f"is {check.tool!r}, which the workspace's policy declares irreversible ({found[check.tool]}), and nobody is asked before it"
+            yield f"gates.oracle.{n}.tool", f"{said}; name another tool, {WHO}"
+
+
+def _as_irreversible(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier) -> FabricSpec:
+    found = declared(spec, policy)
+    if not found:
+        return spec
+    return spec.model_copy(update={"tools": tuple(_tool_under(tool, found) for tool in spec.tools)})
+
+
+def _tool_under(tool: ToolSpec, found: dict[str, str]) -> ToolSpec:
+    """What undoes itself by what cannot be undone cannot be undone either: its own call is asked about."""
+    alone = {"compensation": None, "reconcile": None, "carry_over": False}
+    if tool.effect != "irreversible" and (tool.name in found or tool.compensation in found):
+        return tool.model_copy(update=alone | {"effect": "irreversible", "approval": "required"})
+    return tool.model_copy(update={"reconcile": None}) if tool.reconcile in found else tool
+
+
+def _irreversible_checks(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[tuple[str, str]]:
+    found = declared(spec, policy)
+    for check in spec.gates.oracle or ():
+        if check.tool in found:
+            yield (
+                f"tool:{check.tool}",
+                f"it checks outcomes, and the workspace's policy declares it irreversible ({found[check.tool]})",
+            )
+
+
+# -- where calls may go ------------------------------------------------------------------------------------------------
+
+
+def _unlisted_tools(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[tuple[int, ToolSpec, str]]:
+    for n, tool in enumerate(spec.tools if policy.tools is not None else ()):
+        subject = subject_of(tool, spec.mcp_servers)
+        if goes_out(tool) and not any(covers(one, subject) for one in policy.tools or ()):
+            yield n, tool, subject
+
+
+def _tools(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    for n, _, subject in _unlisted_tools(spec, policy):
+        said = f"reaches {subject}, which is not among the tools that the workspace's policy allows"
+        yield f"tools.{n}.target", f"{said}; name one that is, {WHO}"
+
+
+def _denied_tools(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[tuple[str, str]]:
+    for _, tool, subject in _unlisted_tools(spec, policy):
+        yield f"tool:{tool.name}", f"{subject} is not among the tools that the workspace's policy allows"
+
+
+def _hosts_named(spec: FabricSpec) -> Iterator[tuple[str, str, str]]:
+    """``(path, name of what is called, host)`` for each host that a fabric names."""
+    for n, tool in enumerate(spec.tools):
+        for host in hosts_of(tool, spec.mcp_servers):
+            yield f"tools.{n}", f"tool:{tool.name}", host
+    for n, check in enumerate(spec.gates.oracle or ()):
+        if check.http is not None:
+            yield f"gates.oracle.{n}.http.url", f"tool:{HTTP_TEST}{check.name}", host_of_test(check.http)
+    for n, model in enumerate(spec.models):
+        if model.base_url:
+            yield f"models.{n}.base_url", f"model:{model.name}", host_of(model.base_url)
+
+
+def _unlisted_hosts(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[tuple[str, str, str]]:
+    for path, name, host in _hosts_named(spec) if policy.hosts is not None else ():
+        if not any(covers(one, host) for one in policy.hosts or ()):
+            yield path, name, host
+
+
+def _hosts(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    for path, _, host in _unlisted_hosts(spec, policy):
+        said = f"names host {host or 'nobody knows which'}, which is not among those that the workspace's policy allows"
+        yield path, f"{said}; name one that is, {WHO}"
+
+
+def _denied_hosts(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[tuple[str, str]]:
+    for _, name, host in _unlisted_hosts(spec, policy):
+        yield name, f"host {host or 'nobody knows which'} is not among those that the workspace's policy allows"
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def _four_eyes(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    for tier in policy.four_eyes:
+        if tier in spec.tiers.allowed and tier not in spec.policy.humans.four_eyes:
+            said = f"lacks {tier}, in which the workspace's policy wants four eyes"
+            yield "policy.humans.four_eyes", f"{said}; add it, leave the tier out of tiers.allowed, {WHO}"
+
+
+def _with_four_eyes(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier) -> FabricSpec:
+    humans = spec.policy.humans
+    more = tuple(one for one in policy.four_eyes if one not in humans.four_eyes)
+    if not more:
+        return spec
+    humans = humans.model_copy(update={"four_eyes": (*humans.four_eyes, *more)})
+    return spec.model_copy(update={"policy": spec.policy.model_copy(update={"humans": humans})})
+
+
+def _may_waive(spec: FabricSpec, policy: WorkspacePolicy) -> bool:
+    """A fabric all of whose tiers have four eyes was published by two, the waiver with it."""
+    if policy.waivers == "author":
+        return True
+    return policy.waivers == "four_eyes" and set(spec.tiers.allowed) <= set(spec.policy.humans.four_eyes)
+
+
+def _waivers(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    if _may_waive(spec, policy):
+        return
+    for n, tool in enumerate(spec.tools):
+        if tool.approval == "waived":
+            allowed = (
+                "lets nobody waive"
+                if policy.waivers == "nobody"
+                else "lets only fabrics waive that have four eyes in all their tiers"
+            )
+            said = f"is waived, and the workspace's policy {allowed}"
+            yield f"tools.{n}.approval", f"{said}; take approval away, {WHO}"
+
+
+def _unwaived(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier) -> FabricSpec:
+    if _may_waive(spec, policy):
+        return spec
+    tools = (tool.model_copy(update={"approval": "required"}) for tool in spec.tools)
+    return spec.model_copy(update={"tools": tuple(tools)})
+
+
+# -- caps --------------------------------------------------------------------------------------------------------------
+
+
+def run_cap(policy: WorkspacePolicy, tier: Tier) -> int | None:
+    """The most that a run of a tier may spend, micro-dollars; None: the policy says nothing of that."""
+    caps = policy.caps
+    found = [one for one in (caps.run_usd_micros, caps.session_usd_micros, caps.tiers.get(tier)) if one is not None]
+    return min(found, default=None)
+
+
+def _caps(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    budget, caps = spec.policy.budget, policy.caps
+    for tier in spec.tiers.allowed:
+        most = run_cap(policy, tier)
+        if most is not None and budget.run_usd_micros > most:
+            said = f"is {dollars(budget.run_usd_micros)}, and the workspace's policy lets a run of tier {tier} spend {dollars(most)}"
+            yield "policy.budget.run_usd_micros", f"{said}; lower it, {WHO}"
+    most = caps.session_usd_micros
+    if most is not None and (budget.session_usd_micros is None or budget.session_usd_micros > most):
+        given = "is not given" if budget.session_usd_micros is None else f"is {dollars(budget.session_usd_micros)}"
+        said = f"{given}, and the workspace's policy lets a session spend {dollars(most)}"
+        yield "policy.budget.session_usd_micros", f"{said}; give no more than that, {WHO}"
+
+
+def _capped(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier) -> FabricSpec:
+    budget, most = spec.policy.budget, run_cap(policy, tier)
+    session = policy.caps.session_usd_micros
+    changed: dict[str, int] = {}
+    if most is not None and budget.run_usd_micros > most:
+        changed["run_usd_micros"] = most
+    if session is not None and (budget.session_usd_micros is None or budget.session_usd_micros > session):
+        changed["session_usd_micros"] = session
+    return _with_budget(spec, budget.model_copy(update=changed)) if changed else spec
+
+
+def _with_budget(spec: FabricSpec, budget: Budget) -> FabricSpec:
+    return spec.model_copy(update={"policy": spec.policy.model_copy(update={"budget": budget})})
+
+
+# -- limits and protections --------------------------------------------------------------------------------------------
+
+
+def _limits(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    for path, given, held in numbers.beyond(policy, spec.policy):
+        if held.group == "limits":
+            said = f"is {given:,}, and the workspace's policy allows {held.bound:,} at most ({held.field})"
+            yield path, f"{said}; lower it, {WHO}"
+
+
+def _numbers(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier) -> FabricSpec:
+    return spec.model_copy(update={"policy": numbers.within(policy, spec.policy)})
+
+
+GATES = {"credentials": "unguarded", "screening": "unscreened"}
+"""The field of the gates by which a fabric switches a protection off."""
+
+
+def _protections(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    for kept, field in GATES.items():
+        if kept in policy.protections and getattr(spec.gates, field) is not None:
+            said = f"switches off {kept}, which the workspace's policy keeps on (protections)"
+            yield f"gates.{field}", f"{said}; leave it out, {WHO}"
+    if "loop_detector" in policy.protections:
+        for path, what in numbers.detectors_off(spec.policy):
+            said = f"{what}, and the workspace's policy keeps every loop detector on (protections)"
+            yield path, f"{said}; leave it out, {WHO}"
+    for path, given, held in numbers.beyond(policy, spec.policy):
+        if held.group != "limits":
+            said = f"is {given:g}, and the workspace's policy keeps {held.group} no weaker than {held.bound:g} (protections)"
+            yield path, f"{said}; leave it out, {WHO}"
+
+
+def _protected(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier) -> FabricSpec:
+    on = {field: None for kept, field in GATES.items() if kept in policy.protections}
+    flow = spec.policy
+    if "loop_detector" in policy.protections:
+        flow = numbers.all_detectors(flow)
+    return spec.model_copy(update={"gates": spec.gates.model_copy(update=on), "policy": flow})
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        field="irreversible",
+        says="A person approves each call of these tools. None of them undoes, reconciles or checks anything.",
+        broken=_irreversible,
+        tighten=_as_irreversible,
+        deny=_irreversible_checks,
+    ),
+    Rule(field="tools", says="Fabrics call these tools and no others.", broken=_tools, deny=_denied_tools),
+    Rule(
+        field="hosts",
+        says="Tools, MCP servers, checks and models of fabrics name these hosts and no others.",
+        broken=_hosts,
+        deny=_denied_hosts,
+    ),
+    Rule(
+        field="waivers",
+        says="Who may waive the approval of an irreversible tool.",
+        broken=_waivers,
+        tighten=_unwaived,
+    ),
+    Rule(
+        field="four_eyes",
+        says="In these tiers two people approve what is asked, and each change of a fabric.",
+        broken=_four_eyes,
+        tighten=_with_four_eyes,
+    ),
+    Rule(
+        field="caps",
+        says="No run and no session spends more. Nobody raises a run's cap above it.",
+        broken=_caps,
+        tighten=_capped,
+    ),
+    Rule(field="limits", says="No fabric has a higher limit.", broken=_limits, tighten=_numbers),
+    Rule(
+        field="protections",
+        says="No fabric switches these protections off, or weakens them below the defaults.",
+        broken=_protections,
+        tighten=_protected,
+    ),
+)
+"""Every rule, in the order in which a fabric is drawn tighter. One for each field of ``WorkspacePolicy``, by test.
+
+``waivers`` comes before ``four_eyes``: whether a fabric may waive goes by what its author published.
+"""
+
+
+def broken(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
+    """Everything of a fabric that a workspace's policy refuses, as path and sentence."""
+    for rule in RULES:
+        yield from rule.broken(spec, policy)

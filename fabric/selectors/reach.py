@@ -1,0 +1,52 @@
+"""What of a workspace somebody sees: the one condition that every list, search, export, socket and stream puts on its rows.
+
+Whoever has a role in the whole workspace sees all of it, and the condition is the workspace's alone. Whose roles hold at some fabrics, or whose
+token is confined to some, sees these and what belongs to them; the rest is not there for them (``fabric.core.reach``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+
+from django.db.models import Model, Q
+
+from fabric.core.actor import Actor
+from fabric.core.reach import ALL
+from fabric.models import ChangeRequest, Run
+
+PATHS: Mapping[str, str] = {
+    "Fabric": "name",
+    "Revision": "fabric__name",
+    "Run": "fabric__name",
+    "Escalation": "run__fabric__name",
+    "Draft": "name",
+    "FabricEditor": "fabric",
+    "ChangeRequest": "name",
+    "Drill": "fabric__name",
+    "Schedule": "fabric__name",
+}
+"""By the name of a model: where its rows have the name of their fabric. ``Notification`` has none of its own: it is its run's, or its change's."""
+
+
+def seen_by(actor: Actor, model: type[Model]) -> Q:
+    """The rows of a model that are there for somebody."""
+    return Q(workspace_id=actor.workspace_id) & within(actor, model)
+
+
+def within(actor: Actor, model: type[Model]) -> Q:
+    """The same without the workspace, for who asks for that in another way."""
+    if not actor.narrow:
+        return Q()
+    if model.__name__ == "Notification":
+        runs, changes = (one.objects.filter(seen_by(actor, one)).values("id") for one in (Run, ChangeRequest))
+        return Q(run_id__in=runs) | Q(change__in=changes)
+    path = PATHS[model.__name__]
+    found = Q(**{f"{path}__in": actor.fabrics}) if actor.fabrics else Q()
+    return found if actor.reach is None else found & reduce(or_, (at_place(path, place) for place in actor.reach))
+
+
+def at_place(path: str, place: str) -> Q:
+    """The rows of the fabrics at a place. ``path``: where they have the name of theirs."""
+    return Q(**{f"{path}__startswith": place[:-1]}) if place.endswith(ALL) else Q(**{path: place})

@@ -1,0 +1,44 @@
+"""Workspaces' policies: the one in force, and one version of it. Nobody is asked for a right: every fabric's author meets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.core.workspace_policy.policy import NOTHING, WorkspacePolicy
+from fabric.models import WorkspacePolicyVersion
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyView:
+    """A workspace's policy as it stands. ``number`` 0: nobody has set one."""
+
+    policy: WorkspacePolicy = NOTHING
+    number: int = 0
+    set_at: int = 0
+    """Microseconds since the epoch, UTC."""
+    set_by: str = ""
+
+
+def standing_policy(workspace_id: str) -> PolicyView:
+    """The policy that is in force in a workspace. One statement."""
+    row = WorkspacePolicyVersion.objects.filter(workspace_id=workspace_id).order_by("-number").first()
+    return PolicyView() if row is None else _view(row)
+
+
+def policy_version(workspace_id: str, number: int) -> WorkspacePolicy:
+    """One version of a workspace's policy; WorkspacePolicyVersion.DoesNotExist where there is none. 0: the empty one."""
+    return (
+        _view(WorkspacePolicyVersion.objects.get(workspace_id=workspace_id, number=number)).policy
+        if number
+        else NOTHING
+    )
+
+
+def policies_of(workspace_id: str, limit: int = 20) -> list[PolicyView]:
+    """The versions of a workspace's policy, the newest first."""
+    rows = WorkspacePolicyVersion.objects.filter(workspace_id=workspace_id).order_by("-number")[:limit]
+    return [_view(row) for row in rows]
+
+
+def _view(row: WorkspacePolicyVersion) -> PolicyView:
+    return PolicyView(WorkspacePolicy.model_validate_json(row.policy), row.number, row.set_at, row.set_by)

@@ -1,0 +1,96 @@
+"""Placing and lifting legal holds: nothing that one covers is removed, by retention or by hand, until it is lifted."""
+
+from __future__ import annotations
+
+import time
+
+from django.db import IntegrityError, transaction
+
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.text import clean_text
+from fabric.models import Fabric, Hold, Member, Run, Workspace
+from fabric.selectors.audit_list import audit_wanted
+from fabric.selectors.holds import ABOUT, FABRIC, PERSON, RUN, HoldView, fabric_is_held, hold_view
+from fabric.services.audit import audit_record
+from fabric.services.errors import Refused
+
+REASON_CHARS_MAX = 1_000
+NAME_CHARS_MAX = 200
+
+
+def hold_place(*, actor: Actor, about: str, name: str, reason: str) -> HoldView:
+    """Places a hold on a run (by id), a fabric or a person (by name) of the actor's workspace.
+
+    Raises Refused: forbidden, invalid (about, no reason), not_found, conflict (it is held already).
+    """
+    audit_wanted(actor)
+    if about not in ABOUT:
+        message = f"{about[:40]!r} cannot have a legal hold; choose one of {', '.join(ABOUT)}"
+        raise Refused(message, code="invalid", field="about")
+    why, named = _reason(reason, "placing"), clean_text(name)[0].strip()[:NAME_CHARS_MAX]
+    if not _is_there(actor, about, named):
+        raise Refused(
+            f"there is no {about} {named[:80]!r} in this workspace; check its name", code="not_found", field="name"
+        )
+    row = Hold(
+        workspace_id=actor.workspace_id,
+        about=about,
+        name=named,
+        reason=why,
+        placed_by=actor.name,
+        placed_at=time.time_ns() // 1_000,
+    )
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+            audit_record(actor=actor, act=Act.HOLD_PLACED, subject=named, about=about, hold=row.id, reason=why)
+    except IntegrityError:
+        message = f"the {about} {named[:80]} has a legal hold already; lift that one, or leave it"
+        raise Refused(message, code="conflict", field="name") from None
+    return hold_view(row)
+
+
+def hold_lift(*, actor: Actor, hold_id: str, reason: str) -> HoldView:
+    """Lifts a hold. What it kept is removed when its time has come. Raises Refused: forbidden, invalid (no reason), not_found, conflict (it was lifted)."""
+    audit_wanted(actor)
+    why = _reason(reason, "lifting")
+    mine = Hold.objects.filter(workspace_id=actor.workspace_id, id=clean_text(hold_id)[0][:64])
+    with transaction.atomic():
+        lifted = {"lifted_by": actor.name, "lifted_at": time.time_ns() // 1_000, "lifted_because": why}
+        done = mine.filter(lifted_at__isnull=True).update(**lifted)
+        row = mine.first()
+        if row is None:
+            raise Refused(f"there is no hold {hold_id[:64]!r} in this workspace", code="not_found", field="hold")
+        if not done:
+            raise Refused(f"{row.lifted_by} lifted this hold before", code="conflict", field="hold")
+        # Retention looks at nothing before this again, and now it has to.
+        Workspace.objects.filter(id=actor.workspace_id).update(erased_until=0)
+        audit_record(actor=actor, act=Act.HOLD_LIFTED, subject=row.name, about=row.about, hold=row.id, reason=why)
+    return hold_view(row)
+
+
+def unheld_wanted(actor: Actor, fabric: str, doing: str) -> None:
+    """Refused conflict where the fabric is held. ``doing``: what would be done, after "cannot be": ``deleted``."""
+    if fabric_is_held(actor.workspace_id, fabric):
+        message = f"a legal hold is on fabric {fabric}, so nothing of it can be {doing}: ask somebody who may read the audit stream to lift it"
+        raise Refused(message, code="conflict", field="hold")
+
+
+def _reason(reason: str, doing: str) -> str:
+    why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
+    if not why:
+        message = f"{doing} a hold needs a reason: say why, it is kept in the audit stream"
+        raise Refused(message, code="invalid", field="reason")
+    return why
+
+
+def _is_there(actor: Actor, about: str, name: str) -> bool:
+    within = {"workspace_id": actor.workspace_id}
+    if about == RUN:
+        inside = [actor.workspace_id, *([actor.drills_id] if actor.drills_id else [])]
+        return Run.objects.filter(id=name, workspace_id__in=inside).exists()
+    if about == FABRIC:
+        return Fabric.objects.filter(name=name, **within).exists()
+    assert about == PERSON
+    return Member.objects.filter(name=name, **within).exists()

@@ -1,0 +1,39 @@
+// Signing in: a link's token comes behind the "#", which no browser sends, and goes into the form; passkeys are asked of the browser.
+// Without this script the token is pasted by hand, and passkeys are not offered.
+
+const token = document.getElementById("token");
+if (token && location.hash.length > 1) {
+  token.value = decodeURIComponent(location.hash.slice(1));
+  // Out of the address bar and the history: whoever sits here later finds no link.
+  history.replaceState(null, "", location.pathname + location.search);
+  document.getElementById("token-field").hidden = true;
+  const form = token.form;
+  if (form.dataset.opens) form.submit();
+}
+
+const able = window.PublicKeyCredential?.parseRequestOptionsFromJSON && window.PublicKeyCredential?.parseCreationOptionsFromJSON;
+
+async function answer(form) {
+  const said = form.querySelector("[data-said]");
+  said.textContent = "";
+  const options = JSON.parse(form.dataset.passkey);
+  try {
+    const found = form.dataset.makes
+      ? await navigator.credentials.create({ publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(options) })
+      : await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options) });
+    form.elements.answer.value = JSON.stringify(found.toJSON());
+    form.submit();
+  } catch (error) {
+    said.textContent = error.name === "InvalidStateError"
+      ? "This device has a passkey for you here already."
+      : "No passkey was shown: try again, or use another way.";
+  }
+}
+
+for (const form of document.querySelectorAll("form[data-passkey]")) {
+  form.hidden = !able;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    answer(form);
+  });
+}

@@ -1,0 +1,97 @@
+"""`backup` and `restore` as an operator calls them."""
+
+import json
+import sqlite3
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from console.launch.errors import Refused
+from console.management.commands.restore import refuse_unfit
+from simulator.bench.database import MANAGE, ROOT, fresh
+from tests.console.backup.test_archive import MADE
+
+
+def manage(environment, *words):
+    return subprocess.run(
+        [*MANAGE, *words], env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_a_backup_without_keys_is_restored_once_and_says_what_is_missing(tmp_path):
+    file = tmp_path / "one.backup"
+    with fresh("sqlite") as environment:
+        assert manage(environment, "bootstrap").returncode == 0
+        done = manage(environment, "backup", str(file), "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["keys"] == []
+        again = manage(environment, "backup", str(file))
+        assert (again.returncode, again.stderr) == (
+            1,
+            f"{file} is there already: name a file that is not, nothing is overwritten.\n",
+        )
+    with tarfile.open(file) as tar:
+        assert tar.getnames() == ["manifest.json", "database"]
+
+    with fresh("sqlite", migrated=False) as environment:
+        done = manage(environment, "restore", str(file))
+        assert done.returncode == 0, done.stderr
+        assert "It brought no keys" in done.stdout
+        assert "Ended: the sign-ins of 0 people, 0 tokens, 0 invitations, 1 sign-in links." in done.stdout
+        with sqlite3.connect(f"{environment['FABRIC_DATA']}/fabric.sqlite3") as made:
+            acts = [row[0] for row in made.execute("SELECT kind FROM fabric_audit ORDER BY at, id")]
+        assert acts[-2:] == ["backup_restored", "access_revoked"]
+        again = manage(environment, "restore", str(file))
+        assert again.returncode == 1
+        assert "This installation is not empty" in again.stderr
+
+
+def test_keys_of_another_installation_are_not_lost(tmp_path):
+    file = tmp_path / "one.backup"
+    with fresh("sqlite") as environment:
+        assert manage(environment, "bootstrap").returncode == 0
+        (Path(environment["FABRIC_DATA"]) / "key.ring").write_text("cd" * 32 + "\n")
+        assert manage(environment, "backup", str(file), "--with-keys").returncode == 0
+    with fresh("sqlite", migrated=False) as environment:
+        ring = Path(environment["FABRIC_DATA"]) / "key.ring"
+        ring.write_text("ab" * 32 + "\n")
+        ring.chmod(0o600)
+        done = manage(environment, "restore", str(file))
+        assert done.returncode == 1
+        assert "key.ring is a key that is not the backup's, and would be lost" in done.stderr
+        assert ring.read_text() == "ab" * 32 + "\n"
+        assert not (Path(environment["FABRIC_DATA"]) / "fabric.sqlite3").exists()
+
+
+def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
+    with fresh("sqlite", migrated=False) as environment:
+        done = manage(environment, "restore", str(tmp_path / "none"))
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"{tmp_path / 'none'} is not there: name a file that `backup` wrote.\n",
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("change", "words"), [
+    ({"engine": "postgresql"}, "The backup is of postgresql, and this installation is on sqlite"),
+    ({}, "This installation is not empty"),
+])  # fmt: skip
+def test_one_that_does_not_fit_is_refused(change, words):
+    from dataclasses import replace
+
+    with pytest.raises(Refused, match=words):
+        refuse_unfit(replace(MADE, **change))
+
+
+def test_one_of_a_newer_version_is_refused(monkeypatch):
+    from dataclasses import replace
+
+    from console.backup import databases
+
+    monkeypatch.setattr(databases, "is_empty", lambda: True)
+    with pytest.raises(Refused, match=r"newer Fabric Flow, which has fabric\.9999_later"):
+        refuse_unfit(replace(MADE, migrations=("fabric.0001_initial", "fabric.9999_later", "elsewhere.0001_x")))
+    refuse_unfit(MADE)
