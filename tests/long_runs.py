@@ -38,6 +38,7 @@ LONG = {
     "tests/console/live/test_outages.py::*(sleeping_laptop-sqlite)": "on PostgreSQL it is in every run",
     "tests/e2e/test_canaries.py::*(postgresql)": "on SQLite it is in every run",
     "tests/e2e/test_run_events.py::test_a_burst_of_10_000_*": "without a browser: `burst` in `tests/console/live/test_outages.py`",
+    "tests/e2e/test_payloads.py::*": "a text as text: `tests/console/test_markdown.py`, `tests/e2e/test_trusted.py`",
     "tests/fabric/services/test_review_at_once.py::*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/bench/test_command.py::test_the_audit_stream_*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/bench/test_command.py::test_the_last_line_*(sqlite*": "on PostgreSQL it is in every run",
