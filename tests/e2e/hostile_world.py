@@ -121,7 +121,7 @@ def _memories(actor: Any, texts: Sequence[str]) -> None:
     from fabric.services.memories import memory_write
 
     for number, text in enumerate(texts):
-        kept = {"value": {text[:100]: [text]}, "version": 0, "reason": text}
+        kept: dict[str, Any] = {"value": {text[:100]: [text]}, "version": 0, "reason": text}
         memory_write(actor=actor, fabric=LOOKS, memory="notes", key=f"key-{number}", **kept)
 
 
@@ -158,7 +158,7 @@ def _runs(actor: Any, texts: Sequence[str]) -> list[str]:
     store, ids = wiring.store(), []
     for number, text in enumerate(texts):
         document = Document(name=f"{text[:60]}.md".replace("/", "_"), text=text or "x")
-        asked = {"text": f"{text}\n{NUMBER}{number}", "documents": (document,)}
+        asked: dict[str, Any] = {"text": f"{text}\n{NUMBER}{number}", "documents": (document,)}
         name = PAYS if number % 5 == 0 else LOOKS
         ids.append(run_start(store=store, nudge=wiring.nudge(), actor=actor, fabric=name, **asked).run_id)
     for number, run_id in enumerate(ids):

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Page, Request
+from playwright.sync_api import Dialog, Page, Request
 
 from console.configure.parts import PARTS
 from console.views.fabrics import TABS
@@ -117,9 +117,13 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.page.add_init_script(WATCH)
-        self.page.on("dialog", lambda one: (self.found.append(f"a dialog: {one.message}"), one.dismiss()))
+        self.page.on("dialog", self._asked_by_dialog)
         self.page.on("popup", lambda one: self.found.append(f"a window: {one.url}"))
         self.page.context.on("request", self._asked)
+
+    def _asked_by_dialog(self, one: Dialog) -> None:
+        self.found.append(f"a dialog: {one.message}")
+        one.dismiss()
 
     def _asked(self, one: Request) -> None:
         if not one.url.startswith((f"{self.base}/", "blob:", "data:")):
