@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from console.client_address import address_of
 from console.forms import sentence
@@ -43,13 +43,10 @@ class AcceptForm(forms.Form):
 
 @never_cache
 @sensitive_variables("token")
-@require_http_methods(["GET", "HEAD", "POST"])
-def invitation_old(request: HttpRequest, token: str) -> HttpResponse:
+@require_safe
+def invitation_old(_request: HttpRequest, token: str) -> HttpResponse:
     """A link with its token in the path, as earlier versions made them."""
-    if request.method != "POST":
-        return redirect(f"{reverse('invitation')}#{token}")
-    request.session[INVITED] = token
-    return invitation(request)
+    return redirect(f"{reverse('invitation')}#{token}")
 
 
 @never_cache

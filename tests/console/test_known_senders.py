@@ -14,6 +14,7 @@ from console.api.problems import Problem
 from console.known_senders import is_known
 from console.launch.paths import ROOT
 from fabric.core.scopes import Scope
+from fabric.core.token_text import PREFIX
 from fabric.services.tokens import token_create, token_revoke
 from tests.console.bad_clients import LARGE, SENDERS, posted
 from tests.console.live.sockets import cookie_of
@@ -82,7 +83,7 @@ def test_a_token_that_is_not_accepted_is_refused_before_its_body_and_one_that_is
     assert posted(server, "/api/v1/runs", LARGE, wrong, sends=False) == b"HTTP/1.1 401"
     command = [sys.executable, str(ROOT / "manage.py"), "token", "create", "large", "--scope", "start"]
     made = subprocess.run(command, env=server.environ, check=True, capture_output=True, text=True).stdout
-    token = next(word for word in made.split() if word.startswith("fabricflow_"))
+    token = next(word for word in made.split() if word.startswith(PREFIX))
     said = posted(server, "/api/v1/runs", 2_000_000, f"Authorization: Bearer {token}\r\n")
     assert said.startswith(b"HTTP/1.1 4")  # Two megabytes of nothing: it was read, and is no JSON.
     assert said not in (b"HTTP/1.1 401", b"HTTP/1.1 413")

@@ -22,7 +22,7 @@ from django.test.utils import CaptureQueriesContext
 
 from console.api.openapi import example, operations, resolved, schema
 from console.body_limit import body_max
-from fabric.models import Escalation, Event, Inbox, Run
+from fabric.models import AuditLine, Escalation, Event, Inbox, Run
 from fabric.selectors.escalations import escalations_open
 from fabric.services.holds import hold_place
 from fabric.services.invitations import invitation_create
@@ -57,6 +57,7 @@ def ids(actor, doubtful):
         "hold_id": hold_place(actor=actor, about="fabric", name=doubtful, reason="A case.").id,
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
+        "record_id": AuditLine.objects.filter(workspace_id=actor.workspace_id).first().id,
     }
 
 
@@ -250,6 +251,8 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
         "invitation_id": str(uuid4()),
         "model_id": uuid4().hex,
         "change_id": str(uuid4()),
+        "hold_id": uuid4().hex,
+        "record_id": uuid4().hex,
     }
     for name in NAMING:
         ask(program, name, unknown)  # What is asked once and kept has been asked.
