@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from fabric.core.actor import Actor
@@ -18,7 +18,8 @@ from fabric.selectors.errors import Refused
 from simulator.drills.models import Drill, Schedule
 
 Names = Mapping[str, Any]
-"""What stands in an address, by name."""
+"""The parts of an address, by name."""
+Finder = Callable[[Actor, Names], QuerySet[Any, str]]
 
 
 def _run(actor: Actor, names: Names) -> QuerySet[Any, str]:
@@ -26,29 +27,14 @@ def _run(actor: Actor, names: Names) -> QuerySet[Any, str]:
     return Run.objects.filter(id=str(names["run_id"]), workspace_id__in=places).values_list("fabric__name", flat=True)
 
 
-def _escalation(actor: Actor, names: Names) -> QuerySet[Any, str]:
-    rows = Escalation.objects.filter(id=names["escalation_id"], workspace_id=actor.workspace_id)
-    return rows.values_list("run__fabric__name", flat=True)
+def _of(model: type[Model], name: str, key: str, path: str) -> Finder:
+    """Finds the fabric of a row of the workspace. ``name``: of its id in an address; ``key``: its column; ``path``: to the fabric's name."""
 
+    def find(actor: Actor, names: Names) -> QuerySet[Any, str]:
+        rows = model._default_manager.filter(**{key: names[name]}, workspace_id=actor.workspace_id)
+        return rows.values_list(path, flat=True)
 
-def _change(actor: Actor, names: Names) -> QuerySet[Any, str]:
-    rows = ChangeRequest.objects.filter(id=names["change_id"], workspace_id=actor.workspace_id)
-    return rows.values_list("name", flat=True)
-
-
-def _drill(actor: Actor, names: Names) -> QuerySet[Any, str]:
-    rows = Drill.objects.filter(id=names["drill_id"], workspace_id=actor.workspace_id)
-    return rows.values_list("fabric__name", flat=True)
-
-
-def _batch(actor: Actor, names: Names) -> QuerySet[Any, str]:
-    rows = Drill.objects.filter(batch=names["batch"], workspace_id=actor.workspace_id)
-    return rows.values_list("fabric__name", flat=True)
-
-
-def _schedule(actor: Actor, names: Names) -> QuerySet[Any, str]:
-    rows = Schedule.objects.filter(id=names["schedule_id"], workspace_id=actor.workspace_id)
-    return rows.values_list("fabric__name", flat=True)
+    return find
 
 
 def _notification(actor: Actor, names: Names) -> QuerySet[Any, str]:
@@ -57,13 +43,13 @@ def _notification(actor: Actor, names: Names) -> QuerySet[Any, str]:
     return rows.values_list(Coalesce("run__fabric__name", change), flat=True)
 
 
-FABRIC_OF: Mapping[str, Callable[[Actor, Names], QuerySet[Any, str]]] = {
+FABRIC_OF: Mapping[str, Finder] = {
     "run_id": _run,
-    "escalation_id": _escalation,
-    "change_id": _change,
-    "drill_id": _drill,
-    "batch": _batch,
-    "schedule_id": _schedule,
+    "escalation_id": _of(Escalation, "escalation_id", "id", "run__fabric__name"),
+    "change_id": _of(ChangeRequest, "change_id", "id", "name"),
+    "drill_id": _of(Drill, "drill_id", "id", "fabric__name"),
+    "batch": _of(Drill, "batch", "batch", "fabric__name"),
+    "schedule_id": _of(Schedule, "schedule_id", "id", "fabric__name"),
     "notification_id": _notification,
 }
 """By what names it in an address: the fabric that a thing belongs to."""

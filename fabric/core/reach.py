@@ -22,7 +22,7 @@ def is_place(text: str) -> bool:
 
 
 def holds_at(place: str, fabric: str) -> bool:
-    """Whether a fabric is the one of this place, or in its folder."""
+    """True for the fabric that a place names, and for each in the folder that it names."""
     return fabric.startswith(place[:-1]) if place.endswith(ALL) else fabric == place
 
 

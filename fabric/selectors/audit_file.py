@@ -24,7 +24,7 @@ class FileFound:
     """What was found in a file."""
 
     whole: bool = False
-    """Whether the file says that it has everything; in a part, the chain between its records cannot be followed."""
+    """True: the file says that it has every record. The chain of a part cannot be followed."""
     count: int = 0
     problems: list[str] = field(default_factory=list)
 

@@ -58,7 +58,10 @@ def password_link_of(token: str) -> User | None:
 
 @sensitive_variables("token", "password")
 def password_link_use(token: str, password: str) -> list[str] | None:
-    """Gives whoever has this link the password and ends their sign-ins: the marks of those. None: the link works no more. Raises Refused invalid (password)."""
+    """Sets the password of the link's person and ends their sign-ins. Returns the marks of those; None for a link that works no more.
+
+    Raises Refused invalid (password).
+    """
     user = password_link_of(token)
     if user is None:
         return None
