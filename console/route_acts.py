@@ -133,7 +133,7 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     ),
     (
         ByService((Act.SIGNED_IN, Act.SIGN_IN_FAILED)),
-        "login login-link login-link-old login-second login-passkey",
+        "login login-link login-second login-passkey",
     ),
     (ByService((Act.PASSWORD_LINK_SENT,)), "login-recover"),
     (ByService((Act.PASSWORD_CHANGED,)), "login-password"),

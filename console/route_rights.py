@@ -21,8 +21,8 @@ BROWSERS = "it is for browsers, whoever sits there"
 EVERYBODY = "it is for every member"
 
 _LOOKS = """
-    livez readyz healthz login login-link login-link-old login-second login-sso login-sso-back login-recover login-password
-    invitation invitation-old members member account security security-totp overview overview-live overview-card start runs
+    livez readyz healthz login login-link login-second login-sso login-sso-back login-recover login-password
+    invitation members member account security security-totp overview overview-live overview-card start runs
     runs-news run run-cancel run-terminate run-pause run-resume run-say run-context run-fork run-scenario run-question
     run-event run-event-json run-events-download reviews reviews-news reviews-history review drills drills-live
     drills-runs drills-lever drills-schedules drills-schedule drill drill-live scenarios scenario scenario-new
@@ -120,7 +120,7 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
     (
         OWN,
         """
-            login login-link login-link-old login-second login-passkey login-recover login-password logout invitation
+            login login-link login-second login-passkey login-recover login-password logout invitation
             account security-totp security-passkey security-remove security-codes sign-ins-end notifications-mine api-notifications-mine api-change-withdraw
         """,
     ),

@@ -7,10 +7,9 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
 from console.client_address import address_of
 from console.forms import sentence
@@ -39,14 +38,6 @@ class AcceptForm(forms.Form):
         if self.cleaned_data.get("password") and self.cleaned_data["again"] != self.cleaned_data["password"]:
             raise forms.ValidationError("The two passwords are not the same: type both again.")
         return str(self.cleaned_data["again"])
-
-
-@never_cache
-@sensitive_variables("token")
-@require_safe
-def invitation_old(_request: HttpRequest, token: str) -> HttpResponse:
-    """A link with its token in the path, as earlier versions made them."""
-    return redirect(f"{reverse('invitation')}#{token}")
 
 
 @never_cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods
@@ -30,16 +29,6 @@ def login_link(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return render(request, "login/link.html", {"next": next_of(request)})
     return _used(request, request.POST.get("token", "").strip())
-
-
-@never_cache
-@sensitive_variables("token")
-@require_http_methods(["GET", "HEAD", "POST"])
-def login_link_old(request: HttpRequest, token: str) -> HttpResponse:
-    """A link with its token in the path, as earlier versions made them."""
-    if request.method != "POST":
-        return redirect(f"{reverse('login-link')}#{token}")
-    return _used(request, token)
 
 
 @sensitive_variables("token")

@@ -69,7 +69,7 @@ def figures(rounds: int) -> list[dict[str, Any]]:
     """The same of the runs that are there."""
     settings.ALLOWED_HOSTS = ["127.0.0.1"]
     browser = Client(HTTP_HOST="127.0.0.1")
-    browser.post(f"/login/{login_link_create(owner_ensure())}")
+    browser.post("/login/link", {"token": login_link_create(owner_ensure())})
     cases = [(name, {"q": query}, True) for name, query in INDEXED]
     cases += [("a page from the middle", {"before": _middle()}, True)]
     cases += [(name, {"q": query}, False) for name, query in SCANNED]

@@ -98,8 +98,8 @@ class _Own:
     spec: FabricSpec
     proposed: dict[tuple[str, str], JSON] = field(default_factory=dict)
     """Arguments by step and call id."""
-    steps: dict[tuple[str, int], str] = field(default_factory=dict)
-    """The step that stands at each place, by stage and branch."""
+    answered: dict[str, str] = field(default_factory=dict)
+    """The step whose model answered last in each branch, by stage and branch: a stage's first steps have no fact of their own."""
     keys: dict[str, str] = field(default_factory=dict)
     """Idempotency keys by command id."""
     wrote: dict[str, tuple[str, str, int, JSON, bool]] = field(default_factory=dict)
@@ -109,12 +109,13 @@ class _Own:
         """Goes on to the next fact; what is wrong with a reading."""
         match fact.kind:
             case "step_opened":
-                before = self.steps.get((fact.stage, fact.branch), "")
-                self.steps[fact.stage, fact.branch] = fact.step_id
                 if fact.keeps:
+                    before = self.answered.get(f"{fact.stage}.{fact.branch}", "")
                     stood = {call_id: args for (step_id, call_id), args in self.proposed.items() if step_id == before}
                     self.proposed |= {(fact.step_id, call_id): args for call_id, args in stood.items()}
+                    self.answered[f"{fact.stage}.{fact.branch}"] = fact.step_id
             case "model_answered":
+                self.answered[fact.step_id.rpartition(".e")[0]] = fact.step_id
                 for call in content.get("calls", ()):
                     self.proposed[fact.step_id, call["call_id"]] = call.get("args")
             case "mutation_intended":

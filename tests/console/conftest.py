@@ -39,7 +39,7 @@ def actor(owner: User) -> Actor:
 def browser(owner: User) -> Client:
     """A browser that has signed in by a one-time link."""
     client = Client(HTTP_HOST="127.0.0.1")
-    client.post(f"/login/{login_link_create(owner)}")
+    client.post("/login/link", {"token": login_link_create(owner)})
     return client
 
 

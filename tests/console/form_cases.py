@@ -368,9 +368,6 @@ FORMS = {
         (302, 410, 413, 429),
         done=410,
     ),
-    "invitation-old": FormCase(
-        ("name", "password", "again", "as"), {}, 410, "was used or revoked before", (302, 410, 413, 429), done=410
-    ),
     "login": FormCase(
         ("name", "password", "next"),
         {"name": "owner", "password": "not this one"},
@@ -382,7 +379,6 @@ FORMS = {
     "login-link": FormCase(
         ("token", "next"), {"next": "/runs"}, 410, "used before or has expired", (410, 413, 429), done=410
     ),
-    "login-link-old": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
     "login-second": FormCase(("code",), {}, 302, "", (302, 413)),
     "login-passkey": FormCase(("state", "answer"), {}, 422, "showed no passkey", (413, 422, 429), done=422),
     "login-recover": FormCase(("wanted",), {}, 422, "No mail server", (413, 422, 429), done=422),

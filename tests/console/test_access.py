@@ -70,7 +70,6 @@ def test_strangers_get_the_login_and_the_health_and_nothing_else():
         "healthz",
         "login",
         "login-link",
-        "login-link-old",
         "login-second",
         "login-passkey",
         "login-sso",
@@ -78,7 +77,6 @@ def test_strangers_get_the_login_and_the_health_and_nothing_else():
         "login-recover",
         "login-password",
         "invitation",
-        "invitation-old",
     }
     assert Policy.PUBLIC not in SOCKETS.values()
 

@@ -136,7 +136,7 @@ def test_sign_ins_that_fail_are_counted_by_name_and_address_and_hold_no_password
     assert "hunter2" not in str((first[1], second[1]))
     folds_flush(now=AuditFold.objects.first().until)
     assert [told.get("times") for _, told in lines("sign_in_failed")] == [None, None, 1]
-    Client(HTTP_HOST="127.0.0.1").post("/login/never-was-a-link")
+    Client(HTTP_HOST="127.0.0.1").post("/login/link", {"token": "never-was-a-link"})
     assert lines("sign_in_failed")[-1][1]["how"] == "link"
 
 

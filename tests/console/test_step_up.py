@@ -112,7 +112,7 @@ def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: Us
     """Who made it may be who came by it: what wants a fresh sign-in wants one of their own, and what they started the maker does not let pass."""
     link = login_link_for(actor=owner_actor(), name="vera")
     came = Client(HTTP_HOST="127.0.0.1")
-    came.post(f"/login/{link}")
+    came.post("/login/link", {"token": link})
     refused = came.post(at_page("token-create", ("vera",)), {"name": "hers", "scopes": ["read"]})
     assert refused.status_code == 403
     assert "owner made the link of this sign-in" in refused.content.decode().lower()

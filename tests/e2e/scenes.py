@@ -252,7 +252,7 @@ def add_filter(page: Page) -> None:
 
 STRANGER = (
     Scene("signed-out", "/runs"),
-    Scene("signed-out-link-used", "/login/used", sign_in, 410),
+    Scene("signed-out-link-used", "/login/link#used", sign_in, 410),
     Scene("signed-out-not-found", "/nosuch", status=404),
 )
 EMPTY = (

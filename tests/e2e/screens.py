@@ -221,7 +221,7 @@ def beginning_round(camera: Camera) -> None:
     camera.shoot(beginning_scenes.full(home))
     camera.state = None
     token = home.manage("shell", "--verbosity", "0", "-c", beginning_scenes.VERA).split()[-1]
-    camera.state = signed_in(camera, f"{home.base}/login/{token}")
+    camera.state = signed_in(camera, f"{home.base}/login/link#{token}")
     camera.shoot(beginning_scenes.LOOKING)
 
 
@@ -251,7 +251,7 @@ def saying_round(camera: Camera) -> None:
     camera.shoot(saying_scenes.scenes(ids))
     camera.state = None
     token = home.manage("shell", "--verbosity", "0", "-c", beginning_scenes.VERA).split()[-1]
-    camera.state = signed_in(camera, f"{home.base}/login/{token}")
+    camera.state = signed_in(camera, f"{home.base}/login/link#{token}")
     camera.shoot(saying_scenes.looking(ids))
 
 

@@ -351,7 +351,7 @@ def seen_of(row: Row, settings: Any, caplog: Any) -> Seen:
 def page_of(run_id: str) -> str:
     """The run's page, its events and its export's address as a person sees them."""
     client = Client(HTTP_HOST="127.0.0.1")
-    client.post(f"/login/{login_link_create(get_user_model().objects.get())}")
+    client.post("/login/link", {"token": login_link_create(get_user_model().objects.get())})
     answers = [client.get(f"/runs/{run_id}"), client.get(f"/runs/{run_id}/events")]
     assert answers[0].status_code == 200
     return "".join(found.content.decode() for found in answers if not found.streaming)

@@ -186,7 +186,7 @@ def test_a_run_that_is_taken_away_loses_the_socket(browser, queued, stranger, mo
 def test_signing_out_in_one_tab_closes_the_sockets_of_all_and_of_nobody_else(browser, owner, queued, monkeypatch):
     monkeypatch.setattr(consumer, "RECHECK_S", 3_600)  # At once, not at the next look.
     other = Client(HTTP_HOST="127.0.0.1")
-    other.post(f"/login/{login_link_create(owner)}")
+    other.post("/login/link", {"token": login_link_create(owner)})
 
     async def scene():
         mine = [socket(path(queued), cookie=cookie_of(browser)) for _ in range(2)]

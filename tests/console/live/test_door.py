@@ -94,7 +94,7 @@ def test_a_session_that_is_deleted_closes_the_socket(owner, queued, monkeypatch)
     monkeypatch.setattr(consumer, "RECHECK_S", 0.05)
     monkeypatch.setattr(settings, "SESSION_ENGINE", "django.contrib.sessions.backends.db")
     browser = Client(HTTP_HOST="127.0.0.1")
-    browser.post(f"/login/{login_link_create(owner)}")
+    browser.post("/login/link", {"token": login_link_create(owner)})
 
     async def scene():
         sock = socket(f"/live/runs/{queued}", cookie=cookie_of(browser))

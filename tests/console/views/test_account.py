@@ -64,7 +64,7 @@ def test_a_changed_password_ends_every_other_sign_in_and_this_one_stays(ana):
     assert there.get(PAGE).headers["Location"].startswith("/login"), "a signed cookie from before is none any more"
     (told,) = admissions([(cookie, "run")]).values()
     assert told.code == SIGNED_OUT, "nor does a socket come in by it"
-    assert Client(HTTP_HOST="127.0.0.1").post(f"/login/{link}").status_code == 410
+    assert Client(HTTP_HOST="127.0.0.1").post("/login/link", {"token": link}).status_code == 410
     assert not LoginLink.objects.filter(user=ana, used_at__isnull=True).exists()
     assert Client(HTTP_HOST="127.0.0.1").post("/login", {"name": "ana", "password": OLD}).status_code == 422
     assert by_password(password=NEW).get(PAGE).status_code == 200

@@ -26,7 +26,7 @@ NEW = [
         "url": "http://127.0.0.1:8420/",
         "user_agent": "canary",
         "body": {
-            "documentURL": "http://127.0.0.1:8420/login/canary-token",
+            "documentURL": "http://127.0.0.1:8420/login/link?next=canary",
             "effectiveDirective": "require-trusted-types-for",
             "blockedURL": "trusted-types-sink",
             "sample": "Element innerHTML|canary",
@@ -54,7 +54,7 @@ def sent(body, kind="application/csp-report"):
         (
             NEW,
             "application/reports+json",
-            "(require-trusted-types-for) stopped trusted-types-sink on the page login-link-old",
+            "(require-trusted-types-for) stopped trusted-types-sink on the page login-link",
         ),
     ],
 )

@@ -34,7 +34,7 @@ def doubt(doubts):
 def ana(actor):
     """Another one who is asked."""
     client = Client(HTTP_HOST="127.0.0.1")
-    client.post(f"/login/{login_link_create(member('ana', 'owner', 'reviewer'))}")
+    client.post("/login/link", {"token": login_link_create(member("ana", "owner", "reviewer"))})
     return client
 
 
@@ -147,7 +147,7 @@ def test_the_next_free_one_is_claimed(browser, ana, doubts):
 
 def test_who_is_not_asked_is_told_whom_it_is_for(doubt):
     viewer = Client(HTTP_HOST="127.0.0.1")
-    viewer.post(f"/login/{login_link_create(member('vera', 'viewer'))}")
+    viewer.post("/login/link", {"token": login_link_create(member("vera", "viewer"))})
     said = text_of(viewer.get(f"/reviews/{doubt.id}"))
     assert "This is not yours to answer:" in said
     refused = post(viewer, doubt, "decision", page="review", verb="reject", message="No.", digest=doubt.digest)

@@ -118,7 +118,7 @@ def test_who_acts_by_a_token_ends_none():
 
     vera = member("vera")
     browser_of(vera)
-    with pytest.raises(Refused, match="signed in"):
+    with pytest.raises(Refused, match="people end their own sign-ins"):
         own_sign_ins_end(actor=replace(fresh(vera), via="token:t"), user=vera)
     assert len(sign_ins_of(vera)) == 1
 
