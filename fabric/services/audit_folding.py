@@ -35,12 +35,12 @@ def stranger() -> Actor:
     return Actor(name=NOBODY, workspace_id=workspace_default())
 
 
-def audit_fold(*, actor: Actor, act: Act, subject: str, at: str = "", **more: Any) -> None:
+def audit_fold(*, actor: Actor, act: Act, subject: str, at: str = "", now: int | None = None, **more: Any) -> None:
     """Records an act once in a window for the same actor, act, subject and ``at`` (where it comes from); further ones are counted.
 
-    ``more`` is the first one's. Called outside of a transaction that may be rolled back.
+    ``more`` is the first one's. ``now`` is in microseconds since the epoch. Called outside of a transaction that may be rolled back.
     """
-    now = time.time_ns() // 1_000
+    now = time.time_ns() // 1_000 if now is None else now
     until = now - now % WINDOW_US + WINDOW_US
     known = actor.name != NOBODY
     key = _key(actor, act, subject, at, until)

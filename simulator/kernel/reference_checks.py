@@ -17,16 +17,6 @@ WAITED = (Cause.TOOL_CONSTRAINT, Cause.DEPENDENCY_FAILED, Cause.SCHEMA_INVALID)
 """Why a call is refused for what it refers to."""
 
 
-@on("step_opened")
-def a_step_goes_on_with_its_calls(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """Takes the calls of a step that is opened again with what it did, so that they are judged as before."""
-    if fact.keeps:
-        base, _, number = fact.step_id.rpartition(".r")
-        before = seen.referred.get(f"{base}.r{int(number) - 1}", {})
-        seen.referred[fact.step_id] = deepcopy(before)
-    return ""
-
-
 @on(
     *(
         "step_opened",
@@ -56,6 +46,7 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
         known["when"] = {one["call_id"]: one.get("when", "") for one in proposed}
         known["wrote"], known["edited"] = {}, {}
         known["coming"] = (fact.command_id, fact.attempt)
+        _forget_broken_off(known, fact)
         return ""
     if fact.kind == "call_streamed":
         return _streamed(known, fact, decode(seen.content)["calls"][0]["args"])
@@ -82,8 +73,17 @@ def _streamed(known: dict[str, JSON], fact: Any, args: JSON) -> str:
     known.setdefault("proposed", {})[fact.call_id] = args
     known["coming"] = (fact.command_id, fact.attempt)
     known.setdefault("early", {})[f"{fact.command_id}.c{fact.index}"] = known["coming"]
+    known.setdefault("streamed", {})[fact.call_id] = known["coming"]
     known.get("answers", {}).pop(fact.call_id, None)
     return ""
+
+
+def _forget_broken_off(known: dict[str, JSON], fact: Any) -> None:
+    """Drops what a call brought that an earlier attempt streamed before it broke off: the same id now names another call."""
+    for call_id in known["proposed"]:
+        command_id, attempt = known.get("streamed", {}).get(call_id, known["coming"])
+        if command_id == fact.command_id and attempt != fact.attempt:
+            known.get("answers", {}).pop(call_id, None)
 
 
 def _broken_off(known: dict[str, JSON], fact: Any) -> bool:

@@ -33,6 +33,11 @@ class FormCase:
 
 
 WRITTEN = plain("written")
+LIMITS = """
+calls_per_turn claims_without_progress corrections_per_step hops pending_calls plan_branches recursion replans_per_stage run_events
+run_payload_bytes sub_agents_alive sub_agents_spawned turns
+"""
+"""Limits that a workspace's policy may lower."""
 FORMS = {
     "start": FormCase(
         (
@@ -84,7 +89,7 @@ FORMS = {
         {"act": "place", "about": "person", "name": "colleague", "reason": "A case."},
         409,
         "has a legal hold already",
-        (409, 422),
+        (409, 413, 422),
     ),
     "run-export": FormCase((), {}, 200, "", done=200),
     "run-event-reveal": FormCase((), {}, 409, "of event 1 is withheld; look at it as it is", done=409),
@@ -308,11 +313,12 @@ FORMS = {
                 "run_usd",
                 "session_usd",
             ),
-            *("tier_interactive", "tier_batch", "tier_high_stakes", "keys", "limit_turns", "limit_hops"),
+            *("tier_interactive", "tier_batch", "tier_high_stakes", "keys"),
+            *(f"limit_{name}" for name in LIMITS.split()),
         ),
         {"expect": "0", "hosts": "crm.example.com", "waivers": "nobody", "run_usd": "12.50"},
         409,
-        "version 1 of the policy stands",
+        "of the policy stands, and another was expected",
         (302, 409, 413, 422),
     ),
     "model-key": FormCase(
@@ -380,7 +386,7 @@ FORMS = {
         ("token", "next"), {"next": "/runs"}, 410, "used before or has expired", (410, 413, 429), done=410
     ),
     "login-second": FormCase(("code",), {}, 302, "", (302, 413)),
-    "login-passkey": FormCase(("state", "answer"), {}, 422, "showed no passkey", (413, 422, 429), done=422),
+    "login-passkey": FormCase(("state", "answer", "next"), {}, 422, "showed no passkey", (413, 422, 429), done=422),
     "login-recover": FormCase(("wanted",), {}, 422, "No mail server", (413, 422, 429), done=422),
     "login-password": FormCase(("password", "again"), {}, 410, "used before or has expired", (410, 413), done=410),
     "security-totp": FormCase(("secret", "code", "name"), {}, 422, "has expired", (413, 422), done=422),
@@ -388,7 +394,9 @@ FORMS = {
     "security-remove": FormCase(("factor",), {}, 404, "no such second factor", (404, 413), done=404),
     "security-codes": FormCase((), {}, 409, "set one up first", (409,), done=409),
     "sign-ins-end": FormCase(("sign_in",), {}, 302, "", (302, 413)),
-    "member-sign-ins": FormCase(("act",), {}, 422, "The form was not whole", (413, 422), done=422),
+    "member-sign-ins": FormCase(
+        ("act", "before", "names", "roles"), {}, 422, "The form was not whole", (413, 422), done=422
+    ),
     "logout": FormCase((), {}, 302, "", (302,)),
 }
 """Every route that takes a form."""

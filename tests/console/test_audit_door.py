@@ -143,7 +143,7 @@ def test_sign_ins_that_fail_are_counted_by_name_and_address_and_hold_no_password
 def test_strangers_fill_no_disk(owner, monkeypatch):
     monkeypatch.setattr(audit_folding, "STRANGERS_MAX", 5)
     for number in range(30):
-        audit_folding.audit_fold(actor=audit_folding.stranger(), act=Act.SIGN_IN_FAILED, subject=f"n{number}")
+        audit_folding.audit_fold(actor=audit_folding.stranger(), act=Act.SIGN_IN_FAILED, subject=f"n{number}", now=1)
     assert STRANGERS_MAX >= 5
     assert (AuditFold.objects.count(), len(lines("sign_in_failed"))) == (6, 6)
     folds_flush(now=AuditFold.objects.first().until)
