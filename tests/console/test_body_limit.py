@@ -59,7 +59,7 @@ def test_nobody_gets_a_megabyte_and_somebody_all(declared):
     assert post(chunks, declared=declared, limit=None, who=saying(True)) == (200, b"ok", 3 * MEGABYTE)
     status, body, got = post(chunks, declared=declared, limit=None, who=saying(False))
     assert (status, got <= NOBODY_MAX) == (401, True)
-    assert body.startswith(b"More than 1 MB is read only from who is signed in")
+    assert body.startswith(b"Requests of more than 1 MB need a sign-in or a token")
 
 
 @pytest.mark.parametrize("declared", [3 * MEGABYTE, UNASKED_MAX + 1, None])
