@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -123,9 +124,29 @@ def test_systemd_is_told_in_its_own_way(tmp_path, monkeypatch):
         lives.clear()
 
 
+def test_a_container_s_probe_is_told_by_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv(beating.FILE, str(tmp_path / "beat"))
+    asked, lives = threading.Event(), threading.Event()
+
+    def alive():
+        if lives.is_set():
+            return True
+        asked.set()
+        return False
+
+    beating.beat_on(alive, every_s=0.01)
+    assert asked.wait(PATIENCE_S)
+    assert not (tmp_path / "beat").exists()
+    lives.set()
+    until = time.monotonic() + PATIENCE_S
+    while not (tmp_path / "beat").exists():
+        assert time.monotonic() < until
+
+
 def test_nobody_beats_where_nobody_listens(monkeypatch):
     monkeypatch.delenv(beating.SYSTEMD, raising=False)
     monkeypatch.delenv(beating.PIPE, raising=False)
+    monkeypatch.delenv(beating.FILE, raising=False)
     assert beating.beat_on() is None
 
 
