@@ -7,13 +7,14 @@ import time
 import pytest
 
 from fabric.adapters.signing import signer_of, verified
+from fabric.core.acts import ACTS
 from fabric.core.audit import Act
 from fabric.models import AuditCut, AuditForward, AuditLine, Event, Hold, Run, Workspace
 from fabric.selectors.audit import stream_end
 from fabric.selectors.verify import Counted, Fault
 from fabric.selectors.verify_stream import verify_checkpoints, verify_streams
 from fabric.services.audit import audit_record
-from fabric.services.audit_retention import ALL, DAY_US, audit_retain, audit_rule_set
+from fabric.services.audit_retention import ALL, DAY_US, _cut, _ranges, audit_retain, audit_rule_set
 from fabric.services.checkpoints import checkpoint_make
 from fabric.services.errors import Refused
 from fabric.services.holds import hold_lift, hold_place
@@ -70,6 +71,40 @@ def test_records_of_a_kind_go_and_the_chain_goes_on_from_the_marker(actor, fresh
     checked = verify_checkpoints(Counted(), verified=verified, trusted={signer.public})
     assert [one.fault for one in checked] == []
     assert findings(signer, trusted=False)[:1] == [Fault.CUT_CHANGED]
+
+
+def test_what_verifying_and_erasing_go_by_stays_whatever_the_rule(actor, fresh, signer):
+    kept = [act for act, said in ACTS.items() if said.kept]
+    assert Act.RUN_ERASED in kept
+    for act in (*kept, Act.SIGNED_OUT):
+        told(fresh, act)
+    audit_rule_set(actor=fresh, kind=ALL, days=30)
+    audit_seal()
+    audit_retain(signer=signer, now=later())
+    left = set(AuditLine.objects.values_list("kind", flat=True))
+    assert {act.value for act in kept} <= left
+    assert Act.SIGNED_OUT.value not in left
+
+
+def test_an_act_with_a_rule_of_its_own_is_none_of_the_rest(fresh, signer):
+    told(fresh)
+    told(fresh, Act.SIGNED_IN)
+    audit_rule_set(actor=fresh, kind=ALL, days=30)
+    audit_rule_set(actor=fresh, kind="signed_in", days=90)
+    audit_retain(signer=signer, now=later())
+    left = AuditLine.objects.filter(kind__in=("signed_in", "signed_out"))
+    assert list(left.values_list("kind", flat=True)) == ["signed_in"]
+
+
+def test_a_hold_that_comes_between_looking_and_removing_holds(actor, fresh, signer):
+    member("vera", "viewer")
+    told(fresh, times=2, subject="vera")
+    audit_rule_set(actor=fresh, kind="signed_out", days=30)
+    ((first, last),) = _ranges(actor.workspace_id, later())
+    hold_place(actor=fresh, about="person", name="vera", reason="A case.")
+    assert not _cut(actor.workspace_id, first, last, signer, later())
+    assert AuditLine.objects.filter(kind="signed_out").count() == 2
+    assert not AuditCut.objects.exists()
 
 
 def test_the_stream_goes_on_after_its_end_was_removed(actor, fresh, signer):
