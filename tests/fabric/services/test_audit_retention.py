@@ -202,5 +202,9 @@ def test_who_may_not_read_the_stream_holds_nothing(actor, doubtful):
     operator = replace(actor, name="oskar", roles=frozenset({"operator"}))
     with pytest.raises(Refused, match="auditor or owner"):
         hold_place(actor=operator, about="fabric", name=doubtful, reason="A case.")
+    placed = hold_place(actor=actor, about="fabric", name=doubtful, reason="A case.")
+    with pytest.raises(Refused, match="auditor or owner"):
+        hold_lift(actor=operator, hold_id=placed.id, reason="Over.")
+    assert Hold.objects.get().lifted_at is None
     with pytest.raises(Refused, match="that is for owner"):
         audit_rule_set(actor=operator, kind=ALL, days=30)
