@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from fabric.selectors.audit import stream_end
 from fabric.selectors.verify import Counted, Fault
 from fabric.selectors.verify_stream import verify_checkpoints, verify_streams
 from fabric.services.audit import audit_record
-from fabric.services.audit_retention import ALL, DAY_US, _cut, _ranges, audit_retain, audit_rule_set
+from fabric.services.audit_retention import ALL, DAY_US, _cut, _ranges, audit_retain, audit_rule_set, audit_rules
 from fabric.services.checkpoints import checkpoint_make
 from fabric.services.errors import Refused
 from fabric.services.holds import hold_lift, hold_place
@@ -143,6 +144,14 @@ def test_a_rule_that_is_none_is_refused(fresh, kind, days, says):
         audit_rule_set(actor=fresh, kind=kind, days=days)
 
 
+def test_a_rule_wants_a_fresh_sign_in(actor, fresh):
+    with pytest.raises(Refused, match="sign in again") as caught:
+        audit_rule_set(actor=replace(fresh, signed_in_at=1), kind="signed_out", days=30)
+    assert (caught.value.field, audit_rules(fresh)) == ("sign_in", {})
+    audit_rule_set(actor=fresh, kind="signed_out", days=30)
+    assert audit_rules(fresh) == {"signed_out": 30}
+
+
 def test_what_a_receiver_has_not_taken_stays(actor, fresh, signer, settings):
     """A receiver that was never sent anything included."""
     told(fresh, times=3)
@@ -197,8 +206,6 @@ def test_a_run_is_held_by_its_fabric_and_by_who_started_it(actor, fresh, doubtfu
 
 
 def test_who_may_not_read_the_stream_holds_nothing(actor, doubtful):
-    from dataclasses import replace
-
     operator = replace(actor, name="oskar", roles=frozenset({"operator"}))
     with pytest.raises(Refused, match="auditor or owner"):
         hold_place(actor=operator, about="fabric", name=doubtful, reason="A case.")
