@@ -12,9 +12,12 @@ from fabric.core.acts import ACTS
 from fabric.core.audit import Act
 from fabric.models import AuditCut, AuditForward, AuditLine, Event, Hold, Run, Workspace
 from fabric.selectors.audit import stream_end
+from fabric.selectors.audit_file import file_verify
+from fabric.selectors.audit_list import AuditFilter
 from fabric.selectors.verify import Counted, Fault
 from fabric.selectors.verify_stream import verify_checkpoints, verify_streams
 from fabric.services.audit import audit_record
+from fabric.services.audit_reading import audit_export
 from fabric.services.audit_retention import ALL, DAY_US, _cut, _ranges, audit_retain, audit_rule_set, audit_rules
 from fabric.services.checkpoints import checkpoint_make
 from fabric.services.errors import Refused
@@ -72,6 +75,27 @@ def test_records_of_a_kind_go_and_the_chain_goes_on_from_the_marker(actor, fresh
     checked = verify_checkpoints(Counted(), verified=verified, trusted={signer.public})
     assert [one.fault for one in checked] == []
     assert findings(signer, trusted=False)[:1] == [Fault.CUT_CHANGED]
+
+
+def test_a_file_verifies_by_its_markers_and_not_by_others(actor, fresh, signer):
+    told(fresh, times=3)
+    told(fresh, Act.SIGNED_IN)
+    audit_rule_set(actor=fresh, kind="signed_out", days=30)
+    audit_retain(signer=signer, now=later())
+    lines = b"".join(audit_export(actor=fresh, wanted=AuditFilter(), form="ndjson").pages()).splitlines(keepends=True)
+    (mark,) = [line for line in lines if line.startswith(b'{"cut"')]
+
+    def problems(given, *, trusted=True):
+        return file_verify(given, verified=verified, trusted={signer.public} if trusted else set()).problems
+
+    assert problems(lines) == []
+    assert "which is not this installation's" in " ".join(problems(lines, trusted=False))
+    assert "what was between them is missing" in problems([line for line in lines if line != mark])[0]
+    forged = mark.replace(b'\\"at\\":', b'\\"at\\":1')
+    assert forged != mark
+    assert "its signature is not over what it says" in " ".join(
+        problems([forged if line == mark else line for line in lines])
+    )
 
 
 def test_what_verifying_and_erasing_go_by_stays_whatever_the_rule(actor, fresh, signer):
