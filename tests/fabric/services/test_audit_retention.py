@@ -237,5 +237,8 @@ def test_who_may_not_read_the_stream_holds_nothing(actor, doubtful):
     with pytest.raises(Refused, match="auditor or owner"):
         hold_lift(actor=operator, hold_id=placed.id, reason="Over.")
     assert Hold.objects.get().lifted_at is None
+    with pytest.raises(Refused, match="auditor or owner"):
+        audit_export(actor=operator, wanted=AuditFilter(), form="ndjson")
+    assert not AuditLine.objects.filter(kind="audit_exported").exists()
     with pytest.raises(Refused, match="that is for owner"):
         audit_rule_set(actor=operator, kind=ALL, days=30)
