@@ -11,6 +11,7 @@ from django.db.models import BinaryField
 from fabric.adapters import key_ring
 from fabric.adapters.key_files import KeyUnusable
 from fabric.adapters.key_ring import RING_NAME, alone, key_added, ring_of
+from fabric.adapters.known_secrets import KNOWN, MASK
 from fabric.adapters.sealed_fields import SEALED
 from fabric.adapters.secret_box import key_id
 from fabric.adapters.stored_keys import stored_keys
@@ -111,6 +112,22 @@ def test_one_that_was_ended_half_way_goes_on_under_the_same_key(five, data):
     said = command("rekey", "--json").last
     assert (said["made"], said["resealed"], said["newest"], said["key"]) == (False, 4, 1, new.id.hex())
     assert (named(), opened()) == ({new.id}, ALL)
+
+
+def test_a_key_that_a_value_still_names_is_not_forgotten(five, data):
+    """A value that does not open now, since its row was changed, may when the row is as it was."""
+    (old,), row = ring_of(data), ProviderKey.objects.get(host=HOSTS[0])
+    ProviderKey.objects.filter(id=row.id).update(host="https://moved.example.org:443")
+    assert command("rekey", "--json").last["unopened"] == 1
+    said = command("rekey", "--forget", "--json").last
+    assert (said["forgotten"], said["keys"], old in ring_of(data)) == (0, 2, True)
+    ProviderKey.objects.filter(id=row.id).update(host=row.host)
+    assert opened() == ALL
+
+
+def test_the_ring_s_keys_are_masked_wherever_they_are_said(data):
+    (key,) = ring_of(data)
+    assert KNOWN.masked(f"the key {key.text} was said") == f"the key {MASK} was said"
 
 
 def test_a_missing_key_is_counted_and_the_rest_is_sealed_anew(five, data):
