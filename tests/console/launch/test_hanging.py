@@ -155,13 +155,18 @@ import sys
 from console.launch import up
 sys.exit(up.run(up.parse(sys.argv[1:]), silence_s=20.0))
 """
-# In every Python below `up`: keeps the interpreter's lock once a file of its process id is there.
+# In every Python below `up`: once a file of its process id is there it keeps the interpreter's lock, or as the file says its event loop alone.
 HOLDING = """
-import ctypes, os, pathlib, threading
+import asyncio, ctypes, gc, os, pathlib, threading, time
 def hold():
-    while not (pathlib.Path(os.environ["HOLDING"]) / str(os.getpid())).exists():
+    file = pathlib.Path(os.environ["HOLDING"]) / str(os.getpid())
+    while not file.exists():
         threading.Event().wait(0.2)
-    ctypes.PyDLL(None).sleep(3600)
+    if not file.read_text():
+        ctypes.PyDLL(None).sleep(3600)
+    for one in gc.get_objects():
+        if isinstance(one, asyncio.AbstractEventLoop) and one.is_running():
+            one.call_soon_threadsafe(time.sleep, 3600)
 threading.Thread(target=hold, daemon=True).start()
 """
 
@@ -186,7 +191,7 @@ def healthy(port):
 
 @pytest.mark.slow
 def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
-    """The real ones: a stopped web server beside a worker that keeps the lock."""
+    """The real ones: a stopped web server beside a worker that keeps the lock, and a web server that answers nobody while its other threads go on."""
     copy_sqlite(inherited(), tmp_path / "data")  # That `up` makes the tables itself: tests/console/test_prepare.py.
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(HOLDING)
@@ -204,6 +209,12 @@ def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
             hanging.discard(told.until("no sign of life").partition(" has given")[0])
         for pid in (stopped, holding):
             wait_for_end(pid)
+        assert healthy(port)
+        silent = child_of(process, "console.web_server")
+        (tmp_path / f"{silent}.new").write_text("loop")
+        (tmp_path / f"{silent}.new").rename(tmp_path / str(silent))
+        assert told.until("no sign of life").startswith("The web server has given")
+        wait_for_end(silent)
         assert healthy(port)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
