@@ -16,7 +16,7 @@ from fabric.core.roles import held_in
 from fabric.models import AuditLine, Identity, Member, SignIn
 from fabric.services.identities import GRACE_S
 from fabric.services.members import member_readmit, member_remove, member_roles_set
-from fabric.services.workspaces import owner_actor, owner_ensure
+from fabric.services.workspaces import login_link_create, owner_actor, owner_ensure
 from tests.peers.oidc import SECRET, OidcServer, oidc_server, sign_in_at
 from tests.people import token_of
 
@@ -163,6 +163,17 @@ def test_an_answer_that_was_changed_on_its_way_signs_nobody_in(provider: OidcSer
     assert changed in given
     assert browser.get(to.path, given | {changed: given[changed][:-1] + "_"}).status_code == 403
     assert browser.get("/runs").headers["Location"].startswith("/login")
+    assert json.loads(bytes(AuditLine.objects.get(kind="sign_in_failed").body))["how"] == "oidc"
+
+
+def test_who_is_signed_in_becomes_nobody_else(provider: OidcServer) -> None:
+    provider.has(ada=ADA)
+    browser = visitor()
+    browser.post(f"/login/{login_link_create(owner_ensure())}")
+    answer = came_back(browser)
+    assert answer.status_code == 403
+    assert "Somebody else is signed in" in answer.content.decode()
+    assert [one.user.username for one in SignIn.objects.filter(ended_at=None)] == ["owner"]
 
 
 def test_an_answer_counts_once_and_in_the_browser_that_asked(provider: OidcServer) -> None:

@@ -32,6 +32,14 @@ def test_a_name_that_is_used_again_means_the_token_that_works(actor):
     assert token_use(mine.secret).actor.name == actor.name
 
 
+def test_a_token_of_somebody_who_was_switched_off_is_none(db):
+    vera = member("vera")
+    secret = token_of(vera, "hers")
+    vera.is_active = False
+    vera.save()
+    assert token_use(secret) == "inactive"
+
+
 def test_a_service_accounts_token_is_made_used_listed_and_revoked(signed_in, program, nightly):
     asked = {"name": "nightly", "user": nightly, "scopes": ["read", "start"], "days": 30}
     made = signed_in.post(TOKENS, asked).json()
