@@ -124,6 +124,13 @@ def test_systemd_is_told_in_its_own_way(tmp_path, monkeypatch):
         lives.clear()
 
 
+def until_there(path):
+    until = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < until
+        threading.Event().wait(0.05)
+
+
 def test_a_container_s_probe_is_told_by_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv(beating.FILE, str(tmp_path / "beat"))
     asked, lives = threading.Event(), threading.Event()
@@ -138,9 +145,7 @@ def test_a_container_s_probe_is_told_by_a_file(tmp_path, monkeypatch):
     assert asked.wait(PATIENCE_S)
     assert not (tmp_path / "beat").exists()
     lives.set()
-    until = time.monotonic() + PATIENCE_S
-    while not (tmp_path / "beat").exists():
-        assert time.monotonic() < until
+    until_there(tmp_path / "beat")
 
 
 def test_nobody_beats_where_nobody_listens(monkeypatch):
@@ -158,8 +163,9 @@ sys.exit(up.run(up.parse(sys.argv[1:]), silence_s=20.0))
 # In every Python below `up`: once a file of its process id is there it keeps the interpreter's lock, or as the file says its event loop alone.
 HOLDING = """
 import asyncio, ctypes, gc, os, pathlib, threading, time
+file = pathlib.Path(os.environ["HOLDING"]) / str(os.getpid())
+os.environ["BEAT_FILE"] = f"{file}.beat"
 def hold():
-    file = pathlib.Path(os.environ["HOLDING"]) / str(os.getpid())
     while not file.exists():
         threading.Event().wait(0.2)
     if not file.read_text():
@@ -202,6 +208,8 @@ def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
         Lines(process.stdout.fileno()).next()
         told = Lines(process.stderr.fileno())
         stopped, holding = child_of(process, "console.web_server"), child_of(process, "celery")
+        for pid in (stopped, holding):
+            until_there(tmp_path / f"{pid}.beat")  # One that was not heard yet may take longer.
         os.kill(stopped, signal.SIGSTOP)
         (tmp_path / str(holding)).touch()
         hanging = {"The web server", "The worker"}
@@ -211,6 +219,7 @@ def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
             wait_for_end(pid)
         assert healthy(port)
         silent = child_of(process, "console.web_server")
+        until_there(tmp_path / f"{silent}.beat")
         (tmp_path / f"{silent}.new").write_text("loop")
         (tmp_path / f"{silent}.new").rename(tmp_path / str(silent))
         assert told.until("no sign of life").startswith("The web server has given")
