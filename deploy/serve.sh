@@ -8,13 +8,13 @@ web)
     exec python -m console.web_server --host 0.0.0.0 --port 8420
     ;;
 worker)
-    export BEAT_FILE=/tmp/beat
+    export BEAT_FILE="${BEAT_FILE:-/tmp/beat}"
     exec celery --quiet -A console worker --pool threads --concurrency 4 --without-gossip --without-mingle \
         --without-heartbeat
     ;;
 alive)
     # Whether the worker in this container has said so within a minute.
-    [ -n "$(find /tmp/beat -newermt '-60 seconds' 2>/dev/null)" ]
+    [ -n "$(find "${BEAT_FILE:-/tmp/beat}" -newermt '-60 seconds' 2>/dev/null)" ]
     ;;
 migrate)
     exec fabricflow migrate --verbosity 0

@@ -21,9 +21,9 @@ import re2
 
 T = TypeVar("T")
 CHARS_MIN = 12
+"""A shorter value may be a word that an answer means."""
 WORD_CHARS = 20
 """A part of a web address with so many characters is no word, nor is one with a digit."""
-"""A shorter value may be a word that an answer means."""
 VALUES_MAX = 2_000
 """Values that are looked for; of more, those that were learnt first."""
 PATTERN_BYTES = 256 * 1024 * 1024

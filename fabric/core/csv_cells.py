@@ -6,7 +6,19 @@ import csv
 import io
 from collections.abc import Sequence
 
-ACTS = ("=", "+", "-", "@", "\t", "\r")
+ACTS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "\N{FULLWIDTH EQUALS SIGN}",
+    "\N{FULLWIDTH PLUS SIGN}",
+    "\N{FULLWIDTH HYPHEN-MINUS}",
+    "\N{FULLWIDTH COMMERCIAL AT}",
+)
 """What a cell begins with that a spreadsheet runs; a single quote before it makes it text."""
 
 

@@ -7,13 +7,14 @@ to the origin counts, whichever key it goes out with. Money is micro-dollars.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from fabric.core.frozen import value
 
 KEY_DAY, KEY_MONTH = "key_day", "key_month"
 """Kinds of scopes of a key's budgets."""
 KINDS = frozenset({KEY_DAY, KEY_MONTH})
+DAY_US = 86_400 * 1_000_000
 ENVIRONMENT = "environment"
 """The owner of the caps that the operator sets; of the others it is a workspace's id."""
 
@@ -47,6 +48,14 @@ class KeyCap:
             yield KEY_DAY, f"{day:%Y-%m-%d}", self.day_usd_micros
         if self.month_usd_micros is not None:
             yield KEY_MONTH, f"{day:%Y-%m}", self.month_usd_micros
+
+
+def ahead(now: int) -> tuple[int, int]:
+    """An instant of tomorrow and one of the next month, UTC. ``now``: microseconds since the epoch."""
+    today = datetime.fromtimestamp(now / 1_000_000, UTC)
+    # No month is shorter than 28 days: four days after the 28th is the next one.
+    month = (today.replace(day=28) + timedelta(days=4)).replace(day=1)
+    return now + DAY_US, round(month.timestamp() * 1_000_000)
 
 
 KeyCaps = Mapping[str, tuple[KeyCap, ...]]

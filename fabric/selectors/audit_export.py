@@ -1,7 +1,7 @@
 """The audit stream as a file, a page of records in memory at a time: CSV for spreadsheets, lines of JSON that verify offline.
 
-A line of JSON has everything that its hash is over, and the hash: ``verify_audit --file`` checks the chain without the database. The order is that
-of the chain, the oldest first; records that wait to be sealed are sealed before.
+A line of JSON has everything that its hash is over, and the hash: ``manage.py audit verify FILE`` checks the chain without the database. The order is
+that of the chain, the oldest first; records that wait to be sealed are sealed before. The last line says which record is the last.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AuditLines:
         text = self._head() + "".join(self._line(one) for one in found)
         self._first, self.count = False, self.count + len(found)
         self._seq = found[-1].seq or 0 if found else self._seq
-        return text.encode()
+        return (text + self._end()).encode()
 
     def pages(self) -> Iterator[bytes]:
         """All of them."""
@@ -67,6 +67,12 @@ class AuditLines:
         cuts = AuditCut.objects.filter(workspace_id=self._actor.workspace_id).order_by("first")
         marks = [{"cut": bytes(one.body).decode(), "signature": bytes(one.signature).hex()} for one in cuts]
         return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in (about, *marks))
+
+    def _end(self) -> str:
+        """A file that was cut off lacks it."""
+        if self._more or self._form == "csv":
+            return ""
+        return json.dumps({"end": self._seq, "records": self.count}) + "\n"
 
     def _line(self, one: AuditLine) -> str:
         row = row_of(one)

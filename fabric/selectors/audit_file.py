@@ -10,13 +10,16 @@ from typing import Any
 
 from fabric.core.audit import line_hash
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.notifications import rfc3339
+from fabric.models import AuditLine
 from fabric.selectors.audit_cuts import Cuts, Verified
-from fabric.selectors.contents import shown
+from fabric.selectors.audit_export import said
+from fabric.selectors.audit_list import row_of
 
 PROBLEMS_MAX = 1_000
 LINE_MAX = 1_000_000
 """Bytes of one line."""
+WORDS = ("sentence", "outcome")
+"""Fields in the words of the version that wrote the file: no hash is over them."""
 
 
 @dataclass(slots=True)
@@ -39,7 +42,7 @@ def file_verify(lines: Iterable[bytes], *, verified: Verified, trusted: Collecti
     found, workspace = FileFound(), ""
     marks: list[tuple[bytes, bytes]] = []
     cuts: Cuts | None = None
-    seq, head = 0, ZERO_HASH
+    seq, head, ended = 0, ZERO_HASH, False
     for number, raw in enumerate(lines, start=1):
         one = _read(raw)
         if number == 1:
@@ -51,10 +54,12 @@ def file_verify(lines: Iterable[bytes], *, verified: Verified, trusted: Collecti
             found.say(f"line {number} is no record")
         elif "cut" in one:
             marks.append(_mark(one))
+        elif "end" in one:
+            ended = (one["end"], one.get("records")) == (seq, found.count)
         else:
             cuts = cuts or Cuts(workspace, marks, verified, trusted)
             place, hashed, fits = _record(one, workspace)
-            found.count += 1
+            found.count, ended = found.count + 1, False
             if place is None or fits is None:
                 found.say(f"line {number} lacks what its hash is over")
                 continue
@@ -66,6 +71,8 @@ def file_verify(lines: Iterable[bytes], *, verified: Verified, trusted: Collecti
                     f"line {number}: record {place} does not have the hash of what it says after the one before it"
                 )
             seq, head = place, hashed
+    if not ended:
+        found.say(f"the file does not end after record {seq}, as its last line has to say: the rest is missing")
     cuts = cuts or Cuts(workspace, marks, verified, trusted)
     for finding in cuts.found():
         found.say(finding.says)
@@ -87,11 +94,10 @@ def _mark(one: dict[str, Any]) -> tuple[bytes, bytes]:
         return b"", b""
 
 
-def _said_as(one: dict[str, Any], body: dict[str, Any]) -> bool:
+def _said_as(one: dict[str, Any], line: AuditLine) -> bool:
     """Whether what people read of a record is what is hashed of it."""
-    origin = body.pop("origin", {})
-    same = one["more"] == shown(body) and one["address"] == origin.get("address", "")
-    return bool(same and one["at"] == rfc3339(int(one["at_us"])) and one["request_id"] == origin.get("request", ""))
+    hashed = said(row_of(line))
+    return all(one.get(name) == value for name, value in hashed.items() if name not in WORDS)
 
 
 def _record(one: dict[str, Any], workspace: str) -> tuple[int | None, bytes, Any]:
@@ -100,9 +106,13 @@ def _record(one: dict[str, Any], workspace: str) -> tuple[int | None, bytes, Any
         place, hashed = int(one["seq"]), bytes.fromhex(one["hash"])
         named = {name: str(one[name]) for name in ("actor", "via", "act", "subject")}
         body, at, line_id = base64.b64decode(one["body"], validate=True), int(one["at_us"]), str(one["id"])
-        said = _said_as(one, json.loads(body))
+        row = {name: value for name, value in named.items() if name != "act"}
+        line = AuditLine(
+            id=line_id, workspace_id=workspace, seq=place, hash=hashed, at=at, body=body, kind=named["act"], **row
+        )
+        same = _said_as(one, line)
     except (LookupError, TypeError, ValueError, AttributeError):
         return None, b"", None
-    if not said:
+    if not same:
         return place, hashed, lambda _: b""
     return place, hashed, lambda prev: line_hash(prev, place, workspace_id=workspace, line_id=line_id, at=at, body=body, **named)  # fmt: skip

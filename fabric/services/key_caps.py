@@ -8,12 +8,10 @@ from collections.abc import Iterable, Mapping
 from django.db.models import F, Value
 from django.db.models.functions import Greatest
 
-from fabric.core.key_caps import ENVIRONMENT, KeyCap
+from fabric.core.key_caps import ENVIRONMENT, KeyCap, ahead
 from fabric.models import SharedBudget
 from fabric.runtime.grant_ports import GrantStore
 from fabric.services import here
-
-DAY_US = 86_400 * 1_000_000
 
 
 def operators_caps_set(store: GrantStore) -> None:
@@ -30,15 +28,18 @@ def caps_follow(workspace_id: str, caps: Iterable[KeyCap]) -> None:
     the first to call in them.
     """
     own = [one for one in caps if one.owner == workspace_id]
-    for scope, cap in {**_wanted(own, DAY_US, 31 * DAY_US), **_wanted(own)}.items():
+    for scope, cap in _wanted(own, *ahead(_now())).items():
         begun = {"workspace_id": workspace_id, "cap": cap, "cap_wanted": cap}
         SharedBudget.objects.get_or_create(scope=scope, defaults=begun)
         least = Greatest(Value(cap), F("spent") + F("granted"))
         SharedBudget.objects.filter(scope=scope).update(cap_wanted=cap, cap=least)
 
 
-def _wanted(caps: Iterable[KeyCap], *ahead_us: int) -> Mapping[str, int]:
-    now = time.time_ns() // 1_000
-    at = [now + ahead for ahead in ahead_us or (0,)]
+def _wanted(caps: Iterable[KeyCap], *ahead_of: int) -> Mapping[str, int]:
+    at = (_now(), *ahead_of)
     found = ((scope, one.cap_of(scope)) for one in caps for instant in at for scope in one.scopes(instant))
     return {scope: cap for scope, cap in found if cap is not None}
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000

@@ -42,8 +42,9 @@ def runs_expire(workspace: Workspace, until: int, *, dry_run: bool = False) -> l
     """
     found = []
     for drill in _kept(workspace.id).filter(ended_at__lte=until).order_by("id"):
-        events = Event.objects.filter(run_id__in=drill_run_ids(drill)).count()
-        if dry_run or drill_runs_erase(drill):
+        ids = drill_run_ids(drill)
+        events = Event.objects.filter(run_id__in=ids).count()
+        if not runs_held(ids) if dry_run else drill_runs_erase(drill):
             found.append((drill.run_id, drill.ended_at or 0, events))
     return found
 

@@ -17,6 +17,7 @@ from fabric.models import AuditFold, AuditLine
 from fabric.selectors.escalations import escalations_open
 from fabric.services import audit_folding
 from fabric.services.audit_folding import STRANGERS_MAX, folds_flush
+from fabric.services.sign_in_trail import sign_in_failed
 from tests.console import test_rights
 from tests.console.test_rights import DOORS, World, changes, roles_of, world
 from tests.fabric.services.world import ran
@@ -138,6 +139,12 @@ def test_sign_ins_that_fail_are_counted_by_name_and_address_and_hold_no_password
     assert [told.get("times") for _, told in lines("sign_in_failed")] == [None, None, 1]
     Client(HTTP_HOST="127.0.0.1").post("/login/link", {"token": "never-was-a-link"})
     assert lines("sign_in_failed")[-1][1]["how"] == "link"
+
+
+def test_each_way_of_failing_is_a_record_of_its_own(owner):
+    for how in ("password", "second_factor", "password"):
+        sign_in_failed(name="owner", address="192.0.2.1", how=how)
+    assert [told["how"] for _, told in lines("sign_in_failed")] == ["password", "second_factor"]
 
 
 def test_strangers_fill_no_disk(owner, monkeypatch):

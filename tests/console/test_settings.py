@@ -48,10 +48,16 @@ def test_nothing_is_needed(tmp_path):
 
 
 def test_a_public_https_address_makes_cookies_secure(tmp_path):
-    names = ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SESSION_COOKIE_NAME", "ALLOWED_HOSTS", "FABRIC_ORIGINS")
-    shown = show(tmp_path, *names, FABRIC_PUBLIC_URL="https://fabric.example.org/")
-    assert shown["SESSION_COOKIE_SECURE"] is shown["CSRF_COOKIE_SECURE"] is True
-    assert shown["SESSION_COOKIE_NAME"].startswith("__Host-")
+    cookies = [
+        f"{kind}_COOKIE_{what}" for kind in ("SESSION", "CSRF") for what in ("SECURE", "HTTPONLY", "SAMESITE", "NAME")
+    ]
+    names = ("SECURE_HSTS_SECONDS", "SECURE_HSTS_INCLUDE_SUBDOMAINS", "ALLOWED_HOSTS", "FABRIC_ORIGINS")
+    shown = show(tmp_path, *cookies, *names, FABRIC_PUBLIC_URL="https://fabric.example.org/")
+    assert [shown[name] for name in cookies] == [
+        *(True, True, "Lax", "__Host-fabric-session"),
+        *(True, True, "Lax", "__Host-fabric-csrf"),
+    ]
+    assert (shown["SECURE_HSTS_SECONDS"], shown["SECURE_HSTS_INCLUDE_SUBDOMAINS"]) == (365 * 24 * 3600, True)
     assert "fabric.example.org" in shown["ALLOWED_HOSTS"]
     assert "https://fabric.example.org" in shown["FABRIC_ORIGINS"]
 

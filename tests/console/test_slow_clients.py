@@ -8,13 +8,14 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from shutil import which
 
 import pytest
 import uvicorn
 from websockets.asyncio.client import connect
 
+from console import slow_clients
 from console.slow_clients import BODY_S, HEAD_S, SPARE, ImpatientProtocol
 from console.web_server import SERVED
 from tests.console.bad_clients import SLOW, Slow
@@ -86,6 +87,7 @@ def test_more_connections_than_there_may_be_are_closed_and_those_before_are_answ
         idle = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) for _ in range(20)]
         assert server.ask("GET", "/login") == (503, b"Service Unavailable")
         more = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) for _ in range(SPARE + 10)]
+        more[-1].settimeout(HEAD_S / 2)  # Sooner than a head that does not come ends it.
         assert more[-1].recv(1) == b""
         for one in (*idle, *more):
             one.close()
@@ -115,6 +117,9 @@ async def application(scope, receive, send):
         while more:
             more = (await receive()).get("more_body", False)
     await send({"type": "http.response.start", "status": 200, "headers": []})
+    if scope["path"] == "/early":
+        await send({"type": "http.response.body", "body": b"enough"})
+        return
     if scope["path"] == "/large":
         for _ in range(400):
             await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
@@ -194,6 +199,26 @@ def test_time_in_which_the_server_does_not_read_is_not_the_senders():
             assert (await said_to(port, post)).startswith(b"HTTP/1.1 200")
 
     asyncio.run(play())
+
+
+def test_a_body_that_goes_on_after_its_answer_is_read_so_far_and_no_further(monkeypatch):
+    monkeypatch.setattr(slow_clients, "THROWN_MAX", 500_000)
+
+    async def play():
+        async with hasty() as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            sent = 0
+            with suppress(ConnectionError):
+                while sent < 40_000_000:
+                    writer.write(b"x" * 100_000)
+                    await asyncio.wait_for(writer.drain(), PATIENCE_S)
+                    sent += 100_000
+            writer.close()
+            return sent
+
+    assert asyncio.run(play()) < 40_000_000
 
 
 def test_an_answer_that_nobody_takes_is_cut():

@@ -17,6 +17,8 @@ from django.test import Client
 from django.urls import reverse
 
 from console.api.callers import SCOPES
+from console.route_rights import CHANGES
+from fabric.core.roles import Right
 from fabric.core.scopes import Scope
 from fabric.models import AuditLine, Member
 from fabric.services.members import login_link_for
@@ -34,6 +36,7 @@ PAGES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "member-service": ((), {"name": "nightly", "roles": ["operator"]}),
     "member": (("vera",), {"act": "roles", "before": "viewer", "roles": ["owner"]}),
     "member-sign-ins": (("vera",), {"act": "end"}),
+    "member-sign-ins factors": (("vera",), {"act": "factors"}),
     "member remove": (("vera",), {"act": "remove"}),
     "token-create": (("owner",), {"name": "another", "scopes": ["read"], "days": "30"}),
     "model-key": ((), SECRET),
@@ -106,6 +109,13 @@ def test_the_api_wants_it_of_a_browser_and_takes_a_tokens_scope_where_it_says_so
 def test_every_operation_that_manages_is_here():
     managing = {name for (name, method), scope in SCOPES.items() if scope is Scope.MANAGE and method != "GET"}
     assert managing == set(API) | NONE_WANTED | HOLDS
+
+
+def test_every_page_that_manages_is_here():
+    rights = {Right.MEMBERS, Right.KEYS, Right.POLICY}
+    pages = {name for name, wants in CHANGES.items() if not isinstance(wants, str) and rights & set(wants)}
+    pages = {name for name in pages if not name.startswith("api-") and f"api-{name}" not in NONE_WANTED}
+    assert pages <= {name.partition(" ")[0] for name in PAGES}
 
 
 def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: User):

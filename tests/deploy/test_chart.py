@@ -90,3 +90,10 @@ def test_probes_come_to_the_port_that_is_open():
         "liveness": "/livez",
     }
     assert {one["port"] for one in probes.values()} == {"http"}
+
+
+def test_a_worker_is_asked_whether_it_beats():
+    (container,) = dict(pods())["worker"]["containers"]
+    assert [container[f"{name}Probe"]["exec"]["command"] for name in ("startup", "liveness")] == [
+        ["/usr/local/bin/serve", "alive"]
+    ] * 2

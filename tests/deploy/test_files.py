@@ -1,8 +1,10 @@
 """Dockerfile, compose.yaml, chart, units and scripts: each says the same as the program and as the others."""
 
+import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 import yaml
@@ -124,6 +126,18 @@ def test_a_worker_is_given_the_time_that_its_calls_have(composed):
     (chart,) = re.findall(r"terminationGracePeriodSeconds: (\d+)", text_of("chart/templates/worker.yaml"))
     (unit,) = re.findall(r"TimeoutStopSec=(\d+)", text_of("systemd/fabric-flow-worker@.service"))
     assert min(int(chart), int(unit)) > STOP_GRACE_S
+
+
+@pytest.mark.parametrize(("age_s", "alive"), [(None, False), (0, True), (45, True), (120, False)])
+def test_a_worker_that_beat_within_a_minute_is_alive(tmp_path, age_s, alive):
+    beat = tmp_path / "beat"
+    if age_s is not None:
+        beat.touch()
+        os.utime(beat, (time.time() - age_s,) * 2)
+    asked = subprocess.run(
+        ["sh", str(DEPLOY / "serve.sh"), "alive"], env={**os.environ, "BEAT_FILE": str(beat)}, check=False
+    )
+    assert (asked.returncode == 0) is alive
 
 
 def test_probes_ask_addresses_that_answer_strangers():

@@ -106,15 +106,25 @@ def fill(source: str) -> None:
 
 
 def _fabrics(actor: Any, texts: Sequence[str], root: str) -> list[str]:
+    made = [
+        _published(actor, LOOKS, texts[0], root),
+        _published(actor, PAYS, texts[-1], root, effect="irreversible"),
+    ]
+    return made + [_published(actor, f"hostile-{number}", text, root) for number, text in enumerate(texts)]
+
+
+def _published(actor: Any, name: str, text: str, root: str, **over: Any) -> str:
+    """The fabric's name. A text that no fabric takes is in the runs as it is, and in the fabric without what is refused."""
+    from fabric.services.errors import Refused
     from fabric.services.fabrics import fabric_publish
 
-    made = [
-        fabric_publish(actor=actor, source=fabric(LOOKS, texts[0], root)).name,
-        fabric_publish(actor=actor, source=fabric(PAYS, texts[-1], root, effect="irreversible")).name,
-    ]
-    for number, text in enumerate(texts):
-        made.append(fabric_publish(actor=actor, source=fabric(f"hostile-{number}", text, root)).name)
-    return made
+    try:
+        return str(fabric_publish(actor=actor, source=fabric(name, text, root, **over)).name)
+    except Refused as refusal:
+        kept = "".join(sign for sign in text if not "\ud800" <= sign <= "\udfff" and sign != "\0")
+        if kept == text or "NUL characters and lone surrogates are not read" not in refusal.message:
+            raise
+    return str(fabric_publish(actor=actor, source=fabric(name, kept, root, **over)).name)
 
 
 def _memories(actor: Any, texts: Sequence[str]) -> None:

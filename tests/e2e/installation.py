@@ -40,7 +40,7 @@ class Installation:
         known = {"DJANGO_SETTINGS_MODULE": "tests.settings_running"} if command[0] == "shell" else {}
         try:
             done = subprocess.run(
-                line, env=self.environ | known, check=True, capture_output=True, text=True, timeout=PATIENCE_S
+                line, env=self.environ | known, check=True, capture_output=True, text=True, timeout=5 * PATIENCE_S
             )
         except subprocess.CalledProcessError as error:
             error.add_note(error.stderr[-4000:])

@@ -14,9 +14,9 @@ from django.test import Client
 
 from fabric.core.roles import held_in
 from fabric.models import AuditLine, Identity, Member, SignIn
-from fabric.services.identities import GRACE_S, RECHECK_S
+from fabric.services.identities import GRACE_S
 from fabric.services.members import member_readmit, member_remove, member_roles_set
-from fabric.services.workspaces import owner_actor, owner_ensure
+from fabric.services.workspaces import login_link_create, owner_actor, owner_ensure
 from tests.peers.oidc import SECRET, OidcServer, oidc_server, sign_in_at
 from tests.people import token_of
 
@@ -57,7 +57,7 @@ def signed_in(who: str = "ada") -> Client:
     return browser
 
 
-def later(seconds: float = RECHECK_S + 1) -> None:
+def later(seconds: float = 301) -> None:
     """As if the provider had been asked so long before."""
     for row in Identity.objects.all():
         Identity.objects.filter(id=row.id).update(checked_at=row.checked_at - round(seconds * US), asked_at=0)
@@ -163,6 +163,17 @@ def test_an_answer_that_was_changed_on_its_way_signs_nobody_in(provider: OidcSer
     assert changed in given
     assert browser.get(to.path, given | {changed: given[changed][:-1] + "_"}).status_code == 403
     assert browser.get("/runs").headers["Location"].startswith("/login")
+    assert json.loads(bytes(AuditLine.objects.get(kind="sign_in_failed").body))["how"] == "oidc"
+
+
+def test_who_is_signed_in_becomes_nobody_else(provider: OidcServer) -> None:
+    provider.has(ada=ADA)
+    browser = visitor()
+    browser.post(f"/login/{login_link_create(owner_ensure())}")
+    answer = came_back(browser)
+    assert answer.status_code == 403
+    assert "Somebody else is signed in" in answer.content.decode()
+    assert [one.user.username for one in SignIn.objects.filter(ended_at=None)] == ["owner"]
 
 
 def test_an_answer_counts_once_and_in_the_browser_that_asked(provider: OidcServer) -> None:
@@ -196,6 +207,21 @@ def test_a_provider_that_is_away_ends_nothing_at_once_and_lets_nobody_on_for_lon
     identities._provider.cache_clear()
     later(0)
     assert browser.get("/runs").status_code == 200
+
+
+@pytest.mark.parametrize("gone", ["the provider", "the identity"])
+def test_who_came_by_a_provider_that_is_none_any_more_is_out(provider: OidcServer, settings: Any, gone: str) -> None:
+    provider.has(ada=ADA)
+    browser = signed_in()
+    program: dict[str, Any] = {"HTTP_AUTHORIZATION": f"Bearer {token_of(Identity.objects.get().user, 'script')}"}
+    if gone == "the provider":
+        settings.FABRIC_OIDC_ISSUER = "https://login.example.org"
+    else:
+        Identity.objects.all().delete()
+    assert browser.get("/runs").headers["Location"].startswith("/login")
+    assert browser.get("/api/v1/runs").status_code == 401
+    if gone == "the provider":
+        assert visitor().get("/api/v1/runs", **program).status_code == 401
 
 
 def test_roles_and_ways_in_are_the_providers_alone(provider: OidcServer) -> None:

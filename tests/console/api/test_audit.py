@@ -59,7 +59,8 @@ def test_an_export_is_streamed_and_recorded(program):
     async def pieces():
         return [piece async for piece in answer.streaming_content]
 
-    last = json.loads(b"".join(async_to_sync(pieces)()).splitlines()[-1])
+    last, end = map(json.loads, b"".join(async_to_sync(pieces)()).splitlines()[-2:])
+    assert end["end"] == last["seq"]
     assert (last["act"], last["actor"], last["via"], last["came_by"]) == (
         "audit_exported",
         "vera",

@@ -6,10 +6,11 @@ import pytest
 
 from fabric.core.scopes import Scope
 from fabric.models import ApiToken
+from fabric.services.errors import Refused
 from fabric.services.members import service_create
-from fabric.services.tokens import token_create, token_use
+from fabric.services.tokens import token_create, token_revoke, token_use
 from tests.console.api.client import Program
-from tests.people import member, token_of
+from tests.people import fresh, member, token_of
 from tests.people import signed_in as in_browser
 
 TOKENS, MINE = "/api/v1/tokens", "/api/v1/notifications/mine"
@@ -18,6 +19,25 @@ TOKENS, MINE = "/api/v1/tokens", "/api/v1/notifications/mine"
 @pytest.fixture
 def nightly(actor):
     return service_create(actor=actor, name="nightly-import", roles=["operator"])
+
+
+def test_a_name_that_is_used_again_means_the_token_that_works(actor):
+    """Whoever had the name before may not revoke the one of another."""
+    vera = member("vera")
+    token_of(vera, "nightly")
+    assert token_revoke(actor=fresh(vera), name="nightly")
+    mine = token_create(actor=actor, name="nightly")
+    with pytest.raises(Refused, match="revoke tokens of others"):
+        token_revoke(actor=fresh(vera), name="nightly")
+    assert token_use(mine.secret).actor.name == actor.name
+
+
+def test_a_token_of_somebody_who_was_switched_off_is_none(db):
+    vera = member("vera")
+    secret = token_of(vera, "hers")
+    vera.is_active = False
+    vera.save()
+    assert token_use(secret) == "inactive"
 
 
 def test_a_service_accounts_token_is_made_used_listed_and_revoked(signed_in, program, nightly):

@@ -10,6 +10,7 @@ import pytest
 
 from console.launch.errors import Refused
 from console.management.commands.restore import refuse_unfit
+from fabric.core.token_text import PREFIX
 from simulator.bench.database import MANAGE, ROOT, fresh
 from tests.console.backup.test_archive import MADE
 
@@ -46,6 +47,35 @@ def test_a_backup_without_keys_is_restored_once_and_says_what_is_missing(tmp_pat
         again = manage(environment, "restore", str(file))
         assert again.returncode == 1
         assert "This installation is not empty" in again.stderr
+
+
+STORE = "from fabric.services.provider_keys import key_set; from fabric.services.workspaces import owner_actor; key_set(actor=owner_actor(), provider='openai', host='https://api.example.org/v1', key='sk-0123456789-restored')"
+OPEN = "from fabric.adapters.stored_keys import stored_keys; from fabric.services.here import secret_box; print([one.secret for one in stored_keys(secret_box()).values()])"
+
+
+def test_a_backup_with_keys_opens_what_was_sealed_and_ends_every_way_in(tmp_path):
+    file = tmp_path / "one.backup"
+    with fresh("sqlite") as environment:
+        assert manage(environment, "bootstrap").returncode == 0
+        assert manage(environment, "shell", "-v", "0", "-c", STORE).returncode == 0
+        made = manage(environment, "token", "create", "nightly", "--scope", "read").stdout
+        token = next(word for word in made.split() if word.startswith(PREFIX))
+        assert manage(environment, "backup", str(file), "--with-keys").returncode == 0
+        data = Path(environment["FABRIC_DATA"])
+        keys = {path.name: path.read_bytes() for path in data.iterdir() if path.suffix in (".key", ".ring")}
+    assert file.stat().st_mode & 0o777 == 0o600
+    with fresh("sqlite", migrated=False) as environment:
+        done = manage(environment, "restore", str(file), "--json")
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout.splitlines()[-1])
+        assert (said["verified"], set(said["keys"])) == (True, set(keys))
+        assert said["revoked"] == {"people": 0, "tokens": 1, "invitations": 0, "links": 1}
+        data = Path(environment["FABRIC_DATA"])
+        assert {name: (data / name).read_bytes() for name in keys} == keys
+        assert {path.stat().st_mode & 0o077 for path in (data, *data.iterdir()) if path.is_file()} == {0}
+        assert manage(environment, "shell", "-v", "0", "-c", OPEN).stdout == "['sk-0123456789-restored']\n"
+        used = f"from fabric.services.tokens import token_use; print(token_use('{token}'))"
+        assert manage(environment, "shell", "-v", "0", "-c", used).stdout == "revoked\n"
 
 
 def test_keys_of_another_installation_are_not_lost(tmp_path):

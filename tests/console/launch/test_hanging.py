@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -123,9 +124,34 @@ def test_systemd_is_told_in_its_own_way(tmp_path, monkeypatch):
         lives.clear()
 
 
+def until_there(path):
+    until = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < until
+        threading.Event().wait(0.05)
+
+
+def test_a_container_s_probe_is_told_by_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv(beating.FILE, str(tmp_path / "beat"))
+    asked, lives = threading.Event(), threading.Event()
+
+    def alive():
+        if lives.is_set():
+            return True
+        asked.set()
+        return False
+
+    beating.beat_on(alive, every_s=0.01)
+    assert asked.wait(PATIENCE_S)
+    assert not (tmp_path / "beat").exists()
+    lives.set()
+    until_there(tmp_path / "beat")
+
+
 def test_nobody_beats_where_nobody_listens(monkeypatch):
     monkeypatch.delenv(beating.SYSTEMD, raising=False)
     monkeypatch.delenv(beating.PIPE, raising=False)
+    monkeypatch.delenv(beating.FILE, raising=False)
     assert beating.beat_on() is None
 
 
@@ -134,13 +160,19 @@ import sys
 from console.launch import up
 sys.exit(up.run(up.parse(sys.argv[1:]), silence_s=20.0))
 """
-# In every Python below `up`: keeps the interpreter's lock once a file of its process id is there.
+# In every Python below `up`: once a file of its process id is there it keeps the interpreter's lock, or as the file says its event loop alone.
 HOLDING = """
-import ctypes, os, pathlib, threading
+import asyncio, ctypes, gc, os, pathlib, threading, time
+file = pathlib.Path(os.environ["HOLDING"]) / str(os.getpid())
+os.environ["BEAT_FILE"] = f"{file}.beat"
 def hold():
-    while not (pathlib.Path(os.environ["HOLDING"]) / str(os.getpid())).exists():
+    while not file.exists():
         threading.Event().wait(0.2)
-    ctypes.PyDLL(None).sleep(3600)
+    if not file.read_text():
+        ctypes.PyDLL(None).sleep(3600)
+    for one in gc.get_objects():
+        if isinstance(one, asyncio.AbstractEventLoop) and one.is_running():
+            one.call_soon_threadsafe(time.sleep, 3600)
 threading.Thread(target=hold, daemon=True).start()
 """
 
@@ -165,7 +197,7 @@ def healthy(port):
 
 @pytest.mark.slow
 def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
-    """The real ones: a stopped web server beside a worker that keeps the lock."""
+    """The real ones: a stopped web server beside a worker that keeps the lock, and a web server that answers nobody while its other threads go on."""
     copy_sqlite(inherited(), tmp_path / "data")  # That `up` makes the tables itself: tests/console/test_prepare.py.
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(HOLDING)
@@ -176,6 +208,8 @@ def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
         Lines(process.stdout.fileno()).next()
         told = Lines(process.stderr.fileno())
         stopped, holding = child_of(process, "console.web_server"), child_of(process, "celery")
+        for pid in (stopped, holding):
+            until_there(tmp_path / f"{pid}.beat")  # One that was not heard yet may take longer.
         os.kill(stopped, signal.SIGSTOP)
         (tmp_path / str(holding)).touch()
         hanging = {"The web server", "The worker"}
@@ -183,6 +217,13 @@ def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
             hanging.discard(told.until("no sign of life").partition(" has given")[0])
         for pid in (stopped, holding):
             wait_for_end(pid)
+        assert healthy(port)
+        silent = child_of(process, "console.web_server")
+        until_there(tmp_path / f"{silent}.beat")
+        (tmp_path / f"{silent}.new").write_text("loop")
+        (tmp_path / f"{silent}.new").rename(tmp_path / str(silent))
+        assert told.until("no sign of life").startswith("The web server has given")
+        wait_for_end(silent)
         assert healthy(port)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0

@@ -126,7 +126,7 @@ def test_the_csv_runs_nothing_and_the_lines_of_json_verify_offline(browser, acto
     rows = list(csv.DictReader(io.StringIO(text(browser.post("/audit/export", {"form": "csv"})))))
     assert [row["subject"] for row in rows if row["act"] == "retention_set"] == ["'=1+1"]
     raw = text(browser.post("/audit/export", {"form": "ndjson"}))
-    assert rows[-1]["act"] == json.loads(raw.splitlines()[-1])["act"] == "audit_exported"
+    assert rows[-1]["act"] == json.loads(raw.splitlines()[-2])["act"] == "audit_exported"
     signer = signer_of(tmp_path)
 
     def problems(given):
@@ -137,11 +137,14 @@ def test_the_csv_runs_nothing_and_the_lines_of_json_verify_offline(browser, acto
     assert problems(raw) == []
     lines = raw.splitlines(keepends=True)
     assert "missing" in problems("".join(lines[:2] + lines[3:]))[0]
-    for field, other in (("actor", "vera"), ("subject", "x"), ("address", "192.0.2.1"), ("more", {"a": 1})):
+    for cut in (lines[:-1], lines[:-2], [*lines[:-2], lines[-1]]):
+        assert "the rest is missing" in problems("".join(cut))[0]
+    named = ("actor", "subject", "address", "came_by", "at", "id", "via", "act", "request_id", "reason", "times")
+    for field, other in (*((name, "vera") for name in named), ("more", {"a": 1})):
         changed = json.dumps({**json.loads(lines[2]), field: other}) + "\n"
         assert "does not have the hash" in problems("".join([*lines[:2], changed, *lines[3:]]))[0], field
     part = text(browser.post("/audit/export", {"form": "ndjson", "act": "retention_set"}))
-    assert len(part.splitlines()) == 2
+    assert len(part.splitlines()) == 3
     assert problems(part) == []
 
 

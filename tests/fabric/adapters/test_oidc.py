@@ -103,6 +103,7 @@ LIES: dict[str, Any] = {
     "another issuer": lambda liar: liar.token(iss="https://evil.example"),
     "another audience": lambda liar: liar.token(aud="somebody-else"),
     "several audiences and nobody's in particular": lambda liar: liar.token(aud=["fabric", "other"]),
+    "another audience by way of us": lambda liar: liar.token(aud="somebody-else", azp="fabric"),
     "another party": lambda liar: liar.token(aud=["fabric", "other"], azp="other"),
     "another nonce": lambda liar: liar.token(nonce="x" * 43),
     "no nonce": lambda liar: liar.token(nonce=None),

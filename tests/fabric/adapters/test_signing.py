@@ -1,10 +1,11 @@
 """The key that signs checkpoints: made once, kept to oneself, and a sentence where it cannot be had."""
 
+import os
 import threading
 
 import pytest
 
-from fabric.adapters.key_files import KeyUnusable
+from fabric.adapters.key_files import KeyUnusable, replace
 from fabric.adapters.signing import KEY_NAME, signer_of, verified
 
 
@@ -15,6 +16,16 @@ def test_it_is_made_once_for_its_owner_alone(tmp_path):
     assert verified(first.public, first.sign(b"said"), b"said")
     assert not verified(first.public, first.sign(b"said"), b"other")
     assert not verified("no key", first.sign(b"said"), b"said")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone gives files away")
+def test_what_root_makes_is_the_directory_s_owner_s(tmp_path):
+    os.chown(tmp_path, 12_345, 23_456)
+    signer_of(tmp_path)
+    replace(tmp_path / "key.ring", "x")
+    for name in (KEY_NAME, "key.ring"):
+        found = (tmp_path / name).stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12_345, 23_456, 0o600), name
 
 
 def test_many_who_start_at_once_get_one(tmp_path):

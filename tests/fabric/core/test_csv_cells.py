@@ -8,7 +8,9 @@ import pytest
 from fabric.core.csv_cells import cell, line
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
+)
 def test_what_would_act_is_text(text):
     assert cell(text) == "'" + text
 

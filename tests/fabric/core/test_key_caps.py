@@ -1,9 +1,11 @@
 """Caps of keys as a run meets them: asked for with each model call, for the day and the month of the call, with a cause of their own."""
 
+from datetime import datetime
+
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.key_caps import ENVIRONMENT, KeyCap, begins_with
+from fabric.core.key_caps import ENVIRONMENT, KeyCap, ahead, begins_with
 from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime.shares import cap_of
 from tests.fabric.core.fabrics import lone
@@ -21,6 +23,24 @@ def test_each_period_has_a_budget_of_its_own():
     assert BOTH.scopes(noon) == (f"key_day:w-1:{ORIGIN}:2026-11-28", f"key_month:w-1:{ORIGIN}:2026-11")
     assert BOTH.scopes(later) == (f"key_day:w-1:{ORIGIN}:2026-12-01", f"key_month:w-1:{ORIGIN}:2026-12")
     assert KeyCap("w-1", ORIGIN, day_usd_micros=1).scopes(noon) == BOTH.scopes(noon)[:1]
+
+
+@pytest.mark.parametrize(
+    ("today", "tomorrow", "month"),
+    [
+        ("2026-11-28", "2026-11-29", "2026-12"),
+        ("2027-01-30", "2027-01-31", "2027-02"),
+        ("2027-01-31", "2027-02-01", "2027-02"),
+        ("2028-02-29", "2028-03-01", "2028-03"),
+        ("2026-12-31", "2027-01-01", "2027-01"),
+    ],
+)
+def test_the_next_periods_are_tomorrow_and_the_next_month(today, tomorrow, month):
+    cap = KeyCap(owner="w", origin="o", day_usd_micros=1, month_usd_micros=2)
+    for hour in (0, 23):
+        later, first = ahead(round(datetime.fromisoformat(f"{today}T{hour:02}:59:00+00:00").timestamp() * 1_000_000))
+        assert cap.scopes(later)[0] == f"key_day:w:o:{tomorrow}"
+        assert cap.scopes(first)[1] == f"key_month:w:o:{month}"
 
 
 def test_a_budget_begins_with_the_cap_of_its_period_and_of_nobody_elses_key():

@@ -11,7 +11,9 @@ from fabric.core.flow import RunState
 from fabric.core.inputs import CancelRequested, ToolFinished
 from fabric.core.saga import Outcome, Status
 from fabric.core.taxonomy import Cause, Tier
+from fabric.core.workspace_policy.policy import WorkspacePolicy
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, in_turn, never_sent, one_by_one, say_no, travel
+from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import Answer, asks, fails, summary
 
 AUTH = fails(Cause.AUTH, "401")
@@ -191,3 +193,48 @@ def test_nobody_is_asked_any_more_how_it_shall_be_undone():
     assert decision.run.questions == {}
     assert decision.run.state is RunState.CANCELLED
     assert "escalation_withdrawn" in [one.event.fact.kind for one in decision.emitted]
+
+
+NO_FINDING = WorkspacePolicy.model_validate({"tools": ["http:desk.invalid/book", "http:desk.invalid/cancel"]})
+AT = {"kind": "http", "method": "POST"}
+
+
+def by_http(fabric):
+    """The same with tools that go out, which a workspace's policy may take away."""
+    tree = fabric.model_dump(mode="json", by_alias=True)
+    tools = [{**one, **AT, "target": f"https://desk.invalid/{one['name']}"} for one in tree["tools"]]
+    return type(fabric).model_validate({**tree, "tools": tools})
+
+
+def under(world, policy):
+    """Another process goes on with the run, under the policy of now."""
+    world.compiled = World(world.spec, {}, policy=policy).compiled
+    return world.crash()
+
+
+def called(world):
+    return [fact.target for fact in world.of(ev.CallIssued) if fact.call == "tool"]
+
+
+def test_a_reconcile_tool_that_the_workspace_took_away_is_not_asked():
+    desk = Desk(lost={1})
+    world = at_the_desk(by_http(travel(book={"reconcile": "find"})), desk, one_by_one(1))
+    while not called(world):
+        world.go(steps=1)
+    go(under(world, NO_FINDING), desk)
+    assert called(world) == ["book"]
+    assert not world.of(ev.ReconciliationIssued)
+    assert "nobody knows whether book was executed" in world.question.fact.reason
+
+
+def test_a_reconcile_tool_that_the_workspace_took_away_meanwhile_is_not_asked_again():
+    desk = Desk(lost={1})
+    fabric = by_http(travel(book={"reconcile": "find"}))
+    world = at_the_desk(fabric, desk, one_by_one(1))
+    world.script = {**world.script, "find": fails(Cause.SERVER_ERROR, "503")}
+    while not world.of(ev.ReconciliationFailed):
+        world.go(steps=1)
+    go(under(world, NO_FINDING), desk)
+    assert len(world.of(ev.ReconciliationIssued)) == 1
+    assert world.of(ev.ReconciliationEnded)[0].found == "unknown"
+    assert world.question.fact.item == "failure"

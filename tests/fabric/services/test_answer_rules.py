@@ -17,7 +17,6 @@ from fabric.services.claims import review_claim, review_release
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide, escalation_decide_now
 from fabric.services.fabrics import fabric_publish
-from fabric.services.rights import SIGN_IN_S
 from tests.fabric.services.world import DOUBTFUL, SPARED_STRICT, ran
 from tests.people import member
 
@@ -99,12 +98,16 @@ class TestHighStakes:
         assert decide(grave, verb, message="Because.").created
 
     def test_a_sign_in_is_good_for_a_quarter_of_an_hour(self, decide, actor, grave):
-        for at in (0, now() - (SIGN_IN_S + 1) * US):
+        for at in (0, now() - 901 * US):
             error = refused(decide, grave, message="Yes.", actor=replace(actor, signed_in_at=at))
             assert (error.code, error.field) == ("forbidden", "sign_in")
             assert "sign in again" in error.message
-        fresh = replace(actor, signed_in_at=now() - (SIGN_IN_S - 60) * US)
+        fresh = replace(actor, signed_in_at=now() - 840 * US)
         assert decide(grave, message="Yes.", actor=fresh).created
+
+    def test_a_sign_in_by_anothers_link_is_nobodys(self, decide, actor, grave):
+        error = refused(decide, grave, message="Yes.", actor=replace(actor, signed_in_at=now(), behind=("ben",)))
+        assert (error.code, error.field) == ("forbidden", "sign_in")
 
     def test_a_token_is_no_sign_in(self, decide, actor, grave):
         error = refused(decide, grave, message="Yes.", actor=replace(actor, via="token:ci"))

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from console.views.health import healthz
+from fabric.adapters.audit_receivers.syslog import PARAMS
 from fabric.core.audit import Act
 from fabric.models import AuditForward, AuditLine
 from fabric.selectors.audit_forward import forwards_standing
@@ -116,6 +117,30 @@ def test_records_go_over_tcp_once_and_in_order_as_the_rfc_says(actor, told, sett
         assert f'hash="{bytes(AuditLine.objects.get(subject="c").hash).hex()}"' in server.received[-1]
 
 
+def test_a_name_with_the_signs_of_the_protocol_stays_one_parameter(told, settings):
+    name = 'a"] [x y="1"] \\ b\nc'
+    told(name)
+    with serving() as server:
+        settings.FABRIC_AUDIT_SYSLOG = f"tcp://127.0.0.1:{server.port}"
+        forward()
+        matched = RFC5424.match(server.received[-1])
+    assert matched, server.received[-1]
+    said = dict(re.findall(r' ([!-<>-\\^-~]+)="((?:[^"\\\]]|\\["\\\]])*)"', matched["params"]))
+    assert re.sub(r'\\(["\\\]])', r"\1", said["subject"]) == name.replace("\n", " ")
+    assert set(said) <= set(PARAMS)
+
+
+def test_each_workspace_s_records_go_once_under_its_own_name(actor, stranger, told, settings):
+    audit_record(actor=stranger, act=Act.RETENTION_SET, subject="theirs")
+    told("ours")
+    with serving() as server:
+        settings.FABRIC_AUDIT_SYSLOG = f"tcp://127.0.0.1:{server.port}"
+        assert forward() == AuditLine.objects.count()
+        assert forward() == 0
+    named = [re.search(r' id="([^"]*)" workspace="([^"]*)"', one).groups() for one in server.received]
+    assert sorted(named) == sorted(AuditLine.objects.values_list("id", "workspace_id"))
+
+
 def test_a_receiver_that_fails_gets_everything_when_it_is_back(actor, told, settings):
     told("a")
     with serving() as server:
@@ -134,6 +159,18 @@ def test_a_receiver_that_fails_gets_everything_when_it_is_back(actor, told, sett
         assert subjects(server.received)[-2:] == ["a", "b"]
         assert not forwards_standing(actor)[0].failing
         assert json.loads(healthz(_get()).content)["audit_forwarding"] == "ok"
+
+
+def test_each_failure_doubles_the_wait_up_to_ten_minutes(told, settings):
+    told("a")
+    settings.FABRIC_AUDIT_SYSLOG = "tcp://127.0.0.1:9"
+    waits = []
+    for _ in range(9):
+        again()
+        before = time.time_ns() // 1_000
+        assert forward() == 0
+        waits.append((AuditForward.objects.get().next_at - before) // 1_000_000)
+    assert waits == [5, 10, 20, 40, 80, 160, 320, 600, 600]
 
 
 def test_what_was_sent_before_the_place_was_kept_comes_twice_and_none_is_lost(told, settings):

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from fabric.adapters.signing import signer_of, verified
+from fabric.core.acts import ACTS
 from fabric.core.audit import Act
 from fabric.models import AuditCut, AuditForward, AuditLine, Event, Hold, Run, Workspace
 from fabric.selectors.audit import stream_end
+from fabric.selectors.audit_file import file_verify
+from fabric.selectors.audit_list import AuditFilter
 from fabric.selectors.verify import Counted, Fault
 from fabric.selectors.verify_stream import verify_checkpoints, verify_streams
 from fabric.services.audit import audit_record
-from fabric.services.audit_retention import ALL, DAY_US, audit_retain, audit_rule_set
+from fabric.services.audit_reading import audit_export
+from fabric.services.audit_retention import ALL, DAY_US, _cut, _ranges, audit_retain, audit_rule_set, audit_rules
 from fabric.services.checkpoints import checkpoint_make
 from fabric.services.errors import Refused
 from fabric.services.holds import hold_lift, hold_place
@@ -72,11 +77,65 @@ def test_records_of_a_kind_go_and_the_chain_goes_on_from_the_marker(actor, fresh
     assert findings(signer, trusted=False)[:1] == [Fault.CUT_CHANGED]
 
 
+def test_a_file_verifies_by_its_markers_and_not_by_others(actor, fresh, signer):
+    told(fresh, times=3)
+    told(fresh, Act.SIGNED_IN)
+    audit_rule_set(actor=fresh, kind="signed_out", days=30)
+    audit_retain(signer=signer, now=later())
+    lines = b"".join(audit_export(actor=fresh, wanted=AuditFilter(), form="ndjson").pages()).splitlines(keepends=True)
+    (mark,) = [line for line in lines if line.startswith(b'{"cut"')]
+
+    def problems(given, *, trusted=True):
+        return file_verify(given, verified=verified, trusted={signer.public} if trusted else set()).problems
+
+    assert problems(lines) == []
+    assert "which is not this installation's" in " ".join(problems(lines, trusted=False))
+    assert "what was between them is missing" in problems([line for line in lines if line != mark])[0]
+    forged = mark.replace(b'\\"at\\":', b'\\"at\\":1')
+    assert forged != mark
+    assert "its signature is not over what it says" in " ".join(
+        problems([forged if line == mark else line for line in lines])
+    )
+
+
+def test_what_verifying_and_erasing_go_by_stays_whatever_the_rule(actor, fresh, signer):
+    kept = [act for act, said in ACTS.items() if said.kept]
+    assert Act.RUN_ERASED in kept
+    for act in (*kept, Act.SIGNED_OUT):
+        told(fresh, act)
+    audit_rule_set(actor=fresh, kind=ALL, days=30)
+    audit_seal()
+    audit_retain(signer=signer, now=later())
+    left = set(AuditLine.objects.values_list("kind", flat=True))
+    assert {act.value for act in kept} <= left
+    assert Act.SIGNED_OUT.value not in left
+
+
+def test_an_act_with_a_rule_of_its_own_is_none_of_the_rest(fresh, signer):
+    told(fresh)
+    told(fresh, Act.SIGNED_IN)
+    audit_rule_set(actor=fresh, kind=ALL, days=30)
+    audit_rule_set(actor=fresh, kind="signed_in", days=90)
+    audit_retain(signer=signer, now=later())
+    left = AuditLine.objects.filter(kind__in=("signed_in", "signed_out"))
+    assert list(left.values_list("kind", flat=True)) == ["signed_in"]
+
+
+def test_a_hold_that_comes_between_looking_and_removing_holds(actor, fresh, signer):
+    member("vera", "viewer")
+    told(fresh, times=2, subject="vera")
+    audit_rule_set(actor=fresh, kind="signed_out", days=30)
+    ((first, last),) = _ranges(actor.workspace_id, later())
+    hold_place(actor=fresh, about="person", name="vera", reason="A case.")
+    assert not _cut(actor.workspace_id, first, last, signer, later())
+    assert AuditLine.objects.filter(kind="signed_out").count() == 2
+    assert not AuditCut.objects.exists()
+
+
 def test_the_stream_goes_on_after_its_end_was_removed(actor, fresh, signer):
     told(fresh, times=2)
     audit_rule_set(actor=fresh, kind=ALL, days=30)
     audit_seal()
-    AuditLine.objects.filter(kind="audit_rule_set")
     end = stream_end(actor.workspace_id)
     told(fresh, times=2)
     last = stream_end(actor.workspace_id)
@@ -107,6 +166,14 @@ def test_what_was_removed_without_a_marker_is_found_and_what_a_marker_lies_about
 def test_a_rule_that_is_none_is_refused(fresh, kind, days, says):
     with pytest.raises(Refused, match=says):
         audit_rule_set(actor=fresh, kind=kind, days=days)
+
+
+def test_a_rule_wants_a_fresh_sign_in(actor, fresh):
+    with pytest.raises(Refused, match="sign in again") as caught:
+        audit_rule_set(actor=replace(fresh, signed_in_at=1), kind="signed_out", days=30)
+    assert (caught.value.field, audit_rules(fresh)) == ("sign_in", {})
+    audit_rule_set(actor=fresh, kind="signed_out", days=30)
+    assert audit_rules(fresh) == {"signed_out": 30}
 
 
 def test_what_a_receiver_has_not_taken_stays(actor, fresh, signer, settings):
@@ -163,10 +230,15 @@ def test_a_run_is_held_by_its_fabric_and_by_who_started_it(actor, fresh, doubtfu
 
 
 def test_who_may_not_read_the_stream_holds_nothing(actor, doubtful):
-    from dataclasses import replace
-
     operator = replace(actor, name="oskar", roles=frozenset({"operator"}))
     with pytest.raises(Refused, match="auditor or owner"):
         hold_place(actor=operator, about="fabric", name=doubtful, reason="A case.")
+    placed = hold_place(actor=actor, about="fabric", name=doubtful, reason="A case.")
+    with pytest.raises(Refused, match="auditor or owner"):
+        hold_lift(actor=operator, hold_id=placed.id, reason="Over.")
+    assert Hold.objects.get().lifted_at is None
+    with pytest.raises(Refused, match="auditor or owner"):
+        audit_export(actor=operator, wanted=AuditFilter(), form="ndjson")
+    assert not AuditLine.objects.filter(kind="audit_exported").exists()
     with pytest.raises(Refused, match="that is for owner"):
         audit_rule_set(actor=operator, kind=ALL, days=30)

@@ -89,6 +89,13 @@ def test_it_verifies_offline(export, decided, signer):
     assert all(one["hash"] for one in audited)
 
 
+def test_who_may_not_read_the_audit_stream_has_none_of_it_in_a_bundle(actor, decided, signer, tmp_path):
+    safety = replace(actor, name="sam", roles=frozenset({"safety"}))
+    folder = run_export(actor=safety, run_id=decided.id, to=tmp_path / "bundle", signer=signer)
+    assert sorted(path.name for path in folder.iterdir()) == [name for name in FILES if name != "audit.ndjson"]
+    assert verify(folder)[0] == 0
+
+
 def test_the_moves_of_breakers_that_a_run_made_are_in_its_bundle(actor, export, decided):
     other = {"run": "another", "was": "closed", "is": "open"}
     for body in ({"run": decided.id, "was": "closed", "is": "open", "counted": "2 x ERROR"}, other):

@@ -68,6 +68,13 @@ def test_a_code_counts_once():
     assert [code_use(vera, code), code_use(vera, code)] == ["totp", ""]
 
 
+def test_the_code_that_set_an_app_up_is_used():
+    vera, secret = with_password(), totp_secret()
+    code = pyotp.TOTP(secret).now()
+    totp_add(actor=fresh(vera), user=vera, secret=secret, code=code)
+    assert code_use(vera, code) == ""
+
+
 @pytest.mark.parametrize(("steps", "fits"), [(-2, False), (-1, True), (0, True), (1, True), (2, False)])
 def test_clocks_may_differ_by_one_step(steps, fits):
     vera = with_password()
@@ -95,6 +102,7 @@ def test_a_recovery_code_stands_in_once_however_it_is_typed():
     assert code_use(vera, f" {codes[0].upper()} ") == "recovery"
     assert code_use(vera, codes[0]) == ""
     assert codes[1].replace("-", "") not in str(list(RecoveryCode.objects.values()))
+    assert code_use(with_password("ben"), codes[2]) == ""
     other = recovery_codes_make(actor=fresh(vera), user=vera)
     assert code_use(vera, codes[1]) == ""
     assert code_use(vera, other[0].replace("-", "")) == "recovery"

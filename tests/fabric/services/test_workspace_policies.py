@@ -6,7 +6,7 @@ import pytest
 
 from fabric.core.actor import Actor
 from fabric.core.roles import Role
-from fabric.models import AuditLine, Escalation, SharedBudget, WorkspacePolicyVersion
+from fabric.models import AuditLine, Escalation, Event, SharedBudget, WorkspacePolicyVersion
 from fabric.selectors.workspace_policies import policies_of, standing_policy
 from fabric.services.budgets import budget_set
 from fabric.services.errors import Refused
@@ -91,7 +91,10 @@ def test_a_revision_of_before_runs_under_the_policy(actor):
 def test_a_model_at_a_host_that_is_not_allowed_is_not_asked(actor):
     fabric_publish(actor=actor, source=SPARED)
     policy_set(actor=actor, policy=HOSTS, expect=0)
-    assert ran(actor, "spared").state != "completed"
+    run = ran(actor, "spared")
+    assert run.state != "completed"
+    assert run.cost_usd_micros == 0
+    assert not Event.objects.filter(run_id=run.id, kind="model_answered").exists()
 
 
 def test_a_key_with_a_cap_is_spent_and_no_further(actor):
@@ -117,7 +120,9 @@ def test_tomorrows_budget_of_a_key_begins_with_the_cap_of_now(actor):
     policy_set(actor=actor, policy={"keys": {ORIGIN: {"day_usd_micros": 100, "month_usd_micros": 900}}}, expect=0)
     policy_set(actor=actor, policy={"keys": {ORIGIN: {"day_usd_micros": 10, "month_usd_micros": 90}}}, expect=1)
     caps = dict(SharedBudget.objects.filter(scope__startswith="key_").values_list("scope", "cap"))
-    assert sorted(caps.values()) == [10, 10, 10, 90, 90], caps
+    assert {scope.partition(":")[0]: cap for scope, cap in caps.items()} == {"key_day": 10, "key_month": 90}
+    assert sorted(set(caps.values())) == [10, 90], caps
+    assert len([scope for scope in caps if scope.startswith("key_month")]) == 2, "this month and the next"
 
 
 def test_sessions_are_lowered_and_not_raised_again(actor):

@@ -34,10 +34,11 @@ from fabric.selectors.verify import Counted, verify_journals
 from fabric.selectors.verify_stream import verify_checkpoints
 from fabric.services.checkpoints import checkpoints_make
 from fabric.services.exports import run_export
+from fabric.services.holds import hold_lift, hold_place
 from fabric.services.notifications import notifications_make, notifications_wanted
 from fabric.services.retention import retention_apply, retention_set
 from fabric.services.sealing import audit_seal
-from fabric.services.workspaces import drills_workspace, drills_workspace_ensure
+from fabric.services.workspaces import drills_workspace, drills_workspace_ensure, owner_actor
 from simulator.drills import keeping, pruning
 from simulator.drills.batches import batch_drill, drill_claim, drill_drive, drill_end
 from simulator.drills.cells import drill_told
@@ -257,6 +258,15 @@ def test_what_is_older_than_the_workspace_keeps_contents_goes_whole_by_the_drill
     one.refresh_from_db()
     assert one.run_id == ""
     assert retention_apply(now=late) == []
+
+
+def test_a_drill_whose_run_is_held_stays(actor, one):
+    late = one.ended_at + 31 * 86_400 * US
+    retention_set(actor=actor, days=30)
+    hold = hold_place(actor=owner_actor(), about="run", name=one.run_id, reason="A case.").id
+    assert (retention_apply(now=late, dry_run=True), retention_apply(now=late), Run.objects.count()) == ([], [], 3)
+    hold_lift(actor=owner_actor(), hold_id=hold, reason="Over.")
+    assert (len(retention_apply(now=late)), Run.objects.count()) == (1, 0)
 
 
 def test_a_run_that_was_exported_and_then_erased_is_not_missed(actor, one, tmp_path):
