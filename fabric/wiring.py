@@ -10,7 +10,7 @@ import os
 import platform
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -61,7 +61,7 @@ from fabric.runtime.grant_ports import GrantStore
 from fabric.runtime.ports import Claimed, Clock, JournalStore, Nudge
 from fabric.runtime.prompts import overhead_bytes
 from fabric.selectors.fabrics import revision_spec
-from fabric.selectors.workspace_policies import policy_version
+from fabric.selectors.workspace_policies import policy_version, standing_policy
 from fabric.services import here
 from fabric.services.key_caps import operators_caps_set
 from fabric.services.publication import Installation
@@ -203,17 +203,33 @@ def compile_revision(
     )
 
 
-def compile_under(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier, workspace_id: str) -> Compiled:
-    """A published spec as the runs of a tier see it under a workspace's policy."""
-    held, under = drawn(spec, policy, tier)
+def compile_under(
+    spec: FabricSpec, policy: WorkspacePolicy, tier: Tier, workspace_id: str, number: int = 0
+) -> Compiled:
+    """A spec as the runs of a tier see it under a workspace's policy. ``number``: that policy's version; 0: no run is driven by it."""
+    held, under = drawn(spec, policy, tier, number)
     where = here.installation(workspace_id=workspace_id, policy=policy)
     return compile_revision(held, revision=spec.digest(), under=under, where=where)
+
+
+def draft_compiler(workspace_id: str) -> Callable[[FabricSpec, Tier], Compiled]:
+    """Compiles drafts as the runs of a tier would see them: under the policy that stands in a workspace."""
+    policy = standing_policy(workspace_id).policy
+    return lambda spec, tier: compile_under(spec, policy, tier, workspace_id)
 
 
 @lru_cache(maxsize=256)
 def compiled(revision_id: str) -> Compiled:
     """A published revision by row id, compiled once a process."""
     return compile_revision(revision_spec(revision_id))
+
+
+@lru_cache(maxsize=256)
+def compiled_under(revision_id: str, workspace_id: str, number: int, tier: Tier) -> Compiled:
+    """A published revision as the runs of a tier see it under a version of their workspace's policy, compiled once a process. 0: it had none."""
+    if not number:
+        return compiled(revision_id)
+    return compile_under(revision_spec(revision_id), policy_version(workspace_id, number), tier, workspace_id, number)
 
 
 @lru_cache(maxsize=256)
@@ -228,7 +244,7 @@ def _revision(revision_id: str) -> Revision:
 
 @lru_cache(maxsize=256)
 def _compiled_under(revision_id: str, workspace_id: str, number: int, tier: Tier) -> Revision:
-    found = compile_under(revision_spec(revision_id), policy_version(workspace_id, number), tier, workspace_id)
+    found = compiled_under(revision_id, workspace_id, number, tier)
     return Revision(found, {tool.name: offers(tool) for tool in found.spec.all_tools})
 
 
