@@ -22,7 +22,7 @@ def changed(work: Work, given: OwnerChanged) -> None:
 
 def take_policy_up(work: Work) -> None:
     """Journals the version of the workspace's policy, where it is another than the run has gone by."""
-    under = work.compiled.under
+    under = work.ctx.compiled.under
     if work.run.state is not RunState.QUEUED and under.number != work.run.policy:
         work.emit(ev.PolicyTakenUp(number=under.number, run_usd_micros=under.run_usd_micros))
 

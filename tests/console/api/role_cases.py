@@ -115,7 +115,7 @@ def _hold(operation: Any, caller: Caller, known: Mapping[str, str], tally: Tally
 
     try:
         one()
-    except Exception as error:  # noqa: BLE001 - Whatever came of it is told with the others.
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - Whatever came of it is told with the others.
         tally.wrong.append(f"{operation.label}: {_sentence(error)}")
 
 
