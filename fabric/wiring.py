@@ -24,8 +24,6 @@ from django.utils.module_loading import import_string
 
 from fabric.adapters.clock import AskingClock, SteadyClock
 from fabric.adapters.engine_lock import EngineLock, EngineRunning
-from fabric.adapters.evaluators import evaluators_digest
-from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.adapters.grants_postgresql import PostgresqlGrants
 from fabric.adapters.grants_sqlite import SqliteGrants
 from fabric.adapters.graph_rules import RulesUnusable
@@ -45,26 +43,17 @@ from fabric.adapters.presence_postgresql import Presence
 from fabric.adapters.signing import Signer, signer_of
 from fabric.adapters.tools.named import ToolsUnusable
 from fabric.adapters.tools.outbound import Gate
-from fabric.adapters.tools.registry import ToolRunner, offers, validator_of
+from fabric.adapters.tools.registry import ToolRunner, offers
 from fabric.adapters.tuning import tune_process
 from fabric.adapters.writer import JournalWriter
-from fabric.core import teams
-from fabric.core.context import Compiled, compile_spec
-from fabric.core.fingerprint import digest
-from fabric.core.spec import FabricSpec
+from fabric.compiling import compile_revision, compile_under, compiled, compiled_under, draft_compiler
 from fabric.core.taxonomy import Tier
-from fabric.core.workspace_policy.policy import WorkspacePolicy
-from fabric.core.workspace_policy.under import FREE, Under, drawn
 from fabric.model_ports import BUILT_IN, PROVIDERS, RESERVED, model_port, refuse_unusable_providers
 from fabric.models import Incarnation
 from fabric.runtime.grant_ports import GrantStore
 from fabric.runtime.ports import Claimed, Clock, JournalStore, Nudge
-from fabric.runtime.prompts import overhead_bytes
-from fabric.selectors.fabrics import revision_spec
-from fabric.selectors.workspace_policies import policy_version
 from fabric.services import here
 from fabric.services.key_caps import operators_caps_set
-from fabric.services.publication import Installation
 
 log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
@@ -74,7 +63,11 @@ __all__ = [
     "RESERVED",
     "EngineRunning",
     "clock",
+    "compile_revision",
+    "compile_under",
     "compiled",
+    "compiled_under",
+    "draft_compiler",
     "dsn",
     "engine_running",
     "listener",
@@ -173,49 +166,6 @@ def listener(on_message: OnMessage, *kinds: Any) -> Listener:
     return SocketListener(settings.FABRIC_DATA, on_message, **wanted)
 
 
-def compile_revision(
-    spec: FabricSpec, *, revision: str = "", under: Under = FREE, where: Installation | None = None
-) -> Compiled:
-    """A spec with its prices, validators and prompt sizes, as this installation sees them; with its teams. ``revision``, ``under``: see ``compile_spec``.
-
-    ``where``: what is known of the installation and the workspace; None: nothing of any workspace.
-    """
-    below = {lead: compile_revision(within, under=under, where=where) for lead, within in teams.specs_of(spec).items()}
-    installed = where or here.installation()
-    prices = {model.name: price for model in spec.models if (price := installed.price(model)) is not None}
-    validators = {tool.name: validator_of(tool) for tool in spec.all_tools}
-    offered = {tool.name: offers(tool) for tool in spec.asked_tools}
-    overhead = {agent.name: overhead_bytes(spec, agent, offered) for agent in spec.agents}
-    evaluators = gate_evaluators(spec)
-    rules = evaluators_digest(sorted(validators.items()))
-    return compile_spec(
-        spec,
-        prices=prices,
-        validators=validators,
-        digest=digest(rules, evaluators.digest) if evaluators.digest else rules,
-        prompt_overhead=overhead,
-        nested=below,
-        evaluators=evaluators,
-        registry=installed.registry,
-        revision=revision,
-        under=under,
-        key_caps={model.name: caps for model in spec.models if (caps := installed.caps_of(model))},
-    )
-
-
-def compile_under(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier, workspace_id: str) -> Compiled:
-    """A published spec as the runs of a tier see it under a workspace's policy."""
-    held, under = drawn(spec, policy, tier)
-    where = here.installation(workspace_id=workspace_id, policy=policy)
-    return compile_revision(held, revision=spec.digest(), under=under, where=where)
-
-
-@lru_cache(maxsize=256)
-def compiled(revision_id: str) -> Compiled:
-    """A published revision by row id, compiled once a process."""
-    return compile_revision(revision_spec(revision_id))
-
-
 @lru_cache(maxsize=256)
 def _revision(revision_id: str) -> Revision:
     """What a host needs of a revision. For its claimer's thread: Django's connection is not kept, since one that was cut would stay so."""
@@ -228,7 +178,7 @@ def _revision(revision_id: str) -> Revision:
 
 @lru_cache(maxsize=256)
 def _compiled_under(revision_id: str, workspace_id: str, number: int, tier: Tier) -> Revision:
-    found = compile_under(revision_spec(revision_id), policy_version(workspace_id, number), tier, workspace_id)
+    found = compiled_under(revision_id, workspace_id, number, tier)
     return Revision(found, {tool.name: offers(tool) for tool in found.spec.all_tools})
 
 

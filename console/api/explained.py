@@ -138,7 +138,7 @@ def explain_run(
     request: HttpRequest, run_id: Annotated[UUID, Path(description="The run's id.", example=EXAMPLE_ID)]
 ) -> RunExplainedOut:
     """Explain a run. Each decision with its evidence, its cell, what the other tiers would have done, what followed, and whether it derives."""
-    found = run_explain(actor_of(request), str(run_id), wiring.compiled)
+    found = run_explain(actor_of(request), str(run_id), wiring.compiled_under)
     decisions = [_told(dict(as_json(one))) for one in found.decisions]
     doubted = [UsageProblemOut(seq=one.seq, at=instant(one.at), says=one.says) for one in found.usage_problems]
     return RunExplainedOut(

@@ -15,6 +15,8 @@ from console.configure.shape import shape_of
 from console.configure.trial import TryBox
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_parts import Line
+from fabric.core.workspace_policy.policy import NOTHING as NO_POLICY
+from fabric.core.workspace_policy.policy import WorkspacePolicy
 from fabric.selectors.drafts import DraftView
 from fabric.selectors.revision_diff import Change, differences
 from fabric.services.checking import Checked, Finding, checked
@@ -37,6 +39,8 @@ class Editing:
     """What the address or the form says of how a part is to be shown: which cell is open, and the like."""
     trial: TryBox | None = None
     """The check that is being tried."""
+    policy: WorkspacePolicy = NO_POLICY
+    """The policy of its workspace."""
     own: JSON = None
     """What its fields show instead, while a question is open: the draft with one's own side in it."""
     own_text: str | None = None
@@ -113,4 +117,5 @@ def editing(
 ) -> Editing:
     """A draft, read and checked."""
     found = checked(draft.text, installation, name=draft.name)
-    return Editing(draft=draft, checked=found, page=page or secrets.token_urlsafe(9), asked=asked or {})
+    policy = NO_POLICY if installation is None else installation.policy
+    return Editing(draft=draft, checked=found, page=page or secrets.token_urlsafe(9), asked=asked or {}, policy=policy)

@@ -242,8 +242,7 @@ def _walked(editing: Editing, cell: Cell, stage: Stage | None) -> Walk:
     if cell.tier not in editing.spec.tiers.allowed:
         return Walk(cell, None, f"No run may pick the tier {TIERS[cell.tier]} in this fabric.")
     try:
-        return Walk(
-            cell, supposed(wiring.compile_revision(editing.spec), cell.failure, cell.tier, Supposing(stage=stage)), ""
-        )
+        compiled = wiring.compile_under(editing.spec, editing.policy, cell.tier, "")
+        return Walk(cell, supposed(compiled, cell.failure, cell.tier, Supposing(stage=stage)), "")
     except NotSupposed as error:
         return Walk(cell, None, str(error))

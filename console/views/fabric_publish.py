@@ -178,7 +178,8 @@ def history(request: HttpRequest, name: str) -> HttpResponse:
         why = "The draft has errors: mend them first."
     else:
         try:
-            found = history_preview(actor, draft.name, wiring.compile_revision(spec), wiring.compiled)
+            compiles = wiring.draft_compiler(actor.workspace_id)
+            found = history_preview(actor, draft.name, spec, compiles, wiring.compiled_under)
         except (ValueError, KeyError, Refused) as error:
             why = sentence(str(error))
     part = bool(request.headers.get("HX-Request"))

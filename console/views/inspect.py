@@ -23,7 +23,9 @@ from console.views import inspect_decision as decision
 from console.views import inspect_questions as questions
 from console.views import inspect_saga as saga
 from console.views.sections import Pair, Section, content, gate_checks, listed, pairs, part, told
+from fabric import wiring
 from fabric.core.actor import Actor
+from fabric.core.context import Compiled
 from fabric.core.events import CallIssued
 from fabric.core.flow import ANSWERED
 from fabric.core.words import words
@@ -58,6 +60,17 @@ class Seen:
     def topology(self) -> str:
         """The worker whose team's topology the run runs; empty: the fabric's own."""
         return self.moment.run.topology if self.moment else team_of(self.run)
+
+    @property
+    def fabric(self) -> Compiled:
+        """The revision as the run saw it then: with the topology that it runs, under the policy that held."""
+        return self.revision.within(self.topology)
+
+    @property
+    def revision(self) -> Compiled:
+        """The same with the whole fabric's topology."""
+        number = self.moment.run.policy if self.moment else 0
+        return wiring.compiled_under(self.run.revision_id, self.run.workspace_id, number, self.run.tier)
 
     @property
     def call(self) -> tuple[int, CallIssued] | None:
@@ -107,6 +120,12 @@ def _documents(seen: Seen) -> list[Section]:
         if section.part == "tree" and isinstance(names, list) and all(isinstance(name, str) for name in names):
             return [listed("Documents", names, f"{len(names):,}")]
     return found
+
+
+def _policy_taken_up(seen: Seen) -> list[Section]:
+    most = Pair("most that a run may spend", seen.fact["run_usd_micros"], "usd")
+    number = Pair("version", seen.fact["number"], "count", "holds for the run from here on")
+    return [pairs("Workspace policy", number, most)]
 
 
 def _ownership_taken(seen: Seen) -> list[Section]:
@@ -288,6 +307,7 @@ def _clocks(seen: Seen) -> list[Section]:
 INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "run_started": _run_started,
     "usual_rates_pinned": control.usual_rates,
+    "policy_taken_up": _policy_taken_up,
     "ownership_taken": _ownership_taken,
     "run_quarantined": _run_quarantined,
     "run_released_from_quarantine": _run_released,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from console.templatetags.figures import span, usd
 from console.views.inspect_tokens import charged_words, token_parts
 from console.views.sections import Pair, Section, content, erased, listed, pairs, part, text, told
-from fabric import wiring
 from fabric.adapters.tools.registry import offers
 from fabric.core.words import words
 from fabric.selectors.display import EVENT_DISPLAY
@@ -86,7 +85,7 @@ def _prompt(seen: Seen) -> list[Section]:
         return [told("Prompt", TOO_FAR)]
     _, fact = seen.moment.issued[seen.fact["command_id"]]
     try:
-        spec = wiring.compiled(seen.run.revision_id).within(seen.topology).spec
+        spec = seen.fabric.spec
         asked = prompt_at(seen.actor, seen.run.id, seen.moment, fact, spec, {t.name: offers(t) for t in spec.all_tools})
     except Erased:
         return [erased("Prompt")]
@@ -336,7 +335,7 @@ def node_retry(seen: Seen) -> list[Section]:
 
 def _tokens(seen: Seen) -> list[Pair]:
     """What a retry left in the budgets."""
-    fact, bucket = seen.fact, wiring.compiled(seen.run.revision_id).spec.policy.retry.bucket
+    fact, bucket = seen.fact, seen.revision.spec.policy.retry.bucket
     said = "the run's own; when none is left, nothing is retried"
     shared = (
         Pair(f"left in {one['bucket']}", f"{one['level'] / 1_000:.1f}", "text", "shared by all workers")

@@ -99,7 +99,7 @@ def decided(seen: Seen) -> list[Section]:
     sections = [_cell(seen)]
     sections += [_evidence(trip, first=n == 0) for n, trip in enumerate(trips)]
     sections += [*gate_checks(fact), _numbers(seen)]
-    explained = decision_explained(seen.actor, seen.run.id, seen.record.row.seq, wiring.compiled)
+    explained = decision_explained(seen.actor, seen.run.id, seen.record.row.seq, wiring.compiled_under)
     if explained is None:
         return [
             *sections,
@@ -116,7 +116,7 @@ def _cell(seen: Seen) -> Section:
     if fact["failure_type"] is None:
         body: dict[str, Any] = {"rungs": [], "direct": words(fact["reaction"]), "tier": TIERS[fact["tier"]]}
         return Section("cell", "Cell", "no row of the table: this cause always escalates", body)
-    table = wiring.compiled(seen.run.revision_id).within(seen.topology)
+    table = seen.fabric
     failure, tier = FailureType(fact["failure_type"]), Tier(fact["tier"])
     rungs = table.ladders.at(failure, tier, stage_of(fact["step_id"], fact["scope"])).rungs
     skipped = {s.rung: s.reason for s in seen.moment.skipped} if seen.moment else {}
@@ -192,7 +192,7 @@ def _numbers(seen: Seen) -> Section:
         Pair("counted per", fact["scope"], "code"),
     ]
     if moment is not None:
-        policy = wiring.compiled(seen.run.revision_id).spec.policy
+        policy = seen.revision.spec.policy
         cap = budget.cap(policy.budget, state_of(moment.run.guards, budget))
         spent, held = moment.spent_usd_micros, moment.reserved_usd_micros
         at_work = f"{usd(held)} of it reserved by calls in flight" if held else f"of {usd(cap)}"

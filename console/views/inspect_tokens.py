@@ -9,7 +9,6 @@ from msgspec import convert
 
 from console.templatetags.figures import usd
 from console.views.sections import Pair
-from fabric import wiring
 from fabric.core.token_parts import TokenParts
 from fabric.selectors.display.calls import PART_WORDS
 
@@ -35,7 +34,7 @@ def _price(seen: Seen) -> Price | None:
     if seen.call is None or seen.call[1].call != "model":
         return None
     try:
-        return wiring.compiled(seen.run.revision_id).prices.get(seen.call[1].target)
+        return seen.revision.prices.get(seen.call[1].target)
     except (LookupError, ValueError):
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 from django.utils.safestring import SafeString
@@ -21,13 +21,13 @@ from fabric.core.spec_stages import cell_at
 from fabric.core.taxonomy import FailureType
 from fabric.core.words import words
 from fabric.selectors.advice import advice_of
-from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.margin import Margin
 from fabric.selectors.run_margins import by_nearness, margins_of, spend_rate
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy, waited
 from fabric.selectors.runs import RunView
 from fabric.selectors.story_trips import SPEND_RATE
+from fabric.selectors.workspace_policies import spec_under
 
 JSON = Any
 MARGINS_SHOWN = 6
@@ -315,7 +315,7 @@ class RunPage:
         return "" if reason == "finished" else reason
 
 
-@lru_cache(maxsize=256)
-def spec_of(revision_id: str) -> FabricSpec:
-    """The spec of a revision, which never changes."""
-    return revision_spec(revision_id)
+def spec_of(run: RunView, story: RunStory | None) -> FabricSpec:
+    """The run's revision under the policy that it goes by, as far as its story is known."""
+    number = 0 if story is None or story.run is None else story.run.policy
+    return spec_under(run.revision_id, run.workspace_id, number, run.tier)

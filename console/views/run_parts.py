@@ -31,12 +31,13 @@ from fabric.core.teams import spec_within
 from fabric.core.words import words
 from fabric.selectors.breaker_margin import breaker_nearest
 from fabric.selectors.errors import Refused
+from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.families import children_of
 from fabric.selectors.limits import caps_said
 from fabric.selectors.margin import Margin
 from fabric.selectors.run_inputs import run_inputs
 from fabric.selectors.run_margins import MARGINS
-from fabric.selectors.run_settings import Setting, settings_of
+from fabric.selectors.run_settings import Setting, settings_under
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.runs import RunView, outcome_seq, run_outcome
 from fabric.selectors.standing import queue_place
@@ -76,7 +77,7 @@ def part(name: str, actor: Actor, run: RunView, story: RunStory | None, beside: 
 def beside_of(run: RunView) -> Margin | None:
     """What a run's margins have beside what its own journal says. Read once for all parts that are made at a time; without it they are shown as they are."""
     try:
-        return breaker_nearest(run, spec_of(run.revision_id))
+        return breaker_nearest(run, revision_spec(run.revision_id))
     except DatabaseError:
         raise
     except Exception:
@@ -93,10 +94,10 @@ def page_of(
     actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool = False, beside: Margin | None = None
 ) -> RunPage:
     """The run with what its header says about it, and with its outcome where that is asked for."""
-    spec = spec_of(run.revision_id)
+    spec = spec_of(run, story)
     found = run_outcome(actor, run.id) if outcome and run.terminal else None
-    raised = None if story is None or story.run is None else state_of(story.run.guards, budget).raised_usd_micros
-    cap = spec.policy.budget.run_usd_micros if raised is None else raised
+    ledger = budget.State() if story is None or story.run is None else state_of(story.run.guards, budget)
+    cap = budget.cap(spec.policy.budget, ledger)
     cap = cap if run.cap_usd_micros is None else min(cap, run.cap_usd_micros)
     return RunPage(run, cap, found, data_of(actor, run, found), story, spec, beside)
 
@@ -136,7 +137,7 @@ def graph_context(run: RunView, story: RunStory | None) -> dict[str, Any]:
     """The topology as a picture and as a table."""
     if story is None:
         return {"topology": None}
-    spec = spec_within(spec_of(run.revision_id), "" if story.run is None else story.run.topology)
+    spec = spec_within(spec_of(run, story), "" if story.run is None else story.run.topology)
     hops = None
     if story.run is not None and story.handed:
         hops = (state_of(story.run.guards, hop_limit).hops, spec.policy.of_stage(Stage.FAN_OUT).limits.hops)
@@ -154,7 +155,7 @@ def protections_context(actor: Actor, run: RunView, story: RunStory | None, besi
     rows: list[dict[str, Any]] = []
     folded = story.run if story is not None else None
     if story is not None and folded is not None and page.spec is not None:
-        meters = page.meters
+        meters, published = page.meters, revision_spec(run.revision_id)
         for name, row in MARGINS.items():
             rows.append(
                 {
@@ -162,7 +163,7 @@ def protections_context(actor: Actor, run: RunView, story: RunStory | None, besi
                     "title": row.title,
                     "fired": story.fired.get(name, 0),
                     "meters": [meter for meter in meters if meter.margin.row == name],
-                    "settings": setting_lines(settings_of(name, page.spec.policy, folded)),
+                    "settings": setting_lines(settings_under(name, page.spec.policy, published.policy, folded)),
                     "nothing": row.nothing,
                 }
             )
@@ -227,13 +228,14 @@ def cost_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str
         ("By agent", "Agent", "Calls", by_agent(story)),
         ("By model", "Model", "Model calls", by_model(story, page.spec)),
     ]
-    return {"page": page, "tables": tables, "kinds": kind_shares(story, _prices(run))}
+    return {"page": page, "tables": tables, "kinds": kind_shares(story, _prices(run, story))}
 
 
-def _prices(run: RunView) -> Mapping[str, Price]:
+def _prices(run: RunView, story: RunStory) -> Mapping[str, Price]:
     """Of the run's revision; none where it cannot be loaded."""
+    number = 0 if story.run is None else story.run.policy
     try:
-        return wiring.compiled(run.revision_id).prices
+        return wiring.compiled_under(run.revision_id, run.workspace_id, number, run.tier).prices
     except (LookupError, ValueError):
         return {}
 

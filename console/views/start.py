@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from console.access import actor_of
 from console.forms import StartForm, new_start_key, sentence
 from console.views import errors
-from console.views.start_offer import PRIORITIES, offer_of
+from console.views.start_offer import PRIORITIES, needs_model, offer_of
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.inputs import INBOX, RunRequested
@@ -21,6 +21,7 @@ from fabric.runtime.ports import Document
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, fabrics_list
 from fabric.selectors.runs import run_events, run_get
+from fabric.selectors.workspace_policies import standing_policy
 from fabric.services.runs import run_start
 
 
@@ -29,7 +30,7 @@ def start(request: HttpRequest) -> HttpResponse:
     """The form; a POST starts the run and goes to its page, or gives back what was typed with what is wrong beside it."""
     actor = actor_of(request.user)
     # What runs without a model comes first: it is where a newcomer begins.
-    fabrics = sorted(fabrics_list(actor), key=lambda fabric: offer_of(fabric).needs_model)
+    fabrics = sorted(fabrics_list(actor), key=needs_model)
     if request.method != "POST":
         return _page(request, _offered(request, actor, fabrics))
     form = StartForm(fabrics, request.POST, request.FILES)
@@ -127,7 +128,9 @@ def _text_of(actor: Actor, run_id: str) -> str:
 
 def _page(request: HttpRequest, form: StartForm, status: int = 200, notice: str = "") -> HttpResponse:
     template = "start/form.html" if request.headers.get("HX-Request") else "start/page.html"
-    offers = [offer_of(fabric) for fabric in form.fabrics.values()]
+    workspace = actor_of(request.user).workspace_id
+    number = standing_policy(workspace).number
+    offers = [offer_of(fabric, workspace, number) for fabric in form.fabrics.values()]
     carried_of, carried = _earlier(request, form)
     shown = {
         "form": form,

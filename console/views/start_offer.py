@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +12,7 @@ from console.templatetags.figures import span, thousands, usd
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.selectors.fabrics import FabricView, revision_spec
+from fabric.selectors.workspace_policies import spec_under
 
 US = 1_000_000
 
@@ -56,14 +57,30 @@ class Offer:
     """What is bounded, and by how much."""
 
 
-def offer_of(fabric: FabricView) -> Offer:
-    """What the form says about a published fabric; nothing about tiers and ceilings where a later version cannot read its spec."""
+def needs_model(fabric: FabricView) -> bool:
+    """Whether a published fabric asks an endpoint."""
+    spec = _spec(fabric.revision_id)
+    return spec is None or any(model.provider != "scripted" for model in spec.models)
+
+
+def offer_of(fabric: FabricView, workspace_id: str, policy_number: int) -> Offer:
+    """What the form says about a published fabric under its workspace's policy; nothing about tiers and ceilings where a later version cannot read its spec."""
     spec = _spec(fabric.revision_id)
     if spec is None:
         return Offer(fabric, True, (), ())
-    model = any(model.provider != "scripted" for model in spec.models)
     lines = tuple(_line(spec, tier, default=tier == fabric.tier) for tier in fabric.tiers)
-    return Offer(fabric, model, lines, _ceilings(spec))
+    under = {tier: spec_under(fabric.revision_id, workspace_id, policy_number, tier) for tier in fabric.tiers}
+    return Offer(fabric, needs_model(fabric), lines, (*_money(under), *_ceilings(under[fabric.tier])))
+
+
+def _money(under: Mapping[Tier, FabricSpec]) -> Iterator[tuple[str, str]]:
+    """The most that a run may spend, of each tier where that is not the same."""
+    caps = {tier: spec.policy.budget.run_usd_micros for tier, spec in under.items()}
+    if len(set(caps.values())) == 1:
+        yield "money", f"{usd(min(caps.values()))} a run"
+        return
+    for tier, cap in caps.items():
+        yield "money", f"{usd(cap)} a run of tier {TIERS[tier][0].lower()}"
 
 
 @lru_cache(maxsize=256)
@@ -90,7 +107,7 @@ def _span(seconds: float) -> str:
 
 def _ceilings(spec: FabricSpec) -> tuple[tuple[str, str], ...]:
     budget, limits = spec.policy.budget, spec.policy.limits
-    found = [("money", f"{usd(budget.run_usd_micros)} a run")]
+    found: list[tuple[str, str]] = []
     if budget.run_tokens is not None:
         found.append(("tokens", f"{thousands(budget.run_tokens)} a run"))
     for tokens, each in ((budget.stage_tokens, "a stage"), (budget.agent_tokens, "an agent")):

@@ -137,6 +137,7 @@ def offered(work: Work, step: Step, one: Proposed, tool: str) -> dict[str, JSON]
         "edit_of": "arguments",
         "edit_schema": spec.parameters,
         **({"takes_tools": list(instead)} if instead else {}),
+        **({"effect": spec.effect} if work.compiled.under.number else {}),
         "approve": f"{tool} is called once, with exactly these arguments",
         "edit": f"{edited}; or another of its tools in its place" if instead else edited,
         "respond": "it is not called, and the agent goes on with your words as its result",

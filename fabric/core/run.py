@@ -271,6 +271,8 @@ class Run:
     """Of all contents journaled so far."""
     tier: Tier = Tier.INTERACTIVE
     revision: str = ""
+    policy: int = 0
+    """The version of its workspace's policy that holds; 0: none."""
     depth: int = 1
     seed: int = 0
     request_ref: str = ""

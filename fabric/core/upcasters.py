@@ -162,6 +162,7 @@ SINCE: Mapping[str, int] = {
     "run_forked": 12,
     "content_kept": 2,
     "output_kept": 2,
+    "policy_taken_up": 12,
     "run_quarantined": 2,
     "run_released_from_quarantine": 2,
     "mutation_intended": 2,

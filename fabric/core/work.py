@@ -63,10 +63,9 @@ class Work:
     @property
     def view(self) -> View:
         """What mechanisms may look at."""
-        shared, evaluators = self.ctx.shares, self.compiled.evaluators
-        ctx = self.ctx
-        denied = self.compiled.under.denied
-        return View(ctx.now, self.run, self.compiled.spec, shared, evaluators, ctx.contents, ctx.workspace, denied)
+        ctx, compiled = self.ctx, self.compiled
+        shared, evaluators, denied = ctx.shares, compiled.evaluators, compiled.under.denied
+        return View(ctx.now, self.run, compiled.spec, shared, evaluators, ctx.contents, ctx.workspace, denied)
 
     def emit(self, fact: ev.Fact, content: JSON = None) -> Event:
         """Records a fact, with at most one content, and folds it."""

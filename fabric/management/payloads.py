@@ -35,18 +35,30 @@ class Payload:
         found = _PATH.fullmatch(problem)
         path = _parts(found[1]) if found else ()
         # What stands before the colon may be part of the sentence: a path is one that was written.
-        at, between = (path, ", ") if path in self.tree.marks and path else ((), ": ")
+        path = path if path and path in self.tree.marks else self._dotted(problem)
+        at, between = (path, ", ") if path else ((), ": ")
         return f"{_place(self.name, self.tree.mark(at))}{between}{problem}"
+
+    def _dotted(self, problem: str) -> tuple[str | int, ...]:
+        """The longest path that the problem begins with as ``hosts.0``, whatever its names have in them; empty: none."""
+        named = {".".join(map(str, path)): path for path in self.tree.marks if path}
+        led = [text for text in named if problem.startswith((f"{text}:", f"{text}."))]
+        return named[max(led, key=len)] if led else ()
 
 
 def payload_given(where: str) -> Payload:
     """The payload in a file, or on standard input for ``-``. Raises Refused, with file, line and column where there are any."""
-    name = "standard input" if where == STDIN else Path(where).name
-    text = _stdin() if where == STDIN else read_text(Path(where), most=EDITED_BYTES_MAX, what="a payload")
+    if where == STDIN:
+        return payload_read("standard input", _stdin())
+    return payload_read(Path(where).name, read_text(Path(where), most=EDITED_BYTES_MAX, what="a payload"))
+
+
+def payload_read(name: str, text: str, *, field: str = "payload") -> Payload:
+    """A payload out of its text. Raises Refused, with name, line and column."""
     try:
         return Payload(name, read_yaml(text))
     except YamlProblem as error:
-        raise Refused(f"{_place(name, error.mark)}: {error}", code="invalid", field="payload") from None
+        raise Refused(f"{_place(name, error.mark)}: {error}", code="invalid", field=field) from None
 
 
 def _stdin() -> str:

@@ -79,6 +79,7 @@ _NONE = (
     "input_given",
     "child_let_go",
     "ownership_taken",
+    "policy_taken_up",
     "attempt_interrupted",
     "call_issued",
     "call_streamed",

@@ -88,7 +88,7 @@ def asked_about(item: EscalationView) -> AskedAbout:
     proposes_brief = shown.get("edit_of") == "brief" and "edited" in shown
     return AskedAbout(
         tool=tool,
-        effect=_effect(item, tool),
+        effect=str(shown.get("effect") or _effect(item, tool)),
         instead_of=str(shown.get("tool_from", "")),
         undoes=undoes,
         description=str(shown.get("description") or ""),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -141,21 +142,27 @@ class RunExplained:
         return all(one.derived.verdict == "equal" for one in self.decisions)
 
 
-def run_explain(actor: Actor, run_id: str, compiled: Callable[[str], Compiled]) -> RunExplained:
-    """Every decision of a run. ``compiled``: gives a revision by its row's id. Refused not_found; conflict for a journal that cannot be read."""
+Compiles = Callable[[str, str, int, Tier], Compiled]
+"""Gives a revision by its row's id as the runs of a tier see it under a version of a workspace's policy."""
+
+
+def run_explain(actor: Actor, run_id: str, compiled: Compiles) -> RunExplained:
+    """Every decision of a run, under the policy that it went by. Refused not_found; conflict for a journal that cannot be read."""
     view = run_get(actor, run_id)
     rows, events = _journal(view)
-    revision = compiled(view.revision_id)
-    derived = derived_all(events, Tier(view.tier), lambda topology, version: rules_at(revision, topology, version))
-    within = _within(revision, events)
+    revision = _under(compiled, view)
+    derived = derived_all(events, Tier(view.tier), partial(rules_at, revision))
+    topology = _topology(events)
     doubted = (row for row in rows if row.fact.get("usage_problem"))
     problems = tuple(
         Followed(row.seq, row.at, row.kind, row.fact["usage_problem"]) for row in islice(doubted, USAGE_PROBLEMS_MAX)
     )
-    return RunExplained(view, tuple(_explained(one, rows, within) for one in derived), problems)
+    return RunExplained(
+        view, tuple(_explained(one, rows, _within(revision(one.policy), topology)) for one in derived), problems
+    )
 
 
-def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Callable[[str], Compiled]) -> Explained | None:
+def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Compiles) -> Explained | None:
     """One decision; None where it lies too far in to be derived for a page, or the journal up to it cannot be read. Refused not_found."""
     view = run_get(actor, run_id)
     if seq > FOLD_MAX:
@@ -164,21 +171,32 @@ def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Callable[[
         rows, events = _journal(view, upto=seq + FOLLOWED_WITHIN)
     except Refused:
         return None
-    revision, tier = compiled(view.revision_id), Tier(view.tier)
-    derived = derived_all(events, tier, lambda topology, version: rules_at(revision, topology, version))
-    return next((_explained(one, rows, _within(revision, events)) for one in derived if one.seq == seq), None)
+    revision = _under(compiled, view)
+    one = next(
+        (one for one in derived_all(events, Tier(view.tier), partial(rules_at, revision)) if one.seq == seq), None
+    )
+    return None if one is None else _explained(one, rows, _within(revision(one.policy), _topology(events)))
 
 
-def _within(revision: Compiled, events: Iterable[Journaled]) -> Compiled:
-    """The revision as the run sees it whose events those are."""
-    topology = next((event.fact.topology for event in events if isinstance(event.fact, LineagePinned | RunForked)), "")
+def _under(compiled: Compiles, view: RunView) -> Callable[[int], Compiled]:
+    """Gives the run's revision under a version of its workspace's policy."""
+    return lambda number: compiled(view.revision_id, view.workspace_id, number, view.tier)
+
+
+def _topology(events: Iterable[Journaled]) -> str:
+    """The worker whose topology the run runs whose events those are."""
+    return next((event.fact.topology for event in events if isinstance(event.fact, LineagePinned | RunForked)), "")
+
+
+def _within(revision: Compiled, topology: str) -> Compiled:
     return revision.within(topology) if topology in revision.nested else revision
 
 
-def rules_at(revision: Compiled, topology: str, version: str) -> Rules | None:
-    """The revision's rules as a run sees them that runs this worker's topology; None where their table is another one."""
-    known = not topology or topology in revision.nested
-    rules = Rules.of(revision, topology) if known else None
+def rules_at(revision: Callable[[int], Compiled], topology: str, version: str, policy: int) -> Rules | None:
+    """The revision's rules as a run sees them that runs this worker's topology; None where their table is another one. ``revision``: takes a policy's version."""
+    held = revision(policy)
+    known = not topology or topology in held.nested
+    rules = Rules.of(held, topology) if known else None
     return rules if rules is not None and rules.version == version else None
 
 

@@ -28,7 +28,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.words import words
 from fabric.models import Event, Run
-from fabric.selectors.explain import rules_at
+from fabric.selectors.explain import Compiles, rules_at
 from fabric.selectors.fabrics import FabricView, revision_get
 from fabric.selectors.reach import seen_by
 from fabric.selectors.revision_diff import differences, rung_words
@@ -157,8 +157,9 @@ class HistoryPreview:
 def history_preview(
     actor: Actor,
     fabric: str,
-    draft: Compiled,
-    compiled: Callable[[str], Compiled],
+    draft: FabricSpec,
+    compiles: Callable[[FabricSpec, Tier], Compiled],
+    compiled: Compiles,
     *,
     runs: int = RUNS,
     days: int = DAYS,
@@ -166,8 +167,8 @@ def history_preview(
 ) -> HistoryPreview:
     """The recorded failures of a published fabric's newest runs, decided again under a draft of it. Runs of drills are nobody's history.
 
-    ``draft``: as ``wiring.compile_revision`` gives it; ``compiled``: gives a revision by its row's id. So many statements, however many runs there are:
-    two for the fabric, two for its runs, one for their events, and one for each revision that they pinned and this process has not seen. Refused not_found.
+    ``compiles``: gives the draft as the runs of a tier would see it. So many statements, however many runs there are:
+    two for the fabric, two for its runs, one for their events, and one for each revision and policy that they went by and this process has not seen. Refused not_found.
     """
     page = revision_get(actor, fabric)
     since = time.time_ns() // 1_000 - days * 86_400 * US
@@ -177,7 +178,12 @@ def history_preview(
     decisions = _decisions([run_id for run_id, *_ in seen])
     wanted = [one for one in seen if one[0] in decisions]
     kept = _within([decisions[run_id] for run_id, *_ in wanted], failures)
-    found, unreadable = _redecided(wanted[:kept], decisions, draft, compiled)
+    found, unreadable = _redecided(
+        wanted[:kept],
+        decisions,
+        {tier: compiles(draft, tier) for tier in {Tier(tier) for _, _, tier in wanted[:kept]}},
+        lambda revision_id, number, tier: compiled(revision_id, actor.workspace_id, number, tier),
+    )
     differing = [one for one in found if one.differs]
     undecided = sum(bool(one.why_not) for one in found)
     return HistoryPreview(
@@ -192,7 +198,7 @@ def history_preview(
         undecided=undecided,
         unreadable=tuple(unreadable),
         cut=_cut(len(newest) > runs, runs, kept, len(wanted)),
-        not_weighed=not_weighed(page.spec, draft.spec),
+        not_weighed=not_weighed(page.spec, draft),
         since=since,
     )
 
@@ -243,8 +249,8 @@ def _cut(older: bool, runs: int, kept: int, wanted: int) -> str:
 def _redecided(
     wanted: list[tuple[str, str, str]],
     told: Mapping[str, _Told],
-    draft: Compiled,
-    compiled: Callable[[str], Compiled],
+    drafts: Mapping[Tier, Compiled],
+    compiled: Callable[[str, int, Tier], Compiled],
 ) -> tuple[list[Redecided], list[str]]:
     """Every decision of these runs, in their order, and what is to be said of those that cannot be read."""
     rows = Event.objects.filter(run_id__in=[run_id for run_id, *_ in wanted], kind__in=sorted(KINDS))
@@ -255,9 +261,9 @@ def _redecided(
     for run_id, stored in groupby(ordered, key=itemgetter(0)):
         revision_id, tier = pinned[run_id]
         try:
-            revision = compiled(revision_id)
+            then = partial(rules_at, _under(compiled, revision_id, tier))
             events = _read(stored, last=told[run_id][1])
-            decided = decided_anew(events, tier, partial(_rules, draft), partial(rules_at, revision))
+            decided = decided_anew(events, tier, partial(_rules, drafts[tier]), then)
             found[run_id] = list(_shown(run_id, decided))
         except (ValueError, LookupError, TypeError) as error:
             unreadable[run_id] = f"run {run_id} cannot be read and was left out: {error}"
@@ -265,6 +271,10 @@ def _redecided(
     return [one for run_id in ids for one in found.get(run_id, ())], [
         unreadable[one] for one in ids if one in unreadable
     ]
+
+
+def _under(compiled: Callable[[str, int, Tier], Compiled], revision_id: str, tier: Tier) -> Callable[[int], Compiled]:
+    return lambda number: compiled(revision_id, number, tier)
 
 
 def _read(stored: Iterable[tuple[Any, ...]], last: int) -> Iterator[Journaled]:

@@ -18,9 +18,9 @@ from fabric.core.words import count, words
 from fabric.models import Event
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.explain import in_words
-from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.moments import Moment, moment_at
 from fabric.selectors.runs import RunView, run_get
+from fabric.selectors.workspace_policies import spec_under
 
 NEAR = 64
 """So many events before a question at most the decision stands that led to it: in between its branches are parked."""
@@ -86,8 +86,9 @@ class Evidence:
 
 def evidence_of(actor: Actor, item: EscalationView) -> Evidence:
     """Everything about a question that its own row does not say. Refused not_found."""
-    run, spec = run_get(actor, item.run_id), revision_spec(item.revision_id)
+    run = run_get(actor, item.run_id)
     moment = moment_at(actor, run.id, run.last_seq)
+    spec = spec_under(run.revision_id, run.workspace_id, moment.run.policy if moment else 0, run.tier)
     seq, fact = moment.questions.get(item.id, (0, None)) if moment else (0, None)
     humans, due = spec.policy.humans, item.due_at - item.opened_at
     decided = _decided(item, seq)

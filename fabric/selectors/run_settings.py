@@ -28,6 +28,8 @@ class Setting:
     """The stages that have a value of their own, each with it."""
     by_tier: bool = False
     """Whether it is left out and the tier's default is in force, which ``value`` is then."""
+    held: bool = False
+    """Whether the workspace's policy put the value in place of the fabric's."""
 
     @property
     def own(self) -> bool:
@@ -63,6 +65,12 @@ def settings_of(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
         for key in chosen
     ]
     return [_of_tier(one, policy, run) if name == "escalation" and one.name == "due_s" else one for one in made]
+
+
+def settings_under(name: str, policy: FlowPolicy, published: FlowPolicy, run: Run) -> list[Setting]:
+    """The same, and which values are not the fabric's. ``published``: its policy without the workspace's."""
+    own = {one.name: one.value for one in settings_of(name, published, run)}
+    return [replace(one, held=one.value != own[one.name]) for one in settings_of(name, policy, run)]
 
 
 def _of_stages(group: str, key: str, policy: FlowPolicy, run: Run) -> tuple[str, ...]:

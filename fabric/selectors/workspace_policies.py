@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
 from fabric.core.workspace_policy.policy import NOTHING, WorkspacePolicy
+from fabric.core.workspace_policy.under import drawn
 from fabric.models import WorkspacePolicyVersion
+from fabric.selectors.fabrics import revision_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,13 @@ def policy_version(workspace_id: str, number: int) -> WorkspacePolicy:
         if number
         else NOTHING
     )
+
+
+@lru_cache(maxsize=256)
+def spec_under(revision_id: str, workspace_id: str, number: int, tier: Tier) -> FabricSpec:
+    """A revision as the runs of a tier see it under a version of their workspace's policy; 0: as it was published. Neither ever changes."""
+    spec = revision_spec(revision_id)
+    return drawn(spec, policy_version(workspace_id, number), tier)[0] if number else spec
 
 
 def policies_of(workspace_id: str, limit: int = 20) -> list[PolicyView]:

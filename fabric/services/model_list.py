@@ -205,7 +205,7 @@ def key_told(row: ProviderKey, *, opens: bool = True) -> KeyTold:
 
 def _named(actor: Actor, now: int) -> tuple[list[Model], tuple[str, ...]]:
     """Every model that is named, with its uses, and the fabrics that cannot be read."""
-    there, installed = here.environment(), here.installation()
+    there, installed = here.environment(), here.installation(workspace_id=actor.workspace_id)
     found: dict[str, Model] = {}
     if (own := there.get("openai")) and own.model:
         spec = ModelSpec(name="environment")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -17,9 +18,13 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.roles import Right
 from fabric.core.spec import ModelSpec
+from fabric.core.workspace_policy.rules import model_denied
 from fabric.models import ModelTest, ProviderKey, new_id
+from fabric.selectors.workspace_policies import standing_policy
+from fabric.services import here
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.key_spending import key_reserve, key_settle
 from fabric.services.model_list import HTTP, Model, models_list
 from fabric.services.rights import right_wanted
 
@@ -44,15 +49,17 @@ def model_test(*, actor: Actor, model_id: str, try_out: TryOut, at_most: int | N
     model = model_get(actor, model_id)
     if not model.testable:
         raise Refused(f"model {_called(model)} {_untestable(model)}", code="invalid", field="model")
+    if denied := model_denied(model.spec, standing_policy(actor.workspace_id).policy):
+        raise Refused(f"model {_called(model)} may not be asked: {denied}", code="invalid", field="model")
     worst = model.worst_usd_micros
     if at_most is not None and (worst is None or worst > at_most):
         now = "has no price any more" if worst is None else f"may cost {worst:,} micro-dollars by now"
         message = f"a test call of {_called(model)} {now}, and {at_most:,} were told: look again"
         raise Refused(message, code="conflict", field="at_most_usd_micros")
-    started = _claimed(actor, model, worst)
+    begun = _claimed(actor, model, worst)
     key = _key(actor, model)
     trial = try_out(model.spec, actor.workspace_id)
-    _written(actor, model, started, trial, key)
+    _written(actor, model, begun, trial, key)
     return model_get(actor, model_id)
 
 
@@ -75,8 +82,17 @@ def _called(model: Model) -> str:
     return repr((model.model or model.spec.name)[:80])
 
 
-def _claimed(actor: Actor, model: Model, worst: int | None) -> int:
-    """When it began: nobody else tests the same model until it is over, or should be."""
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A test call that may be made."""
+
+    at: int
+    scopes: tuple[str, ...]
+    """The budgets of its key's caps, which hold what it may cost at most."""
+
+
+def _claimed(actor: Actor, model: Model, worst: int | None) -> _Begun:
+    """Begins it: nobody else tests the same model until it is over, or should be."""
     now = time.time_ns() // 1_000
     until = now + int((DEADLINE_S + SLACK_S) * US)
     begun = {
@@ -109,7 +125,16 @@ def _claimed(actor: Actor, model: Model, worst: int | None) -> int:
             model=model.model,
             reserved_usd_micros=worst,
         )
-    return now
+        return _Begun(now, _reserved(actor, model, worst, now))
+
+
+def _reserved(actor: Actor, model: Model, worst: int | None, now: int) -> tuple[str, ...]:
+    """Reserves the worst case from the caps of the model's key."""
+    caps = here.installation(workspace_id=actor.workspace_id).caps_of(model.spec)
+    if caps and worst is None:
+        message = f"model {_called(model)} has no price, so no call of it fits the cap of the keys at {model.host}: give it a price"
+        raise Refused(message, code="invalid", field="model")
+    return key_reserve(caps, worst or 0, now)
 
 
 def _key(actor: Actor, model: Model) -> ProviderKey | None:
@@ -118,11 +143,13 @@ def _key(actor: Actor, model: Model) -> ProviderKey | None:
     return ProviderKey.objects.filter(**where).first()
 
 
-def _written(actor: Actor, model: Model, started: int, trial: Trial, key: ProviderKey | None) -> None:
-    now = time.time_ns() // 1_000
-    row = ModelTest.objects.filter(workspace_id=actor.workspace_id, model=model.id, started_at=started)
+def _written(actor: Actor, model: Model, begun: _Begun, trial: Trial, key: ProviderKey | None) -> None:
+    now, cost = time.time_ns() // 1_000, trial.cost(model.price.price)
+    row = ModelTest.objects.filter(workspace_id=actor.workspace_id, model=model.id, started_at=begun.at)
     with transaction.atomic():
-        row.update(ended_at=now, cost_usd_micros=trial.cost(model.price.price), outcome=trial_bytes(trial))
+        row.update(ended_at=now, cost_usd_micros=cost, outcome=trial_bytes(trial))
+        if cost is not None and model.worst_usd_micros is not None:
+            key_settle(begun.scopes, model.worst_usd_micros, cost)
         if key is not None:
             # One that was replaced meanwhile was not tested.
             same = ProviderKey.objects.filter(id=key.id, added_at=key.added_at)

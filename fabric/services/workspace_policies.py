@@ -81,7 +81,7 @@ def policy_read(given: JSON) -> WorkspacePolicy:
 
 
 def _problem(error: Any) -> str:
-    path = ".".join(str(part) for part in error["loc"]) or "policy"
+    path = ".".join(str(part) for part in error["loc"] if part != "[key]") or "policy"
     return f"{path}: {error['msg'].removeprefix('Value error, ')}"
 
 

@@ -23,7 +23,7 @@ TIMES, PART_OF_CAP = 10, 10
 def usual_is_known(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Notes what the run is compared with. It is taken once, right after the start, and never by a child."""
     seen.rate.usual = {one.scope: one.usd_micros for one in fact.rates}
-    if event.seq != 2 or seen.cap is not None:
+    if event.seq != (3 if after.policy else 2) or seen.cap is not None:
         return f"usual rates were taken at event {event.seq}"
     return ""
 

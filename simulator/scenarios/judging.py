@@ -77,7 +77,7 @@ def not_held(checked: Sequence[Checked]) -> str:
 
 def lines_of(events: Sequence[Event], tier: Tier, compiled: Compiled) -> tuple[Line, ...]:
     """Each decision that a journal holds, derived from it and the fabric's table alone."""
-    found = derived_all(list(events), tier, lambda topology, version: Rules.of(compiled, topology))
+    found = derived_all(list(events), tier, lambda topology, version, policy: Rules.of(compiled, topology))
     return tuple(_line(one) for one in found)
 
 

@@ -17,7 +17,7 @@ from fabric.core.evolve import evolve
 from fabric.core.fingerprint import decode
 from fabric.core.run import Run
 from fabric.core.taxonomy import Tier
-from fabric.model_ports import http_port
+from fabric.model_ports import BUILT_IN, http_port
 from fabric.models import Run as RunRow
 from fabric.runtime import prompts
 from fabric.runtime.ports import Document
@@ -26,6 +26,7 @@ from simulator.endpoint import ScriptedEndpoint, answer, call
 from simulator.endpoint.protocols import spoken
 from simulator.endpoint.protocols.protocol import Asked
 from simulator.endpoint.rendering import rendered
+from tests.fabric.adapters.providers.wires import BEDROCK
 from tests.fabric.installation import installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,14 +66,34 @@ PROTOCOLS = {
     "responses": ("openai", {"api": "responses"}),
     "anthropic": ("anthropic", {}),
     "google": ("google", {}),
+    "azure": ("azure", {}),
+    "azure_dated": ("azure", {"api_version": "2024-10-21"}),
+    "azure_responses": ("azure", {"api": "responses"}),
+    "vertex": ("vertex", {"project": "p", "location": "us-central1"}),
+    "bedrock": ("bedrock", {}),
 }
+WHOLE_ALONE = frozenset({"bedrock"})
+"""Those that are asked for no stream."""
+CASES = [(name, stream) for name in PROTOCOLS for stream in (False, True) if not (stream and name in WHOLE_ALONE)]
 
 
 def spoken_by(request):
     """The answer in the protocol that was spoken."""
+    if request.path.endswith("/converse"):
+        return conversed(script(request))
     protocol = spoken(request.path)
     assert protocol is not None, request.path
     return rendered(script(request), protocol, Asked(request.number, request.body, request.path))
+
+
+def conversed(step):
+    """The same as Amazon Bedrock answers it."""
+    message = json.loads(step.body)["choices"][0]["message"]
+    calls = [
+        (one["function"]["name"], json.loads(one["function"]["arguments"]), one["id"])
+        for one in message.get("tool_calls", ())
+    ]
+    return BEDROCK.answer(message["content"], calls)
 
 
 def script(request):
@@ -114,13 +135,22 @@ def rebuilt(run_id):
         yield fact.key, http_port(request.model.provider).written(request)
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+def asked(options, protocol, stream):
+    return options if protocol in WHOLE_ALONE else options | {"stream": stream}
+
+
+def test_every_provider_that_is_asked_by_http_is_compared():
+    assert {provider for provider, _ in PROTOCOLS.values()} == set(BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "stream"), CASES, ids=[f"{name}-{'streamed' if stream else 'whole'}" for name, stream in CASES]
+)
 def test_the_bytes_that_are_sent_are_the_bytes_that_the_journal_says(protocol, stream, settings):
     provider, options = PROTOCOLS[protocol]
     with ScriptedEndpoint(spoken_by) as endpoint:
         settings.FABRIC_ALLOWED_HOSTS = (endpoint.authority,)
-        given = {"provider": provider, "url": endpoint.url, "options": json.dumps(options | {"stream": stream})}
+        given = {"provider": provider, "url": endpoint.url, "options": json.dumps(asked(options, protocol, stream))}
         with installation() as site:
             fabric_publish(actor=site.actor, source=FABRIC.format(**given))
             run_id = site.start("sent", "Wie viel ist es? \u201e40\u201c \\ \x7f", (NOTES,))

@@ -85,7 +85,7 @@ def decided_anew(
     for event in events:
         fact = event.fact
         if isinstance(fact, ev.ReactionDecided):
-            one = _anew(ledger, event, draft(ledger.topology), then(ledger.topology, fact.table))
+            one = _anew(ledger, event, draft(ledger.topology), then(ledger.topology, fact.table, ledger.policy))
             yield one[0]
             fact = one[1]
         noted(ledger, fact)

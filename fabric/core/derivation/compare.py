@@ -46,10 +46,12 @@ class Derived:
     """What the other tiers would have done; empty where the table is not at hand."""
     judged: tuple[str, ...] = ()
     """What of its being carried out was judged again: names of numbers."""
+    policy: int = 0
+    """The version of the workspace's policy that held; 0: none."""
 
 
-RulesOf = Callable[[str, str], Rules | None]
-"""Takes the worker whose topology a nested child runs and a table's version, gives the rules; None: that table is not at hand."""
+RulesOf = Callable[[str, str, int], Rules | None]
+"""Takes the worker whose topology a nested child runs, a table's version and a policy's, gives the rules; None: that table is not at hand."""
 
 
 def derived_all(events: Iterable[Event], tier: Tier, rules_of: RulesOf) -> list[Derived]:
@@ -58,9 +60,9 @@ def derived_all(events: Iterable[Event], tier: Tier, rules_of: RulesOf) -> list[
     for event in events:
         fact = event.fact
         if isinstance(fact, ev.ReactionDecided):
-            found.append(derived_one(ledger, event, rules_of(ledger.topology, fact.table)))
+            found.append(derived_one(ledger, event, rules_of(ledger.topology, fact.table, ledger.policy)))
         elif found and follows(found[-1].fact, fact):
-            decided, rules = found[-1].fact, rules_of(ledger.topology, found[-1].fact.table)
+            decided, rules = found[-1].fact, rules_of(ledger.topology, found[-1].fact.table, ledger.policy)
             found[-1] = _with(found[-1], carrying_out(ledger, decided, event, rules))
         noted(ledger, fact)
     return found
@@ -114,7 +116,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
     rules = None if rules is None else rules.under(fact.table)
     if rules is None or rules.version != fact.table:
         skipped = tuple((rung, why, False) for rung, why in told.items())
-        return Derived(event.seq, event.at, fact, "other_table", (), skipped, ())
+        return Derived(event.seq, event.at, fact, "other_table", (), skipped, (), policy=ledger.policy)
     won, reaction = derive(ledger, rules, fact, event.at)
     cut_short = last_word(ledger, fact) and won.rung.reaction not in ENDS
     pairs = {
@@ -138,7 +140,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
     skipped = tuple((rung, why, rung not in won.recorded) for rung, why in told.items())
     others = tuple(otherwise(ledger, rules, fact))
     verdict: Verdict = "different" if differ else "equal"
-    return Derived(event.seq, event.at, fact, verdict, tuple(differ), skipped, others, tuple(counts))
+    return Derived(event.seq, event.at, fact, verdict, tuple(differ), skipped, others, tuple(counts), ledger.policy)
 
 
 def _goes_with(fact: ev.ReactionDecided, rung: Rung) -> tuple[str, ...]:

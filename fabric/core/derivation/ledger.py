@@ -55,6 +55,8 @@ class Ledger:
     stage: str = "plan"
     topology: str = ""
     """The worker whose topology a nested child runs."""
+    policy: int = 0
+    """The version of the workspace's policy that holds; 0: none."""
     slice: bool = False
     """Its plan is its parent's."""
     planner: str = ""
@@ -152,6 +154,10 @@ def passed_over_before(ledger: Ledger, fact: ev.ReactionDecided) -> frozenset[in
 
 def _started(ledger: Ledger, fact: ev.RunStarted) -> None:
     ledger.tier = fact.tier
+
+
+def _policy_taken_up(ledger: Ledger, fact: ev.PolicyTakenUp) -> None:
+    ledger.policy = fact.number
 
 
 def _lineage(ledger: Ledger, fact: ev.LineagePinned) -> None:
@@ -348,6 +354,7 @@ def _attempt_failed(ledger: Ledger, fact: ev.AttemptFailed) -> None:
 
 TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "run_started": _started,
+    "policy_taken_up": _policy_taken_up,
     "lineage_pinned": _lineage,
     "run_forked": _forked,
     "stage_entered": _stage_entered,

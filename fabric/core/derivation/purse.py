@@ -50,6 +50,8 @@ class Purse:
     raised: dict[Cap, int] = field(default_factory=dict)
     given: dict[str, int] = field(default_factory=dict)
     """Of a child: what its parent reserved for it, by unit."""
+    policy: int | None = None
+    """The most that the workspace's policy lets the run spend, micro-dollars."""
     surprises: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By model and unit: the dearest of its calls that were billed above their reservations."""
 
@@ -80,6 +82,7 @@ class Purse:
         )
         for scope, unit, set_ in told:
             caps = [self.raised.get((scope, unit), set_), self.given.get(unit) if scope == "run" else None]
+            caps.append(self.policy if (scope, unit) == ("run", USD) else None)
             known = [one for one in caps if one is not None]
             if known:
                 yield scope, unit, min(known)
@@ -101,6 +104,10 @@ def _lineage(purse: Purse, fact: ev.LineagePinned) -> None:
     purse.given = {USD: fact.cap_usd_micros}
     if fact.cap_tokens is not None:
         purse.given[TOKENS] = fact.cap_tokens
+
+
+def _policy_taken_up(purse: Purse, fact: ev.PolicyTakenUp) -> None:
+    purse.policy = fact.run_usd_micros
 
 
 def _cap_raised(purse: Purse, fact: ev.CapRaised) -> None:
@@ -152,6 +159,7 @@ def _settle(purse: Purse, command_id: str, usd_micros: int, tokens: int) -> None
 
 TAKES: Mapping[str, Callable[[Purse, Any], None]] = {
     "lineage_pinned": _lineage,
+    "policy_taken_up": _policy_taken_up,
     "cap_raised": _cap_raised,
     "budget_raised": _budget_raised,
     "call_issued": _issued,

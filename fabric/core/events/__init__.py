@@ -82,6 +82,7 @@ from fabric.core.events.decisions import (
 )
 from fabric.core.events.lifecycle import (
     OwnershipTaken,
+    PolicyTakenUp,
     Replanned,
     RunEnded,
     RunEnding,
@@ -212,6 +213,7 @@ Fact = (
     | MutationInherited
     | MutationTakenOver
     | UsualRatesPinned
+    | PolicyTakenUp
 )
 """The closed union."""
 
@@ -288,6 +290,7 @@ __all__ = [
     "OwnershipTaken",
     "PassedModel",
     "PersonSaid",
+    "PolicyTakenUp",
     "ProposedCall",
     "ReactionDecided",
     "ReconciliationEnded",

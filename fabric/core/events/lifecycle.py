@@ -39,6 +39,17 @@ class UsualRatesPinned:
 
 
 @value(kw_only=True)
+class PolicyTakenUp:
+    """The version of the workspace's policy that holds for the run from here on: at its start, and at a claim that finds another version."""
+
+    number: int
+    run_usd_micros: int | None = None
+    """The most that it lets the run spend, whatever a person raised the cap to; None: it says nothing of that."""
+    kind: ClassVar[str] = "policy_taken_up"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class OwnershipTaken:
     """Another worker process (or a restarted one) goes on with the run from its journal."""
 

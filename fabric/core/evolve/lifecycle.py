@@ -70,6 +70,10 @@ def _replanned(run: Run, event: Event, fact: ev.Replanned) -> Run:
     )
 
 
+def _policy_taken_up(run: Run, event: Event, fact: ev.PolicyTakenUp) -> Run:
+    return replace(run, policy=fact.number)
+
+
 def _run_ending(run: Run, event: Event, fact: ev.RunEnding) -> Run:
     alive = {key: pending for key, pending in run.pending.items() if not pending.failed}
     state = RunState.UNWINDING if run.saga.unwinding is not None else _ending_state(fact)
@@ -120,6 +124,7 @@ TABLE: Mapping[str, Evolve] = {
     "replanned": _replanned,
     "run_ending": _run_ending,
     "run_ended": _run_ended,
+    "policy_taken_up": _policy_taken_up,
     "ownership_taken": unchanged,
     "run_quarantined": _run_quarantined,
     "run_released_from_quarantine": _run_released,

@@ -11,12 +11,20 @@ from fabric.core.work import Work
 
 def changed(work: Work, given: OwnerChanged) -> None:
     """Goes on after an owner that let go of nothing: each call that was out is charged at worst case, to go out again under its key, or to be asked about."""
+    take_policy_up(work)
     run = work.run
     out = any(not pending.failed for pending in run.pending.values()) or bool(saga.errands_out(run.saga))
     if run.state is RunState.QUEUED or not out:
         return
     work.emit(ev.OwnershipTaken(fence=given.fence, incarnation=given.incarnation))
     _interrupt(work, "its process is gone and the run is ending")
+
+
+def take_policy_up(work: Work) -> None:
+    """Journals the version of the workspace's policy, where it is another than the run has gone by."""
+    under = work.ctx.compiled.under
+    if work.run.state is not RunState.QUEUED and under.number != work.run.policy:
+        work.emit(ev.PolicyTakenUp(number=under.number, run_usd_micros=under.run_usd_micros))
 
 
 def stopping(work: Work, given: WorkerStopping) -> None:

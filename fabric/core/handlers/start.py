@@ -5,6 +5,7 @@ from __future__ import annotations
 from fabric.core import events as ev
 from fabric.core.child_inputs import ChildRequested
 from fabric.core.flow import RunState, Stage
+from fabric.core.handlers.ownership import take_policy_up
 from fabric.core.inputs import ForkRequested, RunRequested
 from fabric.core.work import Work
 
@@ -59,6 +60,7 @@ def begun(work: Work, given: RunRequested | ForkRequested | ChildRequested, *, d
         ),
         given.request,
     )
+    take_policy_up(work)
     if work.ctx.usual and not isinstance(
         given, ChildRequested
     ):  # A child does a part, and its parent's rate is none of its own.

@@ -37,6 +37,7 @@ OBSERVES: frozenset[str] = frozenset(
         "lineage_pinned",
         "cap_raised",
         "budget_raised",
+        "policy_taken_up",
         "child_spawned",
         "child_answered",
         "run_ended",
@@ -73,6 +74,8 @@ class State:
     cap_tokens: int | None = None
     raised_usd_micros: int | None = None
     """What a person raised the run's cap to."""
+    policy_usd_micros: int | None = None
+    """The most that the workspace's policy lets the run spend."""
     tokens_by_stage: Mapping[str, int] = field(default_factory=dict)
     tokens_by_agent: Mapping[str, int] = field(default_factory=dict)
     raised: Mapping[str, int] = field(default_factory=dict)
@@ -102,6 +105,8 @@ def observe(state: State, event: Event) -> State:
         return replace(state, cap_usd_micros=fact.cap_usd_micros, cap_tokens=fact.cap_tokens)
     if fact.kind == "cap_raised":
         return replace(state, raised_usd_micros=fact.cap_usd_micros)
+    if fact.kind == "policy_taken_up":
+        return replace(state, policy_usd_micros=fact.run_usd_micros)
     if fact.kind == "budget_raised":
         return replace(state, raised={**state.raised, cap_key(fact.scope, fact.unit): fact.cap})
     if fact.kind == "child_spawned":
@@ -176,8 +181,10 @@ def _plus(sums: Mapping[str, int], name: str, more: int) -> Mapping[str, int]:
 
 
 def cap(config: Config, state: State) -> int:
-    """Micro-dollars that the run may spend: its fabric's cap or what a person raised it to, or its parent's reservation where that is less."""
+    """Micro-dollars that the run may spend: its fabric's cap or what a person raised it to. Its parent's reservation and the workspace's policy lower both."""
     own = config.run_usd_micros if state.raised_usd_micros is None else state.raised_usd_micros
+    if state.policy_usd_micros is not None:
+        own = min(own, state.policy_usd_micros)
     return own if state.cap_usd_micros is None else min(own, state.cap_usd_micros)
 
 

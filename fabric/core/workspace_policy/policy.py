@@ -5,10 +5,11 @@ A field that is not given says nothing. Money is micro-dollars.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from fabric.core.spec_parts import Micros, Positive, SpecGroup
 from fabric.core.taxonomy import Tier
@@ -35,6 +36,9 @@ Protection = Literal["credentials", "screening", "loop_detector", "progress", "d
 """The protections that a policy may keep on."""
 
 
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+")
+
+
 def _is_tool(given: str) -> str:
     kind, colon, rest = given.partition(":")
     if not colon or kind not in KINDS or not rest.strip():
@@ -47,10 +51,10 @@ def _is_tool(given: str) -> str:
     return f"{kind}:{host.lower()}{slash}{path}"
 
 
-def _is_host(given: str) -> str:
-    if "/" in given or ":" in given or "*" in given.removeprefix("*."):
+def _is_host(given: Any) -> Any:
+    if isinstance(given, str) and not _HOST.fullmatch(given.strip()):
         raise ValueError(f"{given[:80]!r} is no host: give a name such as api.example.com, or *.example.com")
-    return given.lower().rstrip(".")
+    return given.strip().lower().rstrip(".") if isinstance(given, str) else given
 
 
 def _is_origin(given: str) -> str:
@@ -73,8 +77,8 @@ ToolPattern = Annotated[
 ]
 HostPattern = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.*_-]+$"),
-    AfterValidator(_is_host),
+    BeforeValidator(_is_host),
+    StringConstraints(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.*_-]+$"),
 ]
 ToolPatterns = Annotated[tuple[ToolPattern, ...], Field(max_length=ENTRIES_MAX)]
 HostPatterns = Annotated[tuple[HostPattern, ...], Field(max_length=ENTRIES_MAX)]

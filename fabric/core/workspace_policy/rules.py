@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from fabric.core.frozen import value
 from fabric.core.gates import HTTP_TEST
 from fabric.core.policy import Budget
-from fabric.core.spec import FabricSpec
+from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Tier
 from fabric.core.words import dollars
@@ -141,7 +141,19 @@ def _hosts(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[Broken]:
 
 def _denied_hosts(spec: FabricSpec, policy: WorkspacePolicy) -> Iterator[tuple[str, str]]:
     for _, name, host in _unlisted_hosts(spec, policy):
-        yield name, f"host {host or 'nobody knows which'} is not among those that the workspace's policy allows"
+        yield name, _not_allowed(host)
+
+
+def model_denied(spec: ModelSpec, policy: WorkspacePolicy) -> str:
+    """Why a model may not be asked, whoever asks; empty: it may."""
+    if policy.hosts is None or not spec.base_url:
+        return ""
+    host = host_of(spec.base_url)
+    return "" if any(covers(one, host) for one in policy.hosts) else _not_allowed(host)
+
+
+def _not_allowed(host: str) -> str:
+    return f"host {host or 'nobody knows which'} is not among those that the workspace's policy allows"
 
 
 # -- people ------------------------------------------------------------------------------------------------------------

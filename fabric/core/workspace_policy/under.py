@@ -21,21 +21,23 @@ class Under:
     """Tools that the policy declares irreversible, with the pattern that says so."""
     run_usd_micros: int | None = None
     """The most that anybody may raise a run's cap to; None: the policy says nothing of that."""
+    number: int = 0
+    """The policy's version; 0: it has none."""
 
 
 FREE = Under()
 """Of a workspace without a policy."""
 
 
-def drawn(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier) -> tuple[FabricSpec, Under]:
-    """A fabric under a policy, for the runs of a tier, and what the policy says beside it."""
+def drawn(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier, number: int = 0) -> tuple[FabricSpec, Under]:
+    """A fabric under a policy, for the runs of a tier, and what the policy says beside it. ``number``: the policy's version."""
     held, denied = spec, {}
     for rule in RULES:
         if rule.deny is not None:
             denied.update(dict(rule.deny(spec, policy)))
         if rule.tighten is not None:
             held = rule.tighten(held, policy, tier)
-    return held, Under(_with_ways_back(spec, denied), declared(spec, policy), run_cap(policy, tier))
+    return held, Under(_with_ways_back(spec, denied), declared(spec, policy), run_cap(policy, tier), number)
 
 
 def _with_ways_back(spec: FabricSpec, denied: Mapping[str, str]) -> dict[str, str]:

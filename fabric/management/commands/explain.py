@@ -35,7 +35,7 @@ class Command(FabricCommand):
         """Explains it."""
         actor = owner_actor()
         reader = actor_inside_drills(actor, options["run"]) or actor
-        found = run_explain(reader, options["run"], wiring.compiled)
+        found = run_explain(reader, options["run"], wiring.compiled_under)
         run = found.run
         open_items = escalations_open(reader, run.id, family=True)
         if options["json"]:

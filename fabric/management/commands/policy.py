@@ -1,4 +1,4 @@
-"""`manage.py policy`: the workspace's policy, and what is spent of the caps of keys; sets it from a file of JSON."""
+"""`manage.py policy`: the workspace's policy, and what is spent of the caps of keys; sets it from a file of JSON or YAML."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from fabric.core.actor import Actor
 from fabric.core.words import dollars
 from fabric.core.workspace_policy.rules import RULES
-from fabric.management.base import OK, FabricCommand
-from fabric.selectors.workspace_policies import standing_policy
+from fabric.management.base import OK, FabricCommand, read_text
+from fabric.management.payloads import payload_read
+from fabric.selectors.workspace_policies import PolicyView, standing_policy
 from fabric.services.errors import Refused
 from fabric.services.key_budgets import key_budgets
 from fabric.services.workspace_policies import policy_set
 from fabric.services.workspaces import owner_actor
 
-BYTES_MAX = 1_000_000
+BYTES_MAX = 256 * 1024
 
 
 class Command(FabricCommand):
     """Shows the policy, or sets it."""
 
-    help = "Show the workspace's policy, which holds for every fabric whoever wrote it, or set it from a file of JSON."
+    help = "Show the workspace's policy, which holds for every fabric whoever wrote it, or set it from a file of JSON or YAML."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """What to do."""
-        parser.add_argument("--set", metavar="FILE", default="", help="set the policy that this file of JSON says")
+        parser.add_argument(
+            "--set", metavar="FILE", default="", help="set the policy that this file of JSON or YAML says"
+        )
         parser.add_argument(
             "--expect",
             metavar="N",
@@ -42,7 +46,7 @@ class Command(FabricCommand):
         stands = standing_policy(actor.workspace_id)
         if options["set"]:
             expect = stands.number if options["expect"] is None else options["expect"]
-            stands = policy_set(actor=actor, policy=_read(Path(options["set"])), expect=expect)
+            stands = _set(actor, options["set"], expect)
         policy = stands.policy.model_dump(mode="json", exclude_defaults=True)
         if options["json"]:
             self.put({"number": stands.number, "set_by": stands.set_by, "policy": policy})
@@ -58,13 +62,13 @@ class Command(FabricCommand):
         return OK
 
 
-def _read(path: Path) -> Any:
+def _set(actor: Actor, path: str, expect: int) -> PolicyView:
+    """Sets the policy that a file says. Refused, with the file, the line and the field of each problem."""
+    given = payload_read(path, read_text(Path(path), most=BYTES_MAX, what="a policy"), field="set")
     try:
-        with path.open("rb") as file:
-            return json.loads(file.read(BYTES_MAX))
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}", code="invalid", field="set") from None
-    except (ValueError, RecursionError):
-        raise Refused(
-            f"{path} is no JSON: write the policy's fields as one object", code="invalid", field="set"
-        ) from None
+        return policy_set(actor=actor, policy=given.value, expect=expect)
+    except Refused as refused:
+        if refused.code != "invalid":
+            raise
+        placed = tuple(given.placed(one) for one in refused.problems)
+        raise Refused(placed[0], code="invalid", field=refused.field, problems=placed) from None

@@ -26,6 +26,12 @@ def _usual_rates(fact: Fact) -> str:
     return f"the busiest minute of a run usually costs {amount}, over the last {count(found['runs'], 'run', 'runs')} that completed"
 
 
+def _policy_taken_up(fact: Fact) -> str:
+    most = fact["run_usd_micros"]
+    cap = "" if most is None else f"; a run may spend {amount_words(most, 'usd_micros')}"
+    return f"version {fact['number']} of the workspace's policy holds from here on{cap}"
+
+
 def _ownership_taken(fact: Fact) -> str:
     return f"another worker goes on from the journal (takeover {fact['fence']})"
 
@@ -88,6 +94,7 @@ def _run_ended(fact: Fact) -> str:
 ROWS: Mapping[str, Display] = {
     "run_started": Display("Run started", "info", "play", 2, _run_started),
     "usual_rates_pinned": Display("Usual rates", "info", "message", 1, _usual_rates),
+    "policy_taken_up": Display("Workspace policy", "info", "lock", 1, _policy_taken_up),
     "ownership_taken": Display("Worker changed", "warn", "swap", 1, _ownership_taken),
     "run_quarantined": Display("Quarantined", "danger", "lock", 3, _run_quarantined),
     "run_released_from_quarantine": Display("Quarantine ended", "info", "play", 3, _run_released),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from fabric.models import Run, Workspace
+from fabric.services.fabrics import fabric_publish
+from fabric.services.workspace_policies import policy_set
+from tests.console.test_policies_of_runs import READS
 from tests.fabric.services.world import ran
 
 
@@ -26,3 +29,13 @@ def test_a_run_without_decisions_and_runs_that_are_not_there(program, actor, sma
     Run.objects.filter(id=run.id).update(workspace_id=Workspace.objects.create(name="other").id)
     assert program.get(f"/api/v1/runs/{run.id}/explain").status_code == 404
     assert program.get("/api/v1/runs/019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55/explain").status_code == 404
+
+
+def test_a_decision_is_explained_under_the_policy_of_then(program, actor):
+    fabric_publish(actor=actor, source=READS)
+    policy_set(actor=actor, policy={"limits": {"turns": 2}}, expect=0)
+    run = ran(actor, "reading")
+    policy_set(actor=actor, policy={}, expect=1)
+    told = program.get(f"/api/v1/runs/{run.id}/explain").json()
+    (one,) = told["decisions"]
+    assert (told["derives"], one["differences"], one["judged_again"]) == (True, [], ["turns"])

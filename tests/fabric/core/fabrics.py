@@ -83,8 +83,8 @@ def view(run: Run | None = None, now: int = 0, fabric: FabricSpec | None = None)
     return View(now, run or Run("run"), fabric or spec())
 
 
-def compiled_under(fabric: FabricSpec, policy: WorkspacePolicy, tier: Tier, **how: Any) -> Compiled:
+def compiled_under(fabric: FabricSpec, policy: WorkspacePolicy, tier: Tier, number: int = 0, **how: Any) -> Compiled:
     """A published fabric as the runs of a tier see it under a workspace's policy."""
-    held, under = drawn(fabric, policy, tier)
+    held, under = drawn(fabric, policy, tier, number)
     evaluators = gate_evaluators(held)
     return compile_spec(held, evaluators=evaluators, revision=fabric.digest(), under=under, **how)

@@ -123,7 +123,7 @@ class World(Told):
         offered = (ToolOffer(name=one.name, description=one.description, parameters={}) for one in self.spec.all_tools)
         self.offers = {one.name: one for one in offered}
         overhead = {a.name: prompts.overhead_bytes(self.spec, a, self.offers) for a in agents}
-        how = {"prices": self.prices, "validators": self.validators, "key_caps": self.key_caps}
+        how: dict[str, Any] = {"prices": self.prices, "validators": self.validators, "key_caps": self.key_caps}
         self.compiled: Compiled = compiled_under(self.spec, self.policy, self.tier, prompt_overhead=overhead, **how)
         self.deriving = Deriving(self.compiled, self.tier)
 

@@ -49,7 +49,9 @@ def changed(world, **fields):
 
 
 def derived(world, events=None):
-    return derived_all(events or world.events, world.tier, lambda topology, version: Rules.of(world.compiled, topology))
+    return derived_all(
+        events or world.events, world.tier, lambda topology, version, policy: Rules.of(world.compiled, topology)
+    )
 
 
 def test_every_rung_is_judged():

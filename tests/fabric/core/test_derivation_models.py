@@ -22,7 +22,9 @@ replace = dataclasses.replace
 
 
 def derived(world, events=None, rules=None):
-    return derived_all(events or world.events, world.tier, lambda topology, version: rules or Rules.of(world.compiled))
+    return derived_all(
+        events or world.events, world.tier, lambda topology, version, policy: rules or Rules.of(world.compiled)
+    )
 
 
 def fields(found):

@@ -118,9 +118,9 @@ def rules_of(run):
     if "spec" in run:
         spec = FabricSpec.model_validate(run["spec"])
         prices = {model.name: model.price.price() for model in spec.models if model.price is not None}
-        return lambda topology, version: Rules.of_spec(spec_within(spec, topology), prices)
+        return lambda topology, version, policy: Rules.of_spec(spec_within(spec, topology), prices)
     tables = golden.tables()
-    return lambda topology, version: Rules.table_alone(tables[version]) if version in tables else None
+    return lambda topology, version, policy: Rules.table_alone(tables[version]) if version in tables else None
 
 
 OTHER_TABLES = {1: 25, 4: 7, 5: 6, 6: 8, 7: 9}

@@ -49,7 +49,7 @@ def world(fabric, till, script=None, **changed):
 def test_every_scope_has_words_and_whatever_the_ledger_settles_is_settled_in_the_grants():
     assert set(budget.SHARED) == {FABRIC, SESSION, SESSION_TOKENS, WORKSPACE, KEY_DAY, KEY_MONTH}
     assert set(budget.SHARED) == models.SHARED, "a decision about another model is derived by the same scopes"
-    begins = {"call_issued", "lineage_pinned", "cap_raised", "budget_raised"}
+    begins = {"call_issued", "lineage_pinned", "cap_raised", "budget_raised", "policy_taken_up"}
     of_children = {"child_spawned", "child_answered"}  # Each child settles its own calls.
     blindly = {"run_ended"}  # Settles what only a run that was never folded leaves open (``runtime/quarantine.py``).
     assert set(SETTLES) == budget.OBSERVES - begins - of_children - blindly

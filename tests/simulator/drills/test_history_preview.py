@@ -61,7 +61,7 @@ def ran(actor, spec: FabricSpec, cells: tuple[Cell, ...], salt: str = "h") -> No
 def draft(spec: FabricSpec, change: Callable[[dict[str, Any]], None]) -> Any:
     tree = spec.model_dump(mode="json", by_alias=True)
     change(tree)
-    return wiring.compile_revision(FabricSpec.model_validate(tree))
+    return FabricSpec.model_validate(tree)
 
 
 def with_cell(spec: FabricSpec, cell: Cell, rungs: list[dict[str, Any]]) -> Any:
@@ -73,7 +73,9 @@ def with_cell(spec: FabricSpec, cell: Cell, rungs: list[dict[str, Any]]) -> Any:
 
 
 def preview(actor, spec: FabricSpec, changed: Any, **more: Any) -> Any:
-    return history_preview(actor, spec.name, changed, wiring.compiled, days=LONG, **more)
+    return history_preview(
+        actor, spec.name, changed, wiring.draft_compiler(actor.workspace_id), wiring.compiled_under, days=LONG, **more
+    )
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def spec(actor) -> FabricSpec:
 
 def test_all_24_cells_an_unchanged_draft_changes_nothing_and_a_changed_cell_just_its_own(actor, spec):
     ran(actor, spec, CELLS)
-    same = preview(actor, spec, wiring.compile_revision(spec))
+    same = preview(actor, spec, spec)
     decisions = Event.objects.filter(kind="reaction_decided").count()
     assert (same.differ, same.failures, same.undecided, same.unreadable) == (0, decisions, 0, ())
     assert (same.changes, same.listed, same.cut, same.not_weighed) == ((), (), "", ())
@@ -143,7 +145,7 @@ def test_what_was_passed_over_then_is_passed_over_wherever_it_stands(actor):
     policy["retry"] |= {"bucket": 2, "earn": 0.0}
     spec = published(actor, baseline.scripted_models(drilled(policy=policy)))
     ran(actor, spec, (ONE,))
-    same = preview(actor, spec, wiring.compile_revision(spec))
+    same = preview(actor, spec, spec)
     assert (same.failures, same.differ) == (3, 0)
     waits = [{"reaction": "wait_for_breaker", "times": 1}] * 2
     later = [*waits, {"reaction": "retry", "times": 5}, {"reaction": "escalate"}]
@@ -221,8 +223,8 @@ def test_a_decision_about_an_agent_that_is_gone_is_not_decided_again(actor, spec
 def test_a_run_of_an_older_revision_is_judged_by_what_was_recorded(actor, spec):
     ran(actor, spec, (ONE,))
     changed = with_cell(spec, ONE, HALTS)
-    published(actor, changed.spec)
-    assert preview(actor, spec, wiring.compile_revision(spec)).differ == 0
+    published(actor, changed)
+    assert preview(actor, spec, spec).differ == 0
     assert preview(actor, spec, changed).differ == 6
 
 
@@ -237,20 +239,24 @@ def test_older_runs_are_left_out_and_it_says_so(actor, spec):
     assert fewer.cut.startswith("only the newest 2 of the 3 runs with failures")
     newest = preview(actor, spec, changed, runs=2)
     assert (newest.runs, newest.cut) == (2, "only the newest 2 runs were looked at")
-    assert history_preview(actor, spec.name, changed, wiring.compiled, days=1).runs == 0
+    assert (
+        history_preview(
+            actor, spec.name, changed, wiring.draft_compiler(actor.workspace_id), wiring.compiled_under, days=1
+        ).runs
+        == 0
+    )
 
 
 def test_as_many_statements_for_three_runs_as_for_one(actor, spec):
     ran(actor, spec, (ONE,))
-    same = wiring.compile_revision(spec)
-    preview(actor, spec, same)
+    preview(actor, spec, spec)
     asked = []
     for more in ("once", "twice"):
         with CaptureQueriesContext(connection) as statements:
-            preview(actor, spec, same)
+            preview(actor, spec, spec)
         asked.append(len(statements))
         ran(actor, spec, (ONE, (FailureType.TOOL_LOOP, Tier.BATCH)), salt=more)
-    assert asked == [5, 5]
+    assert asked == [6, 6]
 
 
 def test_a_damaged_run_is_left_out_and_named(actor, spec):
@@ -258,7 +264,7 @@ def test_a_damaged_run_is_left_out_and_named(actor, spec):
     run_id = Event.objects.filter(kind="reaction_decided").values_list("run_id", flat=True).order_by("run_id")[0]
     with unguarded():
         Event.objects.filter(run_id=run_id, seq=1).update(header=b"{")
-    found = preview(actor, spec, wiring.compile_revision(spec))
+    found = preview(actor, spec, spec)
     assert len(found.unreadable) == 1
     assert found.unreadable[0].startswith(f"run {run_id} cannot be read and was left out: ")
     assert 0 < found.failures < Event.objects.filter(kind="reaction_decided").count()
@@ -266,7 +272,7 @@ def test_a_damaged_run_is_left_out_and_named(actor, spec):
 
 def test_nobody_sees_another_workspaces_runs(actor, spec, stranger):
     with pytest.raises(Refused, match="no fabric is named"):
-        history_preview(stranger, spec.name, wiring.compile_revision(spec), wiring.compiled)
+        history_preview(stranger, spec.name, spec, wiring.draft_compiler(stranger.workspace_id), wiring.compiled_under)
 
 
 def test_the_kinds_that_are_read_are_all_that_a_decision_hangs_on(actor, spec):
@@ -277,7 +283,9 @@ def test_the_kinds_that_are_read_are_all_that_a_decision_hangs_on(actor, spec):
         events = [from_row(seq, kind, version, bytes(header)) for seq, kind, version, header in rows]
         few = [event for event in events if event.fact.kind in KINDS]
         told = [
-            list(decided_anew(some, Tier(tier), partial(Rules.of, revision), partial(rules_at, revision)))
+            list(
+                decided_anew(some, Tier(tier), partial(Rules.of, revision), partial(rules_at, lambda number: revision))
+            )
             for some in (events, few)
         ]
         assert told[0] == told[1]

@@ -107,7 +107,7 @@ def test_the_held_numbers_are_fields_of_their_groups():
     [
         ({"irreversible": ["pay.example.com"]}, "is no pattern of a tool"),
         ({"tools": ["shell:*"]}, "is no pattern of a tool"),
-        ({"hosts": ["https://pay.example.com"]}, "match pattern"),
+        ({"hosts": ["https://pay.example.com"]}, "is no host"),
         ({"hosts": ["a.*.com"]}, "is no host"),
         ({"keys": {"api.openai.com": {}}}, "is no endpoint"),
         ({"limits": {"hopps": 1}}, "limits"),

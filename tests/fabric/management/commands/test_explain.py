@@ -144,7 +144,14 @@ SAID_ELSEWHERE = frozenset(
         *("escalation_reminded", "handed_off", "input_ignored", "late_result_ignored", "lineage_pinned"),
         *("model_answered", "mutation_intended", "mutation_settled", "mutation_taken_over", "output_accepted"),
         "mutation_inherited",
-        *("output_kept", "ownership_taken", "reaction_decided", "reconciliation_ended", "reconciliation_failed"),
+        *(
+            "output_kept",
+            "ownership_taken",
+            "policy_taken_up",
+            "reaction_decided",
+            "reconciliation_ended",
+            "reconciliation_failed",
+        ),
         *("reconciliation_issued", "run_forked", "run_paused", "run_released_from_quarantine", "run_resumed"),
         *("run_started", "rung_skipped", "stage_entered", "stage_left", "step_opened", "terminate_accepted"),
         *(
