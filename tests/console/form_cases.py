@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from console.views.policy_form import LIMITS
 from tests.simulator.library.sources import plain
 
 
@@ -102,7 +103,7 @@ FORMS = {
         "was answered by owner",
     ),
     "reviews-next": FormCase(
-        ("fabric", "tier", "item", "stage", "failure", "role", "text"), {}, 302, "", (302, 400, 413, 422)
+        ("tab", "fabric", "tier", "item", "stage", "failure", "role", "text"), {}, 302, "", (302, 400, 413, 422)
     ),
     "reviews-together": FormCase(
         ("item", "sure", "verb", "message"), {"item": ":{digest}"}, 422, "Nothing is picked", done=422
@@ -129,7 +130,7 @@ FORMS = {
     ),
     "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
     "reviews-export": FormCase(
-        ("decided", "fabric", "tier", "item", "verb", "failure", "by", "who", "form"),
+        ("within", "fabric", "tier", "item", "verb", "failure", "by", "who", "form"),
         {"form": "csv"},
         200,
         "",
@@ -308,7 +309,8 @@ FORMS = {
                 "run_usd",
                 "session_usd",
             ),
-            *("tier_interactive", "tier_batch", "tier_high_stakes", "keys", "limit_turns", "limit_hops"),
+            *("tier_interactive", "tier_batch", "tier_high_stakes", "keys"),
+            *(f"limit_{name}" for name in LIMITS),
         ),
         {"expect": "0", "hosts": "crm.example.com", "waivers": "nobody", "run_usd": "12.50"},
         409,
@@ -384,7 +386,7 @@ FORMS = {
     ),
     "login-link-old": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
     "login-second": FormCase(("code",), {}, 302, "", (302, 413)),
-    "login-passkey": FormCase(("state", "answer"), {}, 422, "showed no passkey", (413, 422, 429), done=422),
+    "login-passkey": FormCase(("state", "answer", "next"), {}, 422, "showed no passkey", (413, 422, 429), done=422),
     "login-recover": FormCase(("wanted",), {}, 422, "No mail server", (413, 422, 429), done=422),
     "login-password": FormCase(("password", "again"), {}, 410, "used before or has expired", (410, 413), done=410),
     "security-totp": FormCase(("secret", "code", "name"), {}, 422, "has expired", (413, 422), done=422),
@@ -392,7 +394,9 @@ FORMS = {
     "security-remove": FormCase(("factor",), {}, 404, "no such second factor", (404, 413), done=404),
     "security-codes": FormCase((), {}, 409, "set one up first", (409,), done=409),
     "sign-ins-end": FormCase(("sign_in",), {}, 302, "", (302, 413)),
-    "member-sign-ins": FormCase(("act",), {}, 422, "The form was not whole", (413, 422), done=422),
+    "member-sign-ins": FormCase(
+        ("act", "before", "names", "roles"), {}, 422, "The form was not whole", (413, 422), done=422
+    ),
     "logout": FormCase((), {}, 302, "", (302,)),
 }
 """Every route that takes a form."""
