@@ -298,17 +298,8 @@ FORMS = {
     "notification-resend": FormCase(("question", "change"), {}, 302, "", (302, 404)),
     "policy": FormCase(
         (
-            *(
-                "expect",
-                "irreversible",
-                "tools",
-                "hosts",
-                "waivers",
-                "four_eyes",
-                "protections",
-                "run_usd",
-                "session_usd",
-            ),
+            *("expect", "irreversible", "tools", "hosts", "waivers", "four_eyes", "protections"),
+            *("run_usd", "session_usd"),
             *("tier_interactive", "tier_batch", "tier_high_stakes", "keys"),
             *(f"limit_{name}" for name in LIMITS),
         ),
