@@ -18,16 +18,12 @@ from console.api import callers
 from console.placed import placed
 from console.route_policies import ENROLLING, FORMS, ROUTES, Policy
 from console.route_rights import refused_at_door
-from console.signed_in import actor_at, actor_in
+from console.signed_in import PROVIDER_AWAY, actor_at, actor_in, is_provider_away
 from console.views import errors
 from fabric.core.actor import Actor
 from fabric.runtime.ports import StoreUnavailable
 from fabric.selectors.errors import Refused
 from fabric.services.second_factors import SECOND_FACTOR
-
-PROVIDER_AWAY = (
-    "The provider of identities does not answer, and nobody knows whether you may go on: try again in a minute."
-)
 
 OWNER = "owner"
 """The role of who owns the installation."""
@@ -127,7 +123,7 @@ class AccessMiddleware:
 
 def _strangers_answer(request: HttpRequest) -> HttpResponse:
     """What is answered to who is not signed in, and would have to be."""
-    if getattr(request, "provider_away", False):
+    if is_provider_away(request):
         return errors.page(request, 503, PROVIDER_AWAY)
     if request.headers.get("HX-Request"):
         return errors.page(request, 401, "You are signed out. Sign in again in another tab, then send this again.")

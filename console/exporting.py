@@ -1,17 +1,20 @@
-"""A run's bundle and a fabric's memories, each as one file, for the page and the API."""
+"""A run's bundle, a fabric's memories and a list, each as one file, for the page and the API."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.http import FileResponse
+from django.http import FileResponse, StreamingHttpResponse
 
 from fabric import wiring
 from fabric.adapters.key_files import KeyUnusable
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
+from fabric.selectors.list_file import FORMS, ListLines
 from fabric.services.exports import ZIP_IN_MEMORY, run_export_zip
 from fabric.services.memories import memory_export
 
@@ -34,6 +37,19 @@ def memories_response(actor: Actor, fabric: str, memory: str = "") -> FileRespon
     file.seek(0)
     name = f"{fabric}.{memory or 'memories'}.ndjson"
     return FileResponse(file, as_attachment=True, filename=name, content_type=NDJSON)
+
+
+def list_response(lines: ListLines) -> StreamingHttpResponse:
+    """A list, a page at a time: the server asks for the next when the last has gone out."""
+    response = StreamingHttpResponse(_pages(lines), content_type=FORMS[lines.form])
+    response.headers["Content-Disposition"] = f'attachment; filename="{lines.name}.{lines.form}"'
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+async def _pages(lines: ListLines) -> AsyncIterator[bytes]:
+    while page := await sync_to_async(lines.next_page)():
+        yield page
 
 
 def _packed(actor: Actor, run_id: str) -> IO[bytes]:

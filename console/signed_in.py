@@ -35,6 +35,9 @@ SSO = "sso"
 """The way of a sign-in by the provider of identities."""
 QUIET = frozenset({"live", "news", "beat", "card"})
 """What the names of addresses end in that pages ask every few seconds."""
+PROVIDER_AWAY = (
+    "The provider of identities does not answer, so it is not known whether you may go on: try again in a minute."
+)
 ENROL_FIRST = "a second factor is demanded here, and you have none yet: set one up, then go on"
 
 
@@ -94,6 +97,11 @@ def sign_in(request: HttpRequest, user: Any, behind: str = "", *, way: str, fres
 def mark_of(request: HttpRequest) -> str:
     """What names the sign-in of a request."""
     return str(request.session.get("mark", ""))
+
+
+def is_provider_away(request: HttpRequest) -> bool:
+    """Whether a sign-in counts for nothing because the provider of identities does not answer. Ask after the user."""
+    return bool(getattr(request, "provider_away", False))
 
 
 class SignedInMiddleware(AuthenticationMiddleware):

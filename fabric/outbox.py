@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from django.conf import settings
 
@@ -10,6 +11,7 @@ from fabric.adapters.duties import DutySpec, database_us
 from fabric.adapters.notifications.mail import Mailer
 from fabric.adapters.notifications.webhook import Webhooks, secret_bytes
 from fabric.core.notifications import MAILED, Channel, Target
+from fabric.selectors.audit_forward import TARGETS, receivers
 from fabric.services import notification_members
 from fabric.services.audit_forwarding import forward, forwarding_wanted
 from fabric.services.notification_members import members_notify, members_wanted
@@ -25,6 +27,8 @@ from fabric.services.notifications import notifications_make, notifications_want
 
 LOOK_S = 5.0
 """So much later than its event a notification leaves, at most, while nothing else is being sent."""
+FORGET_LOOK_S = 3_600.0
+"""The same of a receiver that is not named."""
 LEASE_S = 300.0
 """After this a worker that is at it is taken for dead; the holds of single notifications are shorter and do not depend on it."""
 
@@ -76,8 +80,8 @@ def notify(stopped: threading.Event | None = None) -> None:
     notifications_send(post(stopped))
 
 
-def duties(stopped: threading.Event | None = None) -> tuple[DutySpec, ...]:
-    """What workers do by the outbox, one of them at a time. It has a thread of its own: other servers' slowness holds up nothing else."""
+def duties(stopped: threading.Event | None = None) -> tuple[tuple[DutySpec, ...], ...]:
+    """What workers do by the outbox, one of them at a time. Each group has a thread of its own: a slow receiver of one delays no other."""
     tell = DutySpec(
         name="notify", look_s=LOOK_S, every_s=0.0, lease_s=LEASE_S, wanted=wanted, act=lambda: notify(stopped)
     )
@@ -89,7 +93,15 @@ def duties(stopped: threading.Event | None = None) -> tuple[DutySpec, ...]:
         wanted=notifications_to_prune,
         act=notifications_prune,
     )
-    send = DutySpec(
-        name="audit_forward", look_s=LOOK_S, every_s=0.0, lease_s=LEASE_S, wanted=forwarding_wanted, act=forward
+    return (tell, prune), *((_forwarding(target),) for target in TARGETS)
+
+
+def _forwarding(target: str) -> DutySpec:
+    return DutySpec(
+        name=f"audit_{target}",
+        look_s=LOOK_S if target in receivers() else FORGET_LOOK_S,
+        every_s=0.0,
+        lease_s=LEASE_S,
+        wanted=partial(forwarding_wanted, target),
+        act=partial(forward, target),
     )
-    return tell, prune, send

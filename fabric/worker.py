@@ -78,8 +78,8 @@ class Worker:
 
     def __init__(self) -> None:
         self.engine: Engine | None = None
-        self.duties: DutyThread | None = None
-        self.notifying: DutyThread | None = None
+        self.threads: tuple[DutyThread, ...] = ()
+        """Of the duties: those of this process, then those that wait for others' servers."""
         self.watchdog: Watchdog | None = None
         self._ending = threading.Event()
         self._starting: threading.Thread | None = None
@@ -113,10 +113,10 @@ class Worker:
             self.watchdog = Watchdog(threads_of(engine.host), engine.worn_out, engine.stop, os._exit)
             self.watchdog.start()
             engine.host.offer()
-            self.duties = DutyThread(duties(), engine.host.lease.name)
-            self.duties.start()
-            self.notifying = DutyThread(outbox.duties(self._ending), engine.host.lease.name)
-            self.notifying.start()
+            groups = (duties(), *outbox.duties(self._ending))
+            self.threads = tuple(DutyThread(group, engine.host.lease.name) for group in groups)
+            for thread in self.threads:
+                thread.start()
 
     def stop(self) -> None:
         """Gives this worker's runs back. An engine that is being started has started by then, or will not.
@@ -126,9 +126,10 @@ class Worker:
         self._ending.set()
         if self._starting is not None:
             self._starting.join(STARTING_S)
-        for thread in (self.duties, self.notifying):
-            if thread is not None:
-                thread.stop()
+        for thread in self.threads:
+            thread.end()
+        for thread in self.threads:
+            thread.stop()
         if self.watchdog is not None:
             self.watchdog.stop()
         if self.engine is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
@@ -10,22 +9,16 @@ from ninja import Body, Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
-from console.api.schemas import Given, Instant, Moment, Told, instant
-from console.views.audit import streamed
+from console.api.lists import FILE, NAME_CHARS_MAX, Cursor, FileIn, Limit, Since, Until, bounds
+from console.api.schemas import Given, Instant, Told, instant
+from console.exporting import list_response
 from fabric.core.acts import About, Outcome
-from fabric.selectors.audit_export import FORMS
-from fabric.selectors.audit_list import PAGE_MAX, AuditFilter, AuditRow, audit_page, audit_record_get
+from fabric.selectors.audit_list import AuditFilter, AuditRow, audit_page, audit_record_get
 from fabric.selectors.holds import HoldView, holds_list
 from fabric.services.audit_reading import audit_export
 from fabric.services.holds import hold_lift, hold_place
 
 router = Router(tags=["audit"])
-CHARS_MAX = 200
-FILE = {
-    "responses": {
-        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMS.values()}}
-    }
-}
 
 
 class AuditRecordOut(Told):
@@ -72,17 +65,14 @@ class AuditOneOut(Told):
     verified: bool | None = Field(description="Whether the hash is that of what the record says; null: not sealed.")
 
 
-class AuditExportIn(Given):
+class AuditExportIn(FileIn):
     """Which records to export."""
 
-    form: Literal["csv", "ndjson"] = Field(default="ndjson", description="CSV for spreadsheets, or lines of JSON.")
-    since: Moment | None = Field(
-        default=None, description="Then or later; null: from the first on.", examples=["2026-11-01T00:00:00Z"]
+    actor: str = Field(default="", max_length=NAME_CHARS_MAX, description="Only by this one.", examples=[""])
+    act: str = Field(default="", max_length=NAME_CHARS_MAX, description="Only this act.", examples=[""])
+    subject: str = Field(
+        default="", max_length=NAME_CHARS_MAX, description="Only about this id or name.", examples=[""]
     )
-    until: Moment | None = Field(default=None, description="Before; null: until now.", examples=[None])
-    actor: str = Field(default="", max_length=CHARS_MAX, description="Only by this one.", examples=[""])
-    act: str = Field(default="", max_length=CHARS_MAX, description="Only this act.", examples=[""])
-    subject: str = Field(default="", max_length=CHARS_MAX, description="Only about this id or name.", examples=[""])
 
 
 class HoldOut(Told):
@@ -109,7 +99,7 @@ class HoldIn(Given):
     """A hold to be placed."""
 
     about: Literal["run", "fabric", "person"] = Field(description="What is held.", examples=["fabric"])
-    name: str = Field(max_length=CHARS_MAX, description="The run's id, or the name.", examples=["research-desk"])
+    name: str = Field(max_length=NAME_CHARS_MAX, description="The run's id, or the name.", examples=["research-desk"])
     reason: str = Field(max_length=1_000, description="Why; it is kept in the audit stream.", examples=["Case 12."])
 
 
@@ -122,28 +112,21 @@ class HoldLiftIn(Given):
 @router.get("/audit", response=AuditRecordsOut, url_name="api-audit", operation_id="listAuditRecords")
 def list_records(
     request: HttpRequest,
-    actor: Annotated[str, Query(max_length=CHARS_MAX, description="Only by this one.")] = "",
-    act: Annotated[str, Query(max_length=CHARS_MAX, description="Only this act.")] = "",
-    subject: Annotated[str, Query(max_length=CHARS_MAX, description="Only about this id or name.")] = "",
+    actor: Annotated[str, Query(max_length=NAME_CHARS_MAX, description="Only by this one.")] = "",
+    act: Annotated[str, Query(max_length=NAME_CHARS_MAX, description="Only this act.")] = "",
+    subject: Annotated[str, Query(max_length=NAME_CHARS_MAX, description="Only about this id or name.")] = "",
     about: Annotated[About | None, Query(description="Only about this kind of object.")] = None,
     outcome: Annotated[Outcome | None, Query(description="Only with this outcome.")] = None,
-    address: Annotated[str, Query(max_length=CHARS_MAX, description="Only from this client address.")] = "",
-    since: Annotated[Moment | None, Query(description="Then or later.", example="2026-11-01T00:00:00Z")] = None,
-    until: Annotated[Moment | None, Query(description="Before.", example="2026-12-01T00:00:00Z")] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many.")] = 50,
-    cursor: Annotated[
-        str | None,
-        Query(
-            max_length=200,
-            description="The next_cursor of the page before.",
-            example="1772361000123456.4f1c9a2be07d3358",
-        ),
-    ] = None,
+    address: Annotated[str, Query(max_length=NAME_CHARS_MAX, description="Only from this client address.")] = "",
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> AuditRecordsOut:
     """List audit records. Who did what, from where, and what was refused; the newest first, a page at a time."""
     wanted = AuditFilter(
         actor=actor, act=act, subject=subject, about=about or "", outcome=outcome or "", address=address,
-        since=_us(since) or 0, until=_us(until),
+        **bounds(since, until),
     )  # fmt: skip
     page = audit_page(actor_of(request), wanted, limit=limit, after=cursor or "")
     return AuditRecordsOut(records=[_told(one) for one in page.rows], next_cursor=page.next or None)
@@ -152,10 +135,8 @@ def list_records(
 @router.post("/audit/export", url_name="api-audit-export", operation_id="exportAuditRecords", openapi_extra=FILE)
 def export_records(request: HttpRequest, body: Annotated[AuditExportIn, Body()]) -> StreamingHttpResponse:
     """Export audit records. As a file, streamed, the oldest first, with the hashes of the chain; the audit stream tells of it."""
-    wanted = AuditFilter(
-        since=_us(body.since) or 0, until=_us(body.until), actor=body.actor, act=body.act, subject=body.subject
-    )
-    return streamed(audit_export(actor=actor_of(request), wanted=wanted, form=body.form), body.form)
+    wanted = AuditFilter(actor=body.actor, act=body.act, subject=body.subject, **body.bounds())
+    return list_response(audit_export(actor=actor_of(request), wanted=wanted, form=body.form))
 
 
 @router.get("/audit/holds", response=HoldsOut, url_name="api-audit-holds", operation_id="listHolds")
@@ -188,10 +169,6 @@ def get_record(
     """Look at one audit record. With its place in the chain, and whether its hash is right."""
     found = audit_record_get(actor_of(request), record_id)
     return AuditOneOut(record=_told(found.row), prev=found.prev, verified=found.verified)
-
-
-def _us(at: datetime | None) -> int | None:
-    return None if at is None else max(0, round(at.timestamp() * 1_000_000))
 
 
 def _told(row: AuditRow) -> AuditRecordOut:

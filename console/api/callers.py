@@ -20,7 +20,7 @@ from console.api.problems import RETRY_AFTER, FieldError, Problem
 from console.api.responses import id_of, problem_response
 from console.placed import placed
 from console.route_rights import refused_at_door
-from console.signed_in import actor_in
+from console.signed_in import PROVIDER_AWAY, actor_in, is_provider_away
 from console.throttle import API, count
 from console.views.errors import STATUS
 from fabric.core.actor import Actor
@@ -189,7 +189,8 @@ def admit(request: HttpRequest, route: str) -> HttpResponse | None:
     except Problem as problem:
         return problem_response(request, problem)
     except Refused as refusal:
-        return problem_response(request, Problem(STATUS[refusal.code], refusal.message))
+        headers = {"Retry-After": RETRY_AFTER} if refusal.code == "unavailable" else {}
+        return problem_response(request, Problem(STATUS[refusal.code], refusal.message, headers=headers))
     except (OperationalError, InterfaceError) as error:
         log.warning("request %s found the database unavailable: %s", id_of(request), error)
         return problem_response(request, Problem(503, headers={"Retry-After": RETRY_AFTER}))
@@ -241,6 +242,8 @@ def holder_of(header: str) -> TokenHolder:
 def _browser(request: HttpRequest) -> Caller:
     user: Any = request.user
     if not user.is_authenticated or not user.is_active:
+        if is_provider_away(request):
+            raise Problem(503, PROVIDER_AWAY, headers={"Retry-After": RETRY_AFTER})
         raise Problem(401, headers={"WWW-Authenticate": REALM})
     # A browser sends its cookie whoever asks it to; the token in the header is what only our own pages can read.
     if not _is_our_own(request):

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from console.api.callers import actor_of
 from console.api.families import EXAMPLE_ID
+from console.api.lists import Cursor, Limit
 from console.api.review_shapes import (
     AnswerOut,
     EscalationDetailOut,
@@ -32,7 +33,7 @@ from fabric.selectors.answers import escalation_answer
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalation_get
 from fabric.selectors.review_claims import viewers_of
-from fabric.selectors.review_queue import PAGE_MAX, Tab, queue_page, queue_rows
+from fabric.selectors.review_queue import Tab, queue_page, queue_rows
 from fabric.selectors.time_limit import TookTooLong
 from fabric.services.escalations import (
     MESSAGE_CHARS_MAX,
@@ -164,15 +165,8 @@ def list_escalations(
     narrowed: Annotated[Narrowed, Query()],
     tab: Annotated[TabName, Query(description="Which part of the queue.", example="open")] = "open",
     run_id: Annotated[UUID | None, Query(description="Only the questions of this run.", example=EXAMPLE_ID)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many.")] = 50,
-    cursor: Annotated[
-        str | None,
-        Query(
-            max_length=200,
-            description="The next_cursor of the page before.",
-            example="1772361000123456.4f1c9a2be07d3358",
-        ),
-    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> EscalationsOut:
     """List questions. Those that wait, the most urgent first, a page at a time; or another part of the queue."""
     asked_for = narrowed.wanted("" if run_id is None else str(run_id))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
@@ -10,22 +9,16 @@ from ninja import Body, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
-from console.api.schemas import Given, Instant, Moment, Told, instant
-from console.views.review_history import streamed
+from console.api.lists import FILE, NAME_CHARS_MAX, Cursor, FileIn, Limit, Since, Until, bounds
+from console.api.schemas import Instant, Told, instant
+from console.exporting import list_response
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.selectors.decision_export import FORMS
-from fabric.selectors.decision_history import PAGE_MAX, Decided, HistoryFilter, Who, decided_page
+from fabric.selectors.decision_history import Decided, HistoryFilter, Who, decided_page
 from fabric.services.decision_export import decisions_export
 
 router = Router(tags=["escalations"])
 Kind = Literal["pre_action", "post_stage", "failure", "compensation", "child", "quarantine"]
 Came = Literal["approve", "edit", "reject", "respond", "decline", "withdrawn"]
-NAME_CHARS_MAX = 200
-FILE = {
-    "responses": {
-        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMS.values()}}
-    }
-}
 
 
 class DecisionRowOut(Told):
@@ -62,14 +55,9 @@ class DecisionsOut(Told):
     next_cursor: str | None = Field(description="Send it as cursor for the next page; null at the end.")
 
 
-class DecisionsExportIn(Given):
+class DecisionsExportIn(FileIn):
     """Which decisions to export."""
 
-    form: Literal["csv", "ndjson"] = Field(default="ndjson", description="CSV for spreadsheets, or lines of JSON.")
-    since: Moment | None = Field(
-        default=None, description="Decided then or later; null: from the first on.", examples=["2026-11-01T00:00:00Z"]
-    )
-    until: Moment | None = Field(default=None, description="Decided before; null: until now.", examples=[None])
     by: str = Field(
         default="",
         max_length=NAME_CHARS_MAX,
@@ -82,8 +70,8 @@ class DecisionsExportIn(Given):
 @router.get("/decisions", response=DecisionsOut, url_name="api-decisions", operation_id="listDecisions")
 def list_decisions(
     request: HttpRequest,
-    since: Annotated[Moment | None, Query(description="Decided then or later.", example="2026-11-01T00:00:00Z")] = None,
-    until: Annotated[Moment | None, Query(description="Decided before.", example="2026-12-01T00:00:00Z")] = None,
+    since: Since = None,
+    until: Until = None,
     fabric: Annotated[str, Query(max_length=NAME_CHARS_MAX, description="Only this fabric's.")] = "",
     tier: Annotated[Tier | None, Query(description="Only of runs of this tier.")] = None,
     item: Annotated[Kind | None, Query(description="Only of this kind.")] = None,
@@ -95,21 +83,14 @@ def list_decisions(
     who: Annotated[
         Literal["people", "system"] | None, Query(description="Only people's, or only the system's.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many.")] = 50,
-    cursor: Annotated[
-        str | None,
-        Query(
-            max_length=200,
-            description="The next_cursor of the page before.",
-            example="1772361000123456.4f1c9a2be07d3358",
-        ),
-    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> DecisionsOut:
     """List decisions. Who decided what and how long it took, the newest first, a page at a time."""
     chosen: Who = who or ""
     wanted = HistoryFilter(
-        since=_us(since) or 0, until=_us(until), fabric=fabric, tier=tier or "", item=item or "", verb=verb or "",
-        failure=failure_type or "", by=by, who=chosen,
+        fabric=fabric, tier=tier or "", item=item or "", verb=verb or "", failure=failure_type or "", by=by, who=chosen,
+        **bounds(since, until),
     )  # fmt: skip
     page = decided_page(actor_of(request), wanted, limit=limit, after=cursor or "")
     return DecisionsOut(decisions=[_told(one) for one in page.rows], next_cursor=page.next or None)
@@ -118,12 +99,8 @@ def list_decisions(
 @router.post("/decisions/export", url_name="api-decisions-export", operation_id="exportDecisions", openapi_extra=FILE)
 def export_decisions(request: HttpRequest, body: Annotated[DecisionsExportIn, Body()]) -> StreamingHttpResponse:
     """Export decisions. As a file, streamed, the newest first; the audit stream tells of it. Everybody may export their own."""
-    wanted = HistoryFilter(since=_us(body.since) or 0, until=_us(body.until), by=body.by, fabric=body.fabric)
-    return streamed(decisions_export(actor=actor_of(request), wanted=wanted, form=body.form), body.form)
-
-
-def _us(at: datetime | None) -> int | None:
-    return None if at is None else max(0, round(at.timestamp() * 1_000_000))
+    wanted = HistoryFilter(by=body.by, fabric=body.fabric, **body.bounds())
+    return list_response(decisions_export(actor=actor_of(request), wanted=wanted, form=body.form))
 
 
 def _told(one: Decided) -> DecisionRowOut:

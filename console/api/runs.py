@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from console import drilled
 from console.api.callers import actor_of
 from console.api.families import EXAMPLE_ID
+from console.api.lists import Limit
 from console.api.problems import FieldError, Problem
 from console.api.run_context import ContextIn
 from console.api.run_told import PriorityName, RunDetailOut, RunOut, RunsOut, columns_told, run_told
@@ -39,7 +40,6 @@ from fabric.services.forks import Edit, run_fork
 from fabric.services.runs import KEY_CHARS_MAX, REASON_CHARS_MAX, TEXT_BYTES_MAX, run_start
 
 router = Router(tags=["runs"])
-LIMIT_MAX = 200
 RUN_ID = "The run's id."
 TierName = Literal["interactive", "batch", "high_stakes"]
 
@@ -237,7 +237,7 @@ def list_runs(
             example=EXAMPLE_ID,
         ),
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="At most so many.")] = 50,
+    limit: Limit = 50,
     cursor: Annotated[
         str | None,
         Query(

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.access import actor_of
-from console.templatetags.figures import moment
-from console.views.audit_filter import CAME_BY, FIELDS, OFFERED, OUTCOMES, address, chips, filter_of, period_of
+from console.exporting import list_response
+from console.views.audit_filter import ACT_WORDS, AUDIT, CAME_BY, OUTCOMES
+from console.views.list_grammar import Asked
+from console.views.list_page import ROWS, list_page
 from fabric.core.acts import ACTS, About
 from fabric.core.roles import Right
-from fabric.selectors.audit_export import FORMS, AuditLines
 from fabric.selectors.audit_forward import forwards_standing
 from fabric.selectors.audit_list import (
     COUNTED,
+    AuditFilter,
+    AuditPage,
     AuditRow,
     audit_news_count,
     audit_page,
@@ -34,8 +35,6 @@ from fabric.selectors.time_limit import TookTooLong
 from fabric.services.audit_reading import audit_export
 from fabric.services.audit_retention import ALL, DAYS_MIN, audit_rule_set, audit_rules
 from fabric.services.holds import hold_lift, hold_place
-
-ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,46 +74,36 @@ class Row:
 
 @require_safe
 def audit(request: HttpRequest) -> HttpResponse:
-    """The audit stream, the newest first. 403: for who reads the audit stream; 503: the database took too long."""
-    actor, now = actor_of(request.user), time.time_ns() // 1_000
-    given, base, after = request.GET.dict(), reverse("audit"), request.GET.get("after", "")
-    wanted, period = filter_of(given, now=now), period_of(given)
-    shown: dict[str, Any] = {
-        "wanted": wanted,
-        "period": period,
-        "offered": OFFERED,
-        "chips": chips(base, period, wanted),
-        "clear": base,
-        "first": address(base, period, wanted),
-        "refresh": address(base, period, wanted, after=after),
-        "narrowed": [(name, getattr(wanted, name)) for name in FIELDS if getattr(wanted, name)],
-        "after": after,
-        "now_ms": now // 1_000,
-        "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
-        "forwards": forwards_standing(actor),
-    }
-    try:
-        page = audit_page(actor, wanted, limit=ROWS, after=after)
-    except TookTooLong as refusal:
-        return render(request, "audit/list.html", shown | {"slow": str(refusal)}, status=503)
-    shown["rows"] = [Row(one) for one in page.rows]
-    shown["more"] = address(base, period, wanted, after=page.next) if page.next else ""
-    top = page.rows[0].cursor if page.rows and not after else ""
-    shown["news"] = address(reverse("audit-news"), period, wanted, since=top)
-    shown["live"] = not after
-    return render(request, "audit/list.html", shown)
+    """The audit stream, the newest first. 403: for readers of the audit stream alone; 422, 503: as every list."""
+    actor = actor_of(request.user)
+
+    def beside(asked: Asked[AuditFilter], page: AuditPage, after: str) -> dict[str, Any]:
+        top = page.rows[0].cursor if page.rows and not after else ""
+        return {
+            "rows": [Row(one) for one in page.rows],
+            "news": asked.address("audit-news", since=top),
+            "live": not after,
+        }
+
+    return list_page(
+        request,
+        AUDIT,
+        "audit/list.html",
+        page_of=lambda asked, after: audit_page(actor, asked.wanted(), limit=ROWS, after=after),
+        beside=beside,
+        shown={"forwards": forwards_standing(actor)},
+    )
 
 
 @require_safe
 def news(request: HttpRequest) -> HttpResponse:
-    """What an open list asks: how many records it lacks since its first one (``since``, a cursor)."""
-    now = time.time_ns() // 1_000
-    wanted = filter_of(request.GET.dict(), now=now)
+    """The count of records that an open list lacks since its first one (``since``, a cursor)."""
+    wanted = AUDIT.read(request.GET).wanted()
     try:
         count = audit_news_count(actor_of(request.user), wanted, since=request.GET.get("since", ""))
     except TookTooLong:
         return HttpResponse("The database is slow.", status=503, content_type="text/plain; charset=utf-8")
-    shown = {"count": count, "more": count >= COUNTED, "now_ms": now // 1_000}
+    shown = {"count": count, "more": count >= COUNTED, "now_ms": time.time_ns() // 1_000_000}
     return render(request, "audit/news.html", shown)
 
 
@@ -137,24 +126,9 @@ def record(request: HttpRequest, record_id: str) -> HttpResponse:
 
 @require_POST
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """The records that a filter asks for as a file, streamed; the audit stream tells of it. 422: no such form."""
-    given = {name: request.POST.get(name, "") for name in (*FIELDS, "within")}
-    form = request.POST.get("form", "csv")
-    wanted = filter_of(given, now=time.time_ns() // 1_000)
-    return streamed(audit_export(actor=actor_of(request.user), wanted=wanted, form=form), form)
-
-
-def streamed(lines: AuditLines, form: str) -> StreamingHttpResponse:
-    """The response that gives an export a page at a time."""
-    response = StreamingHttpResponse(_pages(lines), content_type=FORMS[form])
-    response.headers["Content-Disposition"] = f'attachment; filename="audit.{form}"'
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    return response
-
-
-async def _pages(lines: AuditLines) -> AsyncIterator[bytes]:
-    while page := await sync_to_async(lines.next_page)():
-        yield page
+    """The records that a filter asks for as a file, streamed; the audit stream records it. 422: an unknown form or word."""
+    wanted, form = AUDIT.read(request.POST).wanted(), request.POST.get("form", "csv")
+    return list_response(audit_export(actor=actor_of(request.user), wanted=wanted, form=form))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -187,7 +161,7 @@ def _holds(request: HttpRequest, *, problem: str = "", given: Any = None, status
     actor = actor_of(request.user)
     found = holds_list(actor)
     rules = audit_rules(actor)
-    kinds = [(ALL, "every other act"), *OFFERED["act"]]
+    kinds = [(ALL, "every other act"), *ACT_WORDS]
     shown = {
         "stand": [one for one in found if one.open],
         "lifted": [one for one in found if not one.open],

@@ -19,7 +19,7 @@ from console.client_address import address_of
 from console.forms import sentence
 from console.live.process import signed_out
 from console.views import errors
-from console.views.login import too_often
+from console.views.login import AFTER, next_of, too_often
 from fabric.selectors.errors import Refused
 from fabric.services.notification_members import mails
 from fabric.services.password_links import password_link_of, password_link_send, password_link_use
@@ -55,6 +55,9 @@ class ChooseForm(forms.Form):
 def recover(request: HttpRequest) -> HttpResponse:
     """Asks whom a link is for; a POST answers the same whether there is such a person. 422: nothing was typed; 429: too often."""
     form = AskForm(request.POST if request.method == "POST" else None)
+    if request.method != "POST" and next_of(request):
+        # It waits in this browser, and not in the mail: others may ask for that, with an address of their own.
+        request.session[AFTER] = next_of(request)
     if request.method != "POST" or not mails() or not form.is_valid():
         return _asking(request, form, 422 if request.method == "POST" else 200)
     wanted = unicodedata.normalize("NFC", form.cleaned_data["wanted"])

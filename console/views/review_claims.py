@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from console.access import actor_of
 from console.forms import sentence
-from console.views.review_filter import filter_of
+from console.views.review_filter import QUEUE
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalation_get
@@ -70,7 +70,7 @@ def claim_next(request: HttpRequest) -> HttpResponse:
     """Take the next question that nobody has, due first, of those that the filter asks for."""
     actor = actor_of(request.user)
     try:
-        taken = review_claim_next(actor=actor, wanted=filter_of(request.POST))
+        taken = review_claim_next(actor=actor, wanted=QUEUE.read(request.POST).wanted())
     except Refused as refusal:
         if refusal.code == "invalid":
             raise

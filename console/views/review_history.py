@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import actor_of
+from console.exporting import list_response
 from console.forms import sentence
-from console.templatetags.figures import moment
-from console.views.review_history_filter import (
-    FIELDS,
-    OFFERED,
-    PERIODS,
-    VERB_WORDS,
-    address,
-    chips,
-    filter_of,
-    period_of,
-)
+from console.views.list_grammar import Asked
+from console.views.list_page import ROWS, list_page
+from console.views.review_history_filter import HISTORY, VERB_WORDS
 from fabric.core.actor import Actor
-from fabric.selectors.decision_export import FORMS, DecisionLines
 from fabric.selectors.decision_figures import FIGURES_MAX, Figures, decision_figures, overdue_count
-from fabric.selectors.decision_history import Decided, HistoryFilter, decided_page
+from fabric.selectors.decision_history import Decided, DecidedPage, HistoryFilter, decided_page
 from fabric.selectors.decision_tau import ENOUGH, Sits, tau_judged
 from fabric.selectors.runs_list import fabric_ids
 from fabric.selectors.time_limit import TookTooLong
 from fabric.services.decision_export import decisions_export, may_export_all
 
-ROWS = 50
 TONES = {Sits.UNASKED: "neutral", Sits.UNKNOWN: "neutral", Sits.HIGH: "warn", Sits.LOW: "warn", Sits.RIGHT: "neutral"}
 """Of what is said of tau; total over ``Sits``. None is ok: nothing here proves that tau sits right."""
 PARTS = (
@@ -104,38 +91,24 @@ class Row:
 
 @require_safe
 def history(request: HttpRequest) -> HttpResponse:
-    """The decisions of a period, in figures and one by one, the newest first. 503: the list itself took too long."""
-    actor, now = actor_of(request.user), time.time_ns() // 1_000
-    wanted, period, base = (
-        filter_of(request.GET.dict(), now=now),
-        period_of(request.GET.dict()),
-        reverse("reviews-history"),
+    """The decisions of a period, in figures and one by one, the newest first. 422, 503: as every list."""
+    actor, all_too = actor_of(request.user), may_export_all(actor_of(request.user))
+
+    def beside(asked: Asked[HistoryFilter], page: DecidedPage, after: str) -> dict[str, Any]:
+        figures = {} if after else _figures(actor, asked.wanted(), time.time_ns() // 1_000)
+        longer = asked.chosen("all") if asked.choice != "all" else ""
+        files = asked if all_too else asked.with_value("by", actor.name)
+        return {"rows": [Row(one) for one in page.rows], "longer": longer, "files": files, **figures}
+
+    return list_page(
+        request,
+        HISTORY,
+        "reviews/history.html",
+        page_of=lambda asked, after: decided_page(actor, asked.wanted(), limit=ROWS, after=after),
+        beside=beside,
+        shown={"all": all_too},
+        names={"fabric": sorted(fabric_ids(actor))},
     )
-    after = request.GET.get("after", "")
-    shown: dict[str, Any] = {
-        "wanted": wanted,
-        "period": period,
-        "period_words": PERIODS[period][0],
-        "offered": OFFERED,
-        "fabrics": sorted(fabric_ids(actor)),
-        "chips": chips(base, period, wanted),
-        "clear": address(base, period, HistoryFilter()),
-        "first": address(base, period, wanted),
-        "longer": address(base, "all", wanted) if period != "all" else "",
-        "after": after,
-        "fields": [(name, getattr(wanted, name)) for name in FIELDS if name != "by"],
-        "all": may_export_all(actor),
-        "me": actor.name,
-        "now_ms": now // 1_000,
-        "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
-    }
-    try:
-        page = decided_page(actor, wanted, limit=ROWS, after=after)
-    except TookTooLong as refusal:
-        return render(request, "reviews/history.html", shown | {"slow": str(refusal)}, status=503)
-    shown["rows"] = [Row(one) for one in page.rows]
-    shown["more"] = address(base, period, wanted, after=page.next) if page.next else ""
-    return render(request, "reviews/history.html", shown | ({} if after else _figures(actor, wanted, now)))
 
 
 def _figures(actor: Actor, wanted: HistoryFilter, now: int) -> dict[str, Any]:
@@ -164,25 +137,6 @@ def _figures(actor: Actor, wanted: HistoryFilter, now: int) -> dict[str, Any]:
 
 @require_POST
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """The decisions of a period as a file, streamed; the audit stream tells of it. 403: others' decisions; 422: no such form."""
-    given = {name: request.POST.get(name, "") for name in (*FIELDS, "decided")}
-    form = request.POST.get("form", "csv")
-    wanted = filter_of(given, now=time.time_ns() // 1_000)
-    return streamed(
-        decisions_export(actor=actor_of(request.user), wanted=wanted, form=form),
-        form,
-    )
-
-
-def streamed(lines: DecisionLines, form: str) -> StreamingHttpResponse:
-    """The response that gives an export a page at a time."""
-    response = StreamingHttpResponse(_pages(lines), content_type=FORMS[form])
-    response.headers["Content-Disposition"] = f'attachment; filename="decisions.{form}"'
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    return response
-
-
-async def _pages(lines: DecisionLines) -> AsyncIterator[bytes]:
-    """One page at a time: the server asks for the next when the last has gone out."""
-    while page := await sync_to_async(lines.next_page)():
-        yield page
+    """The decisions of a period as a file, streamed; the audit stream records it. 403: others' decisions; 422: an unknown form or word."""
+    wanted, form = HISTORY.read(request.POST).wanted(), request.POST.get("form", "csv")
+    return list_response(decisions_export(actor=actor_of(request.user), wanted=wanted, form=form))

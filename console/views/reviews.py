@@ -9,26 +9,27 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
 from console.shell import COUNTED as COUNTED_IN_NAV
 from console.shell import capped
-from console.templatetags.figures import moment
 from console.templatetags.marks import ITEMS
+from console.views.list_grammar import Asked
+from console.views.list_page import ROWS, list_page
 from console.views.questions import SAID
 from console.views.review_acts import toast
-from console.views.review_filter import FIELDS, OFFERED, TABS, address, chips, filter_of, tab_of
+from console.views.review_filter import QUEUE, TABS
 from console.views.review_marks import URGENCIES, Urgency, group_of
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
+from fabric.selectors.cursors import place_of
 from fabric.selectors.decision_history import DAY_US, Since, decided_since
-from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalations_named
 from fabric.selectors.review_queue import (
     COUNTED,
     QueueFilter,
+    QueuePage,
     QueueRow,
     Tab,
     queue_counts,
@@ -39,8 +40,6 @@ from fabric.selectors.review_queue import (
 from fabric.selectors.runs_list import fabric_ids
 from fabric.selectors.time_limit import TookTooLong
 
-ROWS = 50
-"""Questions on one page of the list."""
 NEWS_MAX = 100
 """Rows of an open page that are told of at once."""
 ID_CHARS_MAX = 64
@@ -119,41 +118,31 @@ class TabLink:
 def reviews(request: HttpRequest) -> HttpResponse:
     """What waits for a person, a page at a time. ``?tab=`` and the filters say what of it, ``?after=`` goes on after the last one of a page."""
     actor, now = actor_of(request.user), time.time_ns() // 1_000
-    tab, wanted, after = tab_of(request.GET), filter_of(request.GET), request.GET.get("after", "")
-    base = reverse("reviews")
-    shown: dict[str, Any] = {
-        "tab": tab,
-        "wanted": wanted,
-        "narrowed": [(name, getattr(wanted, name)) for name in FIELDS if getattr(wanted, name)],
-        "chips": chips(base, tab, wanted),
-        "clear": address(base, tab, QueueFilter()),
-        "offered": OFFERED,
-        "fabrics": list(fabric_ids(actor)),
-        "after": after,
-        "now_ms": now // 1_000,
-        "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
-        "refresh": address(base, tab, wanted, after=after),
-        "first": address(base, tab, wanted),
-        "news": address(reverse("reviews-news"), tab, wanted, after=after),
-        "toast": toast(actor, request),
-    }
-    try:
-        page, counts = queue_page(actor, tab, wanted, limit=ROWS, after=after), queue_counts(actor, wanted)
-    except TookTooLong as error:
-        return render(request, "reviews/list.html", {**shown, "slow": str(error)}, status=503)
-    rows = [_row(one, now) for one in page.rows]
-    shown |= {
-        "tabs": [_link(base, one, wanted, counts, tab) for one in TABS],
-        "rows": rows,
-        "groups": list(_grouped(rows)) if tab not in (Tab.DECIDED, Tab.TICKETS) else [("", rows)],
-        "down": page.next,
-        "more": address(base, tab, wanted, after=page.next) if page.next else "",
-        "today": _today(actor, now),
-        "picks": tab in (Tab.OPEN, Tab.MINE, Tab.UNCLAIMED) and any(not row.high_stakes for row in rows),
-        "last": _last_decided(actor) if not rows and wanted.empty else None,
-        "me": actor.name,
-    }
-    return render(request, "reviews/list.html", shown)
+
+    def beside(asked: Asked[QueueFilter], page: QueuePage, after: str) -> dict[str, Any]:
+        tab, wanted = Tab(asked.choice), asked.wanted()
+        counts, rows = queue_counts(actor, wanted), [_row(one, now) for one in page.rows]
+        return {
+            "tabs": [_link(asked, one, counts) for one in TABS],
+            "rows": rows,
+            "groups": list(_grouped(rows)) if tab not in (Tab.DECIDED, Tab.TICKETS) else [("", rows)],
+            "down": page.next,
+            "today": _today(actor, now),
+            "picks": tab in (Tab.OPEN, Tab.MINE, Tab.UNCLAIMED) and any(not row.high_stakes for row in rows),
+            "last": _last_decided(actor) if not rows and wanted.empty else None,
+            "news": asked.address("reviews-news", after=after),
+            "live": True,
+        }
+
+    return list_page(
+        request,
+        QUEUE,
+        "reviews/list.html",
+        page_of=lambda asked, after: queue_page(actor, Tab(asked.choice), asked.wanted(), limit=ROWS, after=after),
+        beside=beside,
+        shown={"toast": toast(actor, request), "me": actor.name},
+        names={"fabric": list(fabric_ids(actor))},
+    )
 
 
 @require_safe
@@ -163,7 +152,8 @@ def news(request: HttpRequest) -> HttpResponse:
     ``seen``: its rows, each with how it stood; ``down``: the cursor of its last one, where others follow; the rest as in the list's own address.
     """
     actor, now = actor_of(request.user), time.time_ns() // 1_000
-    tab, wanted = tab_of(request.GET), filter_of(request.GET)
+    asked = QUEUE.read(request.GET)
+    tab, wanted = Tab(asked.choice), asked.wanted()
     seen = _seen(request.GET.get("seen", ""))
     try:
         page = queue_page(actor, tab, wanted, limit=ROWS, after=request.GET.get("after", ""))
@@ -192,14 +182,11 @@ def _place(item: EscalationView, tab: Tab) -> tuple[int, str]:
 
 
 def _place_of(cursor: str, tab: Tab) -> tuple[int, str] | None:
-    """The same of a cursor; None for none. Refused invalid for what is no cursor."""
+    """The same of a cursor; None for none. Refused invalid for an unknown cursor."""
     if not cursor:
         return None
-    at, _, item_id = cursor.partition(".")
-    if not (at.isascii() and at.isdecimal()) or len(at) > 18 or not item_id:
-        message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
-        raise Refused(message, code="invalid", field="down")
-    return -int(at) if tab in (Tab.DECIDED, Tab.TICKETS) else int(at), item_id
+    at, item_id = place_of(cursor, "down")
+    return -at if tab in (Tab.DECIDED, Tab.TICKETS) else at, item_id
 
 
 def _row(one: QueueRow, now: int) -> Row:
@@ -217,12 +204,11 @@ def _grouped(rows: Sequence[Row]) -> Iterable[tuple[str, list[Row]]]:
             yield one.word, found
 
 
-def _link(base: str, one: Tab, wanted: QueueFilter, counts: Any, current: Tab) -> TabLink:
+def _link(asked: Asked[QueueFilter], one: Tab, counts: Any) -> TabLink:
     count = counts[one] if one in COUNTED else None
     tone = "human" if one in HUMAN and count is not None and count.n else ""
-    return TabLink(
-        one, TABS[one], address(base, one, wanted), "" if count is None else str(count), tone, one is current
-    )
+    said = "" if count is None else str(count)
+    return TabLink(one, TABS[one], asked.chosen(one.value), said, tone, one.value == asked.choice)
 
 
 def _last_decided(actor: Actor) -> EscalationView | None:

@@ -72,9 +72,13 @@ class DutyThread:
         """Starts looking; the first look is at once."""
         self._thread.start()
 
+    def end(self) -> None:
+        """Asks it to end, and waits for nothing."""
+        self._stop.set()
+
     def stop(self, timeout_s: float = 5.0) -> None:
         """Asks it to end, and waits so long: a duty that is under way goes on to its next commit, which its successor will find."""
-        self._stop.set()
+        self.end()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fabric.core.reach import holds_at, place_of, reached, roles_at
+from fabric.core.reach import holds_at, own_name, place_of, reached, roles_at
 from fabric.core.roles import Right, has
 
 
@@ -52,13 +52,15 @@ class Actor:
         return bool(self.fabrics) or any(map(place_of, self.held or self.roles))
 
     def sees(self, fabric: str) -> bool:
-        """Whether a fabric, and what belongs to it, is there for it at all."""
+        """Whether a fabric, and what belongs to it, is there for it at all; a draft of it that was drilled belongs to it."""
+        fabric = own_name(fabric)
         return (not self.fabrics or fabric in self.fabrics) and (
             self.reach is None or any(holds_at(place, fabric) for place in self.reach)
         )
 
     def at(self, fabric: str) -> Actor:
         """The same at one fabric, with the roles that hold there; none where it does not see it."""
+        fabric = own_name(fabric)
         if not self.placed or self.place == fabric:
             return self
         held = self.held or self.roles

@@ -11,6 +11,8 @@ from collections.abc import Collection
 
 AT = "@"
 ALL = "*"
+DRAFT_OF = " (draft of "
+"""What stands between a fabric's name and its author's where somebody's draft of it is drilled; no fabric's own name has it."""
 NAME = r"[a-z][a-z0-9_-]{0,62}"
 """A fabric's name (``fabric.core.spec_parts.Name``)."""
 _place = re.compile(rf"{NAME}|[a-z][a-z0-9_-]{{0,60}}[-_]\*")
@@ -19,6 +21,11 @@ _place = re.compile(rf"{NAME}|[a-z][a-z0-9_-]{{0,60}}[-_]\*")
 def is_place(text: str) -> bool:
     """Whether it is the name of a fabric, or of a folder: the beginning of names up to a - or _, and a ``*``."""
     return _place.fullmatch(text) is not None
+
+
+def own_name(fabric: str) -> str:
+    """The fabric's own name, for a draft of it that was drilled too."""
+    return fabric.partition(DRAFT_OF)[0]
 
 
 def holds_at(place: str, fabric: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from django.db import DatabaseError, connection
 
 from fabric.adapters.key_files import KeyUnusable
 from fabric.runtime.ports import StoreUnavailable
+from fabric.selectors.list_file import ListLines
+from fabric.selectors.time_limit import TookTooLong
 from fabric.selectors.visible import visible_json
 from fabric.services.audit_origin import Origin, coming_from
 from fabric.services.errors import Refused
@@ -74,6 +77,33 @@ class FabricCommand(BaseCommand):
         """Writes one line of JSON. Characters that cannot be seen, or would act on a terminal, are escaped in it."""
         self.stdout.write(visible_json(json.dumps(value, ensure_ascii=False)))
         self.stdout.flush()
+
+    def write_list(self, lines_of: Callable[[], ListLines], to: Path | None, *, field: str) -> None:
+        """Writes a list to a new file, or to standard output. Refused invalid where the file is there already."""
+        if to is None:
+            sys.stdout.buffer.writelines(_pages(lines_of()))
+            sys.stdout.buffer.flush()
+            return
+        try:
+            file = to.open("xb")
+        except FileExistsError:
+            raise Refused(f"{to} is there already; name a new file", code="invalid", field=field) from None
+        # The export is recorded after its file is open: nothing is exported to a place that cannot be written.
+        with file:
+            try:
+                lines = lines_of()
+            except Refused:
+                to.unlink()
+                raise
+            file.writelines(_pages(lines))
+        self.tell(f"{lines.count:,} {lines.called} are in {to}.")
+
+
+def _pages(lines: ListLines) -> Iterator[bytes]:
+    try:
+        yield from lines.pages()
+    except TookTooLong as refusal:
+        raise Refused(f"{refusal}; name a shorter time", code="unavailable") from None
 
 
 _DATABASE_SAYS = (

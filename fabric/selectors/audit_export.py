@@ -1,4 +1,4 @@
-"""The audit stream as a file, a page of records in memory at a time: CSV for spreadsheets, lines of JSON that verify offline.
+"""The audit stream as a file: CSV for spreadsheets, lines of JSON that verify offline.
 
 A line of JSON has everything that its hash is over, and the hash: ``manage.py audit verify FILE`` checks the chain without the database. The order is
 that of the chain, the oldest first; records that wait to be sealed are sealed before. The last line says which record is the last.
@@ -7,80 +7,51 @@ that of the chain, the oldest first; records that wait to be sealed are sealed b
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from fabric.core.actor import Actor
-from fabric.core.csv_cells import line
 from fabric.core.notifications import rfc3339
-from fabric.models import AuditCut, AuditLine
+from fabric.models import AuditCut
 from fabric.selectors.audit_list import AuditFilter, AuditRow, audit_wanted, matching, row_of
-from fabric.selectors.errors import Refused
+from fabric.selectors.list_file import ListLines
 
 JSON = Any
-FORMS = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
-"""The two forms, and their types of content."""
 ROWS = 500
-COLUMNS = (
-    *("seq", "at", "actor", "via", "came_by", "address", "act", "sentence", "outcome", "subject", "reason", "times"),
-    *("more", "request_id", "id", "hash"),
-)
 
 
-class AuditLines:
-    """The records that a filter asks for. Refused: forbidden, invalid (no such form)."""
+class AuditLines(ListLines):
+    """The records that a filter asks for. Refused: forbidden, invalid."""
+
+    name = "audit"
+    called = "records"
+    columns = (
+        *("seq", "at", "actor", "via", "came_by", "address", "act", "sentence", "outcome", "subject", "reason"),
+        *("times", "more", "request_id", "id", "hash"),
+    )
 
     def __init__(self, actor: Actor, wanted: AuditFilter, form: str) -> None:
         audit_wanted(actor)
-        if form not in FORMS:
-            message = f"the audit stream is not given as {form[:40]!r}; there are: {', '.join(FORMS)}"
-            raise Refused(message, code="invalid", field="form")
+        super().__init__(form)
         self._rows = matching(actor, wanted).filter(seq__isnull=False)
-        self._form, self._actor, self._whole = form, actor, wanted.empty
-        self._seq, self._more, self._first = 0, True, True
-        self.count = 0
-        """Records given so far."""
+        self._workspace, self._whole, self._seq = actor.workspace_id, wanted.empty, 0
 
-    def next_page(self) -> bytes:
-        """The next lines; empty after the last."""
-        if not self._more:
-            return b""
+    def rows(self) -> tuple[list[dict[str, JSON]], bool]:
+        """The next rows, each with the bytes that its hash is over."""
         found = list(self._rows.filter(seq__gt=self._seq).order_by("seq")[:ROWS])
-        self._more = len(found) == ROWS
-        text = self._head() + "".join(self._line(one) for one in found)
-        self._first, self.count = False, self.count + len(found)
         self._seq = found[-1].seq or 0 if found else self._seq
-        return (text + self._end()).encode()
+        raw = [{"body": base64.b64encode(bytes(one.body)).decode(), "at_us": one.at} for one in found]
+        return [{**said(row_of(one)), **also} for one, also in zip(found, raw, strict=True)], len(found) == ROWS
 
-    def pages(self) -> Iterator[bytes]:
-        """All of them."""
-        while page := self.next_page():
-            yield page
+    def marks(self) -> Iterable[dict[str, JSON]]:
+        """What the file is, and the markers in place of removed records."""
+        yield {"fabric_audit": 1, "workspace": self._workspace, "whole": self._whole}
+        for one in AuditCut.objects.filter(workspace_id=self._workspace).order_by("first"):
+            yield {"cut": bytes(one.body).decode(), "signature": bytes(one.signature).hex()}
 
-    def _head(self) -> str:
-        if not self._first:
-            return ""
-        if self._form == "csv":
-            return line(COLUMNS)
-        about = {"fabric_audit": 1, "workspace": self._actor.workspace_id, "whole": self._whole}
-        cuts = AuditCut.objects.filter(workspace_id=self._actor.workspace_id).order_by("first")
-        marks = [{"cut": bytes(one.body).decode(), "signature": bytes(one.signature).hex()} for one in cuts]
-        return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in (about, *marks))
-
-    def _end(self) -> str:
-        """A file that was cut off lacks it."""
-        if self._more or self._form == "csv":
-            return ""
-        return json.dumps({"end": self._seq, "records": self.count}) + "\n"
-
-    def _line(self, one: AuditLine) -> str:
-        row = row_of(one)
-        if self._form == "csv":
-            told = said(row)
-            return line([_flat(told[name]) for name in COLUMNS])
-        raw = {"body": base64.b64encode(bytes(one.body)).decode(), "at_us": one.at}
-        return json.dumps({**said(row), **raw}, ensure_ascii=False) + "\n"
+    def end(self) -> dict[str, JSON]:
+        """The last record and how many there are: a file that was cut off lacks it."""
+        return {"end": self._seq, "records": self.count}
 
 
 def said(row: AuditRow) -> dict[str, JSON]:
@@ -103,7 +74,3 @@ def said(row: AuditRow) -> dict[str, JSON]:
         "seq": row.seq,
         "hash": row.hash,
     }
-
-
-def _flat(value: JSON) -> JSON:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True) if isinstance(value, dict | list) else value

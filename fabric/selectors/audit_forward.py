@@ -12,6 +12,7 @@ from fabric.selectors.audit import stream_end
 from fabric.selectors.audit_list import audit_wanted
 
 SYSLOG, OTLP = "syslog", "otlp"
+TARGETS = (SYSLOG, OTLP)
 BEHIND_MAX = 1_000
 """Records that a receiver may lack before the page and health say that it is behind."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.acts import ACTS, OF_OUTCOME, About, Outcome, Said
@@ -19,6 +19,7 @@ from fabric.core.text import clean_text
 from fabric.models import AuditCut, AuditLine
 from fabric.selectors.audit import hash_of
 from fabric.selectors.contents import shown
+from fabric.selectors.cursors import behind
 from fabric.selectors.errors import Refused
 from fabric.selectors.time_limit import time_limit
 
@@ -156,8 +157,7 @@ def audit_page(actor: Actor, wanted: AuditFilter, *, limit: int = 50, after: str
     limit = max(1, min(limit, PAGE_MAX))
     rows = matching(actor, wanted)
     if after:
-        at, line_id = _place(after, "after")
-        rows = rows.filter(Q(at__lte=at) & (Q(at__lt=at) | Q(at=at, id__lt=line_id)))
+        rows = rows.filter(behind(after, "-at", ids="lt"))
     with time_limit(LIMIT_S):
         found = list(rows.order_by("-at", "-id")[: limit + 1])
     page = tuple(row_of(line) for line in found[:limit])
@@ -169,8 +169,7 @@ def audit_news_count(actor: Actor, wanted: AuditFilter, *, since: str) -> int:
     audit_wanted(actor)
     rows = matching(actor, wanted)
     if since:
-        at, line_id = _place(since, "since")
-        rows = rows.filter(Q(at__gte=at) & (Q(at__gt=at) | Q(at=at, id__gt=line_id)))
+        rows = rows.filter(behind(since, "at", field="since"))
     with time_limit(LIMIT_S):
         return len(rows.values_list("id", flat=True)[:COUNTED])
 
@@ -249,11 +248,3 @@ def matching(actor: Actor, wanted: AuditFilter) -> QuerySet[AuditLine]:
     if wanted.since:
         rows = rows.filter(at__gte=wanted.since)
     return rows if wanted.until is None else rows.filter(at__lt=wanted.until)
-
-
-def _place(cursor: str, name: str) -> tuple[int, str]:
-    at, _, line_id = cursor.partition(".")
-    if not (at.isascii() and at.isdecimal()) or len(at) > 18 or not line_id:
-        message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
-        raise Refused(message, code="invalid", field=name)
-    return int(at), clean_text(line_id)[0]

@@ -19,7 +19,7 @@ from fabric.models import AuditLine, Escalation
 from fabric.models.escalations import DECIDED, TICKET
 from fabric.runtime.batch_parts import names_of
 from fabric.selectors.contents import shown
-from fabric.selectors.errors import Refused
+from fabric.selectors.cursors import behind
 from fabric.selectors.reach import seen_by
 from fabric.selectors.time_limit import time_limit
 
@@ -136,7 +136,7 @@ def decided_page(actor: Actor, wanted: HistoryFilter, *, limit: int = 50, after:
     limit = max(1, min(limit, PAGE_MAX))
     rows = matching(actor, wanted)
     if after:
-        rows = rows.filter(_behind(after))
+        rows = rows.filter(behind(after, "-decided_at"))
     columns = rows.order_by("-decided_at", "id").values(*_OWN, *_OWN_TOO, **_OF_RUN)
     with time_limit(LIMIT_S):
         found = list(columns[: limit + 1])
@@ -189,16 +189,6 @@ def decided_since(actor: Actor, since: int) -> Since:
     rows = matching(actor, HistoryFilter(since=since, who="people"))
     found = rows.aggregate(mine=Count("id", filter=Q(decided_by=actor.name)), people=Count("id"))
     return Since(found["mine"], found["people"])
-
-
-def _behind(cursor: str) -> Q:
-    """The rows after a cursor. The first condition says nothing new; it is the one that an index can be entered by."""
-    at, _, item_id = cursor.partition(".")
-    if not (at.isascii() and at.isdecimal()) or len(at) > 18 or not item_id:
-        message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
-        raise Refused(message, code="invalid", field="after")
-    further = Q(decided_at__lt=int(at)) | Q(decided_at=int(at), id__gt=clean_text(item_id)[0])
-    return Q(decided_at__lte=int(at)) & further
 
 
 def _taken(actor: Actor, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, list[tuple[str, int]]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
@@ -17,6 +17,7 @@ from fabric.models import Escalation
 from fabric.models.escalations import OPEN, TICKET
 from fabric.runtime.batch_parts import LISTS, names_of
 from fabric.selectors.contents import shown
+from fabric.selectors.cursors import behind
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import descendants_of
 from fabric.selectors.reach import seen_by
@@ -168,7 +169,7 @@ def escalations_open(
         named = clean_text(run_id)[0]
         rows = rows.filter(run_id__in=[named, *descendants_of(actor, named)] if family else [named])
     if after is not None:
-        rows = rows.filter(_after(after, "after"))
+        rows = rows.filter(behind(after, "due_at"))
     return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)[: max(1, min(limit, OPEN_MAX))]]
 
 
@@ -180,9 +181,9 @@ def escalations_new(actor: Actor, shown: Collection[str], *, after: str | None, 
     """
     rows = Escalation.objects.filter(seen_by(actor, Escalation), OPEN)
     if after is not None:
-        rows = rows.filter(_after(after, "after"))
+        rows = rows.filter(behind(after, "due_at"))
     if down_to is not None:
-        rows = rows.exclude(_after(down_to, "down"))
+        rows = rows.exclude(behind(down_to, "due_at", field="down"))
     return rows.exclude(id__in=shown).values("id")[:most].count()
 
 
@@ -202,15 +203,6 @@ def escalations_named(actor: Actor, ids: Collection[str]) -> list[EscalationView
 def views_of(rows: QuerySet[Escalation]) -> list[EscalationView]:
     """Rows as they are shown, in their order."""
     return [_view(row) for row in rows.values(*_COLUMNS)]
-
-
-def _after(cursor: str, field: str) -> Q:
-    """The questions that follow a cursor, ids ascending among those due at one instant."""
-    due_at, _, item_id = cursor.partition(".")
-    if not (due_at.isascii() and due_at.isdecimal()) or len(due_at) > 18 or not item_id:
-        message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
-        raise Refused(message, code="invalid", field=field)
-    return Q(due_at__gt=int(due_at)) | Q(due_at=int(due_at), id__gt=clean_text(item_id)[0])
 
 
 def escalation_get(actor: Actor, escalation_id: str) -> EscalationView:

@@ -6,14 +6,14 @@ token is confined to some, sees these and what belongs to them; the rest is not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import reduce
 from operator import or_
 
 from django.db.models import Model, Q
 
 from fabric.core.actor import Actor
-from fabric.core.reach import ALL
+from fabric.core.reach import ALL, DRAFT_OF
 from fabric.models import ChangeRequest, Run
 
 PATHS: Mapping[str, str] = {
@@ -43,10 +43,16 @@ def within(actor: Actor, model: type[Model]) -> Q:
         runs, changes = (one.objects.filter(seen_by(actor, one)).values("id") for one in (Run, ChangeRequest))
         return Q(run_id__in=runs) | Q(change__in=changes)
     path = PATHS[model.__name__]
-    found = Q(**{f"{path}__in": actor.fabrics}) if actor.fabrics else Q()
-    return found if actor.reach is None else found & reduce(or_, (at_place(path, place) for place in actor.reach))
+    found = _at_one(path, actor.fabrics) if actor.fabrics else Q()
+    return found if actor.reach is None else found & _at_one(path, actor.reach)
 
 
 def at_place(path: str, place: str) -> Q:
-    """The rows of the fabrics at a place. ``path``: where they have the name of theirs."""
-    return Q(**{f"{path}__startswith": place[:-1]}) if place.endswith(ALL) else Q(**{path: place})
+    """The rows of the fabrics at a place, with those of drafts that were drilled. ``path``: where they have the name of theirs."""
+    if place.endswith(ALL):
+        return Q(**{f"{path}__startswith": place[:-1]})
+    return Q(**{path: place}) | Q(**{f"{path}__startswith": f"{place}{DRAFT_OF}"})
+
+
+def _at_one(path: str, places: Collection[str]) -> Q:
+    return reduce(or_, (at_place(path, place) for place in places))

@@ -16,7 +16,7 @@ from fabric.core.text import clean_text
 from fabric.models import Escalation, ReviewClaim, TicketClosure
 from fabric.models.escalations import OPEN, TICKET
 from fabric.selectors.answers import Answer, answers_waiting
-from fabric.selectors.errors import Refused
+from fabric.selectors.cursors import behind
 from fabric.selectors.escalations import EscalationView, views_of
 from fabric.selectors.reach import seen_by
 from fabric.selectors.review_asked import asks, lets_pass, may_answer, why_not
@@ -134,7 +134,7 @@ def queue_page(actor: Actor, tab: Tab, wanted: QueueFilter = ANY, *, limit: int 
     rows = _matching(actor, tab, wanted)
     by = _ORDER[tab]
     if after:
-        rows = rows.filter(_behind(after, by))
+        rows = rows.filter(behind(after, by))
     with time_limit(LIMIT_S):
         found = views_of(rows.order_by(by, "id")[: limit + 1])
     more, found = len(found) > limit, found[:limit]
@@ -271,14 +271,3 @@ def _matching(actor: Actor, tab: Tab, wanted: QueueFilter) -> QuerySet[Escalatio
 
 def _cursor(last: EscalationView, by: str) -> str:
     return f"{getattr(last, by.lstrip('-'))}.{last.id}"
-
-
-def _behind(cursor: str, by: str) -> Q:
-    """The rows after a cursor. The first condition says nothing new; it is the one that an index can be entered by."""
-    at, _, item_id = cursor.partition(".")
-    if not (at.isascii() and at.isdecimal()) or len(at) > 18 or not item_id:
-        message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
-        raise Refused(message, code="invalid", field="after")
-    name, way = by.lstrip("-"), "lt" if by.startswith("-") else "gt"
-    further = Q(**{f"{name}__{way}": int(at)}) | Q(**{name: int(at)}, id__gt=clean_text(item_id)[0])
-    return Q(**{f"{name}__{way}e": int(at)}) & further

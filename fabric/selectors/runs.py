@@ -20,6 +20,7 @@ from fabric.core.tracing import parties
 from fabric.models import Attachment, Event, Priority, Run
 from fabric.models.runs import ASKED_FOR, ERASED_TITLE, LIVE
 from fabric.selectors.contents import content_of, fact_shown, shown
+from fabric.selectors.cursors import behind
 from fabric.selectors.display import summary_of
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import seen_by
@@ -173,19 +174,9 @@ def runs_list(
     if waits_for is not None:
         rows = rows.filter(LIVE, WAITS[waits_for])
     if before is not None:
-        rows = rows.filter(_after(before))
+        rows = rows.filter(behind(before, "-created_at", field="before"))
     page = rows.order_by("-created_at", "id").values(*_COLUMNS)[: max(1, min(limit, LIMIT_MAX))]
     return [_view(row) for row in page]
-
-
-def _after(cursor: str) -> Q:
-    """The rows that follow a cursor, the newest first and ids ascending within one instant."""
-    created_at, _, run_id = cursor.partition(".")
-    if not created_at.isdecimal() or len(created_at) > 18 or not run_id:
-        raise Refused(
-            f"{cursor[:60]!r} is no cursor of this list; start from its beginning", code="invalid", field="before"
-        )
-    return Q(created_at__lt=int(created_at)) | Q(created_at=int(created_at), id__gt=clean_text(run_id)[0])
 
 
 def run_get(actor: Actor, run_id: str) -> RunView:

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
-from fabric.core.text import clean_text
 from fabric.models import Fabric, Run
-from fabric.selectors.errors import Refused
+from fabric.selectors.cursors import behind
 from fabric.selectors.reach import seen_by, within
 from fabric.selectors.run_filter import Ids, condition
 from fabric.selectors.run_query import Query
@@ -158,10 +157,10 @@ def runs_page(
     """
     rows, limit = _matching(actor, query, fabrics), max(1, min(limit, PAGE_MAX))
     if before:
-        rows = rows.filter(_older(before))
+        rows = rows.filter(behind(before, "-created_at", field="before"))
     elif after:
         # Read from the cursor upwards, so that the page next to it is found and not the newest one.
-        rows = rows.filter(_newer(after)).order_by("created_at", "-id")
+        rows = rows.filter(behind(after, "created_at", ids="lt")).order_by("created_at", "-id")
     with time_limit(PAGE_LIMIT_S):
         found = [RunRow(*row) for row in _rows(rows)[: limit + 1]]
     more, found = len(found) > limit, found[:limit]
@@ -208,7 +207,7 @@ def runs_news(
     """
     rows = _matching(actor, query, fabrics)
     if down_to:
-        rows = rows.filter(_newer(down_to))
+        rows = rows.filter(behind(down_to, "created_at", ids="lt"))
     with time_limit(COUNT_LIMIT_S):
         # The page's own rows are taken away here: a long NOT IN would hide the index from the planner.
         ids = rows.values_list("id", flat=True)[: most + len(shown)]
@@ -222,23 +221,3 @@ def _matching(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
     return Run.objects.filter(within(actor, Run), condition(query, fabrics, actor.workspace_id)).order_by(
         "-created_at", "id"
     )
-
-
-def _older(cursor: str) -> Q:
-    """The rows after a cursor. The first condition says nothing new; it is the one that an index can be entered by."""
-    at, run_id = _cursor(cursor, "before")
-    return Q(created_at__lte=at) & (Q(created_at__lt=at) | Q(id__gt=run_id))
-
-
-def _newer(cursor: str) -> Q:
-    at, run_id = _cursor(cursor, "after")
-    return Q(created_at__gte=at) & (Q(created_at__gt=at) | Q(id__lt=run_id))
-
-
-def _cursor(cursor: str, field: str) -> tuple[int, str]:
-    at, _, run_id = cursor.partition(".")
-    if not (at.isascii() and at.isdecimal()) or len(at) > 18 or not run_id:
-        raise Refused(
-            f"{cursor[:60]!r} is no cursor of this list; start from its beginning", code="invalid", field=field
-        )
-    return int(at), clean_text(run_id)[0]

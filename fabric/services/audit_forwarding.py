@@ -6,7 +6,7 @@ A receiver that fails is tried again after a wait that doubles; its records wait
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from django.conf import settings
@@ -49,35 +49,32 @@ def receiver_of(target: str, address: str) -> Receiver:
     return makers[target]()
 
 
-def forwarding_wanted() -> bool:
-    """Whether there is something to send, or a receiver that was named is named no more."""
-    named = receivers()
-    if _forgotten(named).exists():
-        return True
+def forwarding_wanted(target: str) -> bool:
+    """Whether there is something to send to a receiver, or to forget of one that is named no more."""
+    if target not in receivers():
+        return _forgotten(target).exists()
     now = _now()
-    for target in named:
-        rows = {row.workspace_id: row for row in AuditForward.objects.filter(target=target)}
-        if any(_due(rows.get(workspace_id), end, now) for workspace_id, end in _ends().items()):
-            return True
-    return False
+    rows = {row.workspace_id: row for row in AuditForward.objects.filter(target=target)}
+    return any(_due(rows.get(workspace_id), end, now) for workspace_id, end in _ends().items())
 
 
-def forward(make: Callable[[str, str], Receiver] = receiver_of) -> int:
-    """Sends what every receiver lacks, as far as it takes it; how many records were taken."""
-    named = receivers()
-    _forgotten(named).delete()
+def forward(target: str, make: Callable[[str, str], Receiver] = receiver_of) -> int:
+    """Sends what a receiver lacks, as far as it takes it; the count of taken records. Of one that is named no more, it forgets the place."""
+    address = receivers().get(target)
+    if address is None:
+        _forgotten(target).delete()
+        return 0
     total = 0
-    for target, address in named.items():
-        for workspace_id in _ends():
-            row, _ = AuditForward.objects.get_or_create(target=target, workspace_id=workspace_id)
-            if row.next_at <= _now():
-                total += _sent(row, make(target, address))
+    for workspace_id in _ends():
+        row, _ = AuditForward.objects.get_or_create(target=target, workspace_id=workspace_id)
+        if row.next_at <= _now():
+            total += _sent(row, make(target, address))
     return total
 
 
-def _forgotten(named: Collection[str]) -> QuerySet[AuditForward]:
-    """Receivers that are named no more, and were not for a week: while workers are replaced, some name one that others do not."""
-    return AuditForward.objects.exclude(target__in=named).filter(sent_at__lt=_now() - FORGOTTEN_US, next_at__lt=_now())
+def _forgotten(target: str) -> QuerySet[AuditForward]:
+    """A receiver that was not sent to for a week: while workers are replaced, some name one that others do not."""
+    return AuditForward.objects.filter(target=target, sent_at__lt=_now() - FORGOTTEN_US, next_at__lt=_now())
 
 
 def _sent(row: AuditForward, receiver: Receiver) -> int:

@@ -14,6 +14,7 @@ from fabric.selectors.audit_list import audit_wanted
 from fabric.selectors.holds import ABOUT, FABRIC, PERSON, RUN, HoldView, fabric_is_held, hold_view
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.rights import fresh_wanted
 
 REASON_CHARS_MAX = 1_000
 NAME_CHARS_MAX = 200
@@ -22,9 +23,10 @@ NAME_CHARS_MAX = 200
 def hold_place(*, actor: Actor, about: str, name: str, reason: str) -> HoldView:
     """Places a hold on a run (by id), a fabric or a person (by name) of the actor's workspace.
 
-    Raises Refused: forbidden, invalid (about, no reason), not_found, conflict (it is held already).
+    Raises Refused: forbidden (also without a fresh sign-in), invalid (about, no reason), not_found, conflict (it is held already).
     """
     audit_wanted(actor)
+    fresh_wanted(actor, "place a legal hold", by_token=True)
     if about not in ABOUT:
         message = f"{about[:40]!r} cannot have a legal hold; choose one of {', '.join(ABOUT)}"
         raise Refused(message, code="invalid", field="about")
@@ -52,8 +54,12 @@ def hold_place(*, actor: Actor, about: str, name: str, reason: str) -> HoldView:
 
 
 def hold_lift(*, actor: Actor, hold_id: str, reason: str) -> HoldView:
-    """Lifts a hold. What it kept is removed when its time has come. Raises Refused: forbidden, invalid (no reason), not_found, conflict (it was lifted)."""
+    """Lifts a hold. What it kept is removed when its time has come.
+
+    Raises Refused: forbidden (also without a fresh sign-in), invalid (no reason), not_found, conflict (it was lifted).
+    """
     audit_wanted(actor)
+    fresh_wanted(actor, "lift a legal hold", by_token=True)
     why = _reason(reason, "lifting")
     mine = Hold.objects.filter(workspace_id=actor.workspace_id, id=clean_text(hold_id)[0][:64])
     with transaction.atomic():

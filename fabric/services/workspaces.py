@@ -17,7 +17,7 @@ from django.db.models import Exists, OuterRef, Subquery
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.names import COMMAND_LINE
-from fabric.core.reach import roles_at
+from fabric.core.reach import own_name, roles_at
 from fabric.core.roles import Right, Role, held_in, written
 from fabric.models import LoginLink, Member, Run, Workspace
 from fabric.services.audit import SYSTEM, audit_record
@@ -160,7 +160,7 @@ def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
         return None
     looks = frozenset(role for right, role in LOOKS_ON.items() if actor.at(fabric).may(right))
     inside = replace(actor, workspace_id=actor.drills_id, roles=looks, drills_id="")
-    return replace(inside, held=actor.held or actor.roles, place=fabric) if actor.narrow else inside
+    return replace(inside, held=actor.held or actor.roles, place=own_name(fabric)) if actor.narrow else inside
 
 
 def people_of(workspace_id: str, fabric: str = "") -> Mapping[str, frozenset[str]] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from fabric.core.reach import DRAFT_OF
+
 Part = Literal["before", "during", "after"]
 """The undisturbed run, the disturbed one, and the one after everything was put back."""
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -26,15 +28,13 @@ def drill_of_key(key: str) -> tuple[str, str]:
 
 # -- drafts ------------------------------------------------------------------------------------------------------------
 
-_OF = " (draft of "
-
 
 def draft_name(fabric: str, author: str) -> str:
     """What the fabric is called, in the workspace of drills, whose revisions are the drafts that somebody had drilled. No published fabric has such a name."""
-    return f"{fabric}{_OF}{author})"
+    return f"{fabric}{DRAFT_OF}{author})"
 
 
 def drafted(name: str) -> tuple[str, str]:
     """``(fabric, author)`` of such a name; the author empty: it is a published fabric's own."""
-    fabric, of, author = name.partition(_OF)
+    fabric, of, author = name.partition(DRAFT_OF)
     return (fabric, author[:-1]) if of and author.endswith(")") else (name, "")

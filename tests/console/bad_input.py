@@ -151,7 +151,9 @@ def foreign(stranger):
         **drilled(stranger, "theirs"),
         **_theirs(stranger.workspace_id),
         "change_id": change_waits(stranger, "theirs"),
-        "hold_id": hold_place(actor=stranger, about="fabric", name="theirs", reason="Their case.").id,
+        "hold_id": hold_place(
+            actor=replace(stranger, signed_in_at=2**62), about="fabric", name="theirs", reason="Their case."
+        ).id,
         **_recorded(stranger.workspace_id),
     }
 

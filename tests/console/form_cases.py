@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from console.views.policy_form import LIMITS
 from tests.simulator.library.sources import plain
 
 
@@ -33,11 +34,6 @@ class FormCase:
 
 
 WRITTEN = plain("written")
-LIMITS = """
-calls_per_turn claims_without_progress corrections_per_step hops pending_calls plan_branches recursion replans_per_stage run_events
-run_payload_bytes sub_agents_alive sub_agents_spawned turns
-"""
-"""Limits that a workspace's policy may lower."""
 FORMS = {
     "start": FormCase(
         (
@@ -107,7 +103,7 @@ FORMS = {
         "was answered by owner",
     ),
     "reviews-next": FormCase(
-        ("fabric", "tier", "item", "stage", "failure", "role", "text"), {}, 302, "", (302, 400, 413, 422)
+        ("tab", "fabric", "tier", "item", "stage", "failure", "role", "text"), {}, 302, "", (302, 400, 413, 422)
     ),
     "reviews-together": FormCase(
         ("item", "sure", "verb", "message"), {"item": ":{digest}"}, 422, "Nothing is picked", done=422
@@ -134,7 +130,7 @@ FORMS = {
     ),
     "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
     "reviews-export": FormCase(
-        ("decided", "fabric", "tier", "item", "verb", "failure", "by", "who", "form"),
+        ("within", "fabric", "tier", "item", "verb", "failure", "by", "who", "form"),
         {"form": "csv"},
         200,
         "",
@@ -302,19 +298,10 @@ FORMS = {
     "notification-resend": FormCase(("question", "change"), {}, 302, "", (302, 404)),
     "policy": FormCase(
         (
-            *(
-                "expect",
-                "irreversible",
-                "tools",
-                "hosts",
-                "waivers",
-                "four_eyes",
-                "protections",
-                "run_usd",
-                "session_usd",
-            ),
+            *("expect", "irreversible", "tools", "hosts", "waivers", "four_eyes", "protections"),
+            *("run_usd", "session_usd"),
             *("tier_interactive", "tier_batch", "tier_high_stakes", "keys"),
-            *(f"limit_{name}" for name in LIMITS.split()),
+            *(f"limit_{name}" for name in LIMITS),
         ),
         {"expect": "0", "hosts": "crm.example.com", "waivers": "nobody", "run_usd": "12.50"},
         409,

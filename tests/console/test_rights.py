@@ -21,7 +21,7 @@ from console.access import AccessMiddleware
 from console.api import callers
 from console.api.callers import SCOPES
 from console.route_policies import ROUTES, Policy
-from console.route_rights import CHANGES, LOOKS, wanted
+from console.route_rights import _LOOKS, CHANGES, LOOKS, wanted
 from fabric.core.roles import RIGHTS, Right, Role, holders
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import AuditLine, Inbox, Member, MemoryEntry, ModelTest, ProviderKey, Revision, Run
@@ -286,6 +286,11 @@ def test_others_decisions_are_for_who_audits(door, world):
     name = "reviews-export" if door == "pages" else "api-decisions-export"
     for role in Role:
         assert (DOORS[door](world, role, name).status_code == 403) is (role not in RIGHTS[Right.AUDIT])
+
+
+def test_the_tables_are_sorted_and_have_each_name_once():
+    assert list(_LOOKS) == sorted(LOOKS)
+    assert list(CHANGES) == sorted(CHANGES)
 
 
 def test_every_address_says_what_each_method_wants():

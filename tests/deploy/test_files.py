@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from console import variables
+from console.body_limit import BODY_MAX
+from console.slow_clients import BODY_BYTES, BODY_S, HEAD_S
 from tests.test_tidy import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -148,6 +150,16 @@ def test_probes_ask_addresses_that_answer_strangers():
     assert asked - {"/"} <= public
     refused = set(re.search(r"@probes path (.*)", text_of("Caddyfile"))[1].split())
     assert refused == {"/healthz", "/readyz", "/livez"}
+
+
+def test_the_proxy_cuts_no_request_that_the_program_still_reads():
+    """``read_body`` bounds a whole body (Go's ``ReadTimeout``); the program bounds its pace, so a large body may take hours."""
+    given = dict(
+        re.findall(r"^\s*(read_header|read_body|max_size) (\d+)(?:s|MiB)$", text_of("Caddyfile"), re.MULTILINE)
+    )
+    assert int(given["read_header"]) >= HEAD_S
+    assert int(given["max_size"]) * 1024 * 1024 == BODY_MAX
+    assert float(given.get("read_body", "inf")) >= BODY_MAX / (BODY_BYTES / BODY_S)
 
 
 HARDENED = {

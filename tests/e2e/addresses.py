@@ -90,7 +90,7 @@ ALSO = (
     "/runs?q=state:failed+zzzz",
     "/start?fabric=doubtful&example=1",
     "/nothing",
-    "/reviews/history?decided=all&item=failure",
+    "/reviews/history?within=all&item=failure",
     "/reviews/history?by=nobody",
     "/drills?fabric=small-model",
     "/drills/library?q=zzzz",

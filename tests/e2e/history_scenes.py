@@ -1,4 +1,4 @@
-"""Scenes of the history of decisions, by an installation of its own: nothing yet, much, older, few, and figures that take too long."""
+"""Scenes of the history of decisions and of the audit stream, by an installation of its own: nothing yet, much, older, few, and figures that take too long."""
 
 from __future__ import annotations
 
@@ -41,13 +41,18 @@ FULL = (
     Scene(NAME, "/reviews/history"),
     Scene(
         f"{NAME}-older",
-        "/reviews/history?decided=all",
+        "/reviews/history?within=all",
         lambda page: page.get_by_role("link", name="Older ones").click(),
     ),
-    Scene(f"{NAME}-one-person", "/reviews/history?by=kai&decided=90d"),
+    Scene(f"{NAME}-one-person", "/reviews/history?by=kai&within=90d"),
     Scene(f"{NAME}-too-few", "/reviews/history?item=post_stage&verb=respond"),
     Scene(f"{NAME}-none-like-that", "/reviews/history?by=nobody&tier=high_stakes"),
     Scene(f"{NAME}-bad-cursor", "/reviews/history?after=x", status=422),
+    Scene(f"{NAME}-wrong-period", "/reviews/history?within=fortnight&by=kai", status=422),
+    Scene("audit", "/audit"),
+    Scene("audit-narrowed", "/audit?actor=owner&within=7d&outcome=done&about=run"),
+    Scene("audit-none", "/audit?actor=nobody"),
+    Scene("audit-wrong-period", "/audit?within=fortnight&actor=owner", status=422),
 )
 BROKEN = (Scene(f"{NAME}-without-figures", "/reviews/history"),)
 

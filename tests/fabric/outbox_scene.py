@@ -26,7 +26,7 @@ def main() -> None:
     from tests.fabric.services.world import DOUBTFUL, ran
 
     actor = owner_actor()
-    tell, prune, _forward = outbox.duties()
+    (tell, prune), *_ = outbox.duties()
     assert DutyThread([], "first").look(tell)
     fabric = fabric_publish(actor=actor, source=DOUBTFUL).name
     runs = [ran(actor, fabric).id for _ in range(2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,9 @@ from fabric.adapters.audit_receivers import NotTaken
 
 JSON = Any
 DEADLINE_S = 10.0
-BYTES_MAX = 64_000
-"""Of an answer that is looked at."""
+"""For the whole exchange, and for each wait in it."""
+BYTES_MAX = 65_536
+"""Of an answer; no more is read."""
 INFO, WARN = (9, "INFO"), (13, "WARN")
 """Severity numbers and texts (logs data model, "Severity Fields"): of what was done, and of what was refused or failed."""
 ATTRIBUTES = (
@@ -76,6 +78,7 @@ class Otlp:
     def __init__(self, address: str, key: str = "", *, deadline_s: float = DEADLINE_S) -> None:
         self._address, self._deadline_s = address, deadline_s
         self._headers = {"Content-Type": "application/json", "User-Agent": "fabric-flow"}
+        self._headers["Accept-Encoding"] = "identity"
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
 
@@ -84,14 +87,25 @@ class Otlp:
         raw = json.dumps(body_of(records), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         try:
             with httpx2.Client(timeout=self._deadline_s, trust_env=False, follow_redirects=False) as client:
-                answer = client.post(self._address, content=raw, headers=self._headers)
+                sent = client.stream("POST", self._address, content=raw, headers=self._headers)
+                with sent as answer:
+                    if answer.status_code != SUCCESS:
+                        wait = answer.headers.get("Retry-After", "")
+                        seconds = float(wait) if wait.isascii() and wait.isdecimal() else 0.0
+                        raise NotTaken(f"the OTLP receiver answered {answer.status_code}", seconds)
+                    return _rejected(self._read(answer, time.monotonic() + self._deadline_s))
         except httpx2.HTTPError as error:
             raise NotTaken(f"the OTLP receiver cannot be reached: {type(error).__name__}") from error
-        if answer.status_code != SUCCESS:
-            wait = answer.headers.get("Retry-After", "")
-            seconds = float(wait) if wait.isascii() and wait.isdecimal() else 0.0
-            raise NotTaken(f"the OTLP receiver answered {answer.status_code}", seconds)
-        return _rejected(answer.content[:BYTES_MAX])
+
+    @staticmethod
+    def _read(answer: httpx2.Response, until: float) -> bytes:
+        """The body of a success, as far as it is read. The records are taken, whatever it says."""
+        found = b""
+        for piece in answer.iter_raw():
+            found += piece
+            if len(found) >= BYTES_MAX or time.monotonic() > until:
+                break
+        return found[:BYTES_MAX]
 
 
 def _rejected(raw: bytes) -> str:

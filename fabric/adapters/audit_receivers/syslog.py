@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -95,7 +96,7 @@ class Syslog:
             if self._kind != "tls":
                 plain.sendall(raw)
                 plain.shutdown(socket.SHUT_WR)
-                _until_closed(plain)
+                self._until_closed(plain)
                 return
             with closing(ssl.create_default_context().wrap_socket(plain, server_hostname=self._host)) as sock:
                 sock.sendall(raw)
@@ -104,10 +105,12 @@ class Syslog:
                 except ssl.SSLEOFError:
                     return  # It closed without saying so in TLS: after reading, since a reset is another error.
 
-
-def _until_closed(sock: socket.socket) -> None:
-    while sock.recv(4_096):
-        continue
+    def _until_closed(self, sock: socket.socket) -> None:
+        """A receiver that goes on sending has not closed, and counts as one that does not answer."""
+        until = time.monotonic() + self._deadline_s
+        while sock.recv(4_096):
+            if time.monotonic() > until:
+                raise TimeoutError
 
 
 def _ascii(text: str, most: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from fabric.adapters.signing import verified
 from fabric.core.acts import About, Outcome
 from fabric.core.words import instant
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.selectors.audit_export import FORMS, said
+from fabric.selectors.audit_export import AuditLines, said
 from fabric.selectors.audit_file import file_verify
 from fabric.selectors.audit_list import PAGE_MAX, AuditFilter, audit_page
 from fabric.selectors.holds import ABOUT, HoldView, holds_list
+from fabric.selectors.list_file import FORMS
 from fabric.services.audit_reading import audit_export
 from fabric.services.audit_retention import ALL, audit_retain, audit_rule_set, audit_rules
 from fabric.services.errors import Refused
@@ -97,18 +97,10 @@ class Command(FabricCommand):
         return OK
 
     def _export(self, options: dict[str, Any]) -> int:
-        lines = audit_export(actor=owner_actor(), wanted=_filter(options), form=options["form"])
-        if options["to"] is None:
-            for page in lines.pages():
-                sys.stdout.buffer.write(page)
-            sys.stdout.buffer.flush()
-            return OK
-        try:
-            with options["to"].open("xb") as file:
-                file.writelines(lines.pages())
-        except FileExistsError:
-            raise Refused(f"{options['to']} is there already; name a new file", code="invalid", field="to") from None
-        self.tell(f"{lines.count:,} records are in {options['to']}.")
+        def lines() -> AuditLines:
+            return audit_export(actor=owner_actor(), wanted=_filter(options), form=options["form"])
+
+        self.write_list(lines, options["to"], field="to")
         return OK
 
     def _verify(self, options: dict[str, Any]) -> int:

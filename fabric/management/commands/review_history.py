@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.notifications import rfc3339
 from fabric.management.base import OK, FabricCommand
-from fabric.selectors.decision_export import FORMS, DecisionLines
+from fabric.selectors.decision_export import DecisionLines
 from fabric.selectors.decision_history import HistoryFilter
+from fabric.selectors.list_file import FORMS
 from fabric.selectors.run_query_values import Bounds, instants
-from fabric.selectors.time_limit import TookTooLong
 from fabric.services.decision_export import decisions_export
 from fabric.services.errors import Refused
 from fabric.services.workspaces import owner_actor
@@ -40,28 +38,12 @@ class Command(FabricCommand):
         """Does it."""
         since, until = _when(options, "since"), _when(options, "until")
         wanted = HistoryFilter(since=since or 0, until=until, by=options["by"], fabric=options["fabric"])
-        to: Path | None = options["out"]
-        if to is None:
-            lines = decisions_export(actor=owner_actor(), wanted=wanted, form=options["format"])
-            self._written(lines, sys.stdout.buffer.write)
-            return OK
-        try:
-            # Made before anything is told: nothing is exported to a place that cannot be written.
-            with to.open("xb") as file:
-                lines = decisions_export(actor=owner_actor(), wanted=wanted, form=options["format"])
-                self._written(lines, file.write)
-        except FileExistsError:
-            raise Refused(f"{to} is there already; name a new file", code="conflict", field="out") from None
-        until_said = "now" if until is None else rfc3339(until)
-        self.tell(f"{lines.count:,} decisions until {until_said} are in {to}.")
-        return OK
 
-    def _written(self, lines: DecisionLines, write: Any) -> None:
-        try:
-            while page := lines.next_page():
-                write(page)
-        except TookTooLong as refusal:
-            raise Refused(f"{refusal}; name a shorter time", code="unavailable") from None
+        def lines() -> DecisionLines:
+            return decisions_export(actor=owner_actor(), wanted=wanted, form=options["format"])
+
+        self.write_list(lines, options["out"], field="out")
+        return OK
 
 
 def _when(options: dict[str, Any], name: str) -> int | None:

@@ -13,6 +13,7 @@ from simulator.drills.batches import batch_drill
 from simulator.drills.drafts import drill_ask_spec
 from simulator.drills.models import Drill
 from tests.fabric.services.world import SMALL
+from tests.people import member, signed_in
 
 ONE = (FailureType.PROVIDER, Tier.BATCH)
 CHANGED = "decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: retry, times: 1}, {reaction: abort}]}\n"
@@ -74,3 +75,16 @@ def test_while_it_goes_on_it_is_named_so(browser, driven):
     Drill.objects.filter(id=driven.id).update(status="running", ended_at=None, verdict="")
     for page in ("/drills", f"/drills/{driven.id}"):
         assert f"on {name_of(driven)}, draft of owner, virtual clock" in text(browser.get(page))
+
+
+def test_who_sees_one_fabric_sees_the_drills_of_its_drafts_and_of_no_others(driven):
+    here, elsewhere = (
+        signed_in(member(name, f"editor@{at}")) for name, at in (("ana", name_of(driven)), ("ben", "x-*"))
+    )
+    for path in (f"/drills/{driven.id}", f"/runs/{driven.run_id}"):
+        assert f"{name_of(driven)}, draft of owner" in text(here.get(path))
+        assert elsewhere.get(path).status_code == 404
+    assert "draft of owner" in text(here.get("/drills/runs"))
+    assert "draft of owner" not in text(elsewhere.get("/drills/runs"))
+    said = here.post(f"/runs/{driven.run_id}/terminate", {"reason": "x"})
+    assert (said.status_code, "nothing can be changed" in said.content.decode()) == (409, True)

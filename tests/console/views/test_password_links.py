@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from html import unescape
 
 import pyotp
 import pytest
@@ -31,9 +32,9 @@ def visitor():
     return Client(HTTP_HOST="127.0.0.1")
 
 
-def asked(wanted):
+def asked(wanted, browser=None):
     """The page that answers, once the mail has left or none will."""
-    answer = visitor().post("/login/recover", {"wanted": wanted})
+    answer = (browser or visitor()).post("/login/recover", {"wanted": wanted})
     for thread in threading.enumerate():
         if thread.name == "password link":
             thread.join(20)
@@ -61,6 +62,24 @@ def test_a_link_is_mailed_and_works_once(vera, wanted):
     assert visitor().post("/login/link", {"token": token}).status_code == 410
     kinds = set(AuditLine.objects.values_list("kind", flat=True))
     assert {"password_link_sent", "password_changed", "sign_ins_ended"} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("to", "then"), [("/runs?q=state:failed", "/runs?q=state:failed"), ("https://evil.example", "/")]
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_who_chose_a_password_comes_to_where_they_wanted_to_go(vera, to, then, first):
+    if first:
+        vera.set_unusable_password()
+        vera.save()
+    browser = visitor()
+    page = browser.get("/login", {"next": to}).content.decode()
+    recover = unescape(re.search(r'href="(/login/recover[^"]*)"', page)[1])
+    assert browser.get(recover).status_code == 200
+    asked("vera", browser)
+    browser.post("/login/link", {"token": link()})
+    assert browser.post("/login/password", {"password": NEW, "again": NEW}).headers["Location"] == "/login"
+    assert browser.post("/login", {"name": "vera", "password": NEW}).headers["Location"] == then
 
 
 def test_whether_somebody_is_there_is_not_told(vera):

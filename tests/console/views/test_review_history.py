@@ -77,11 +77,21 @@ def test_too_few_are_not_taken_for_a_good_sign(browser, some):
 
 
 def test_filters_stand_in_the_address_and_can_be_taken_away(browser, some):
-    shown = browser.get(f"{PAGE}?by=ben&item=failure&decided=7d")
+    shown = browser.get(f"{PAGE}?by=ben&item=failure&within=7d")
     assert "1 decision in the last 7 days" in text(shown)
-    assert 'href="/reviews/history?decided=7d&amp;by=ben"' in shown.content.decode()
+    assert 'href="/reviews/history?within=7d&amp;by=ben"' in shown.content.decode()
     assert "No decision in the last 30 days is like that" in text(browser.get(f"{PAGE}?by=nobody"))
-    assert browser.get(f"{PAGE}?decided=never&verb=nonsense&who=x&tier=%00").status_code == 200
+
+
+@pytest.mark.parametrize("query", ["within=never", "verb=nonsense", "who=x", "tier=%00", "after=x"])
+def test_a_word_that_is_not_offered_is_said_on_the_page(browser, some, query):
+    shown = browser.get(f"{PAGE}?{query}&by=ben")
+    assert shown.status_code == 422
+    assert "Not understood" in text(shown)
+    assert "CSV" not in text(shown)
+    assert 'name="by" value="ben"' in shown.content.decode()
+    if "after" not in query:
+        assert browser.post(FILE, {"form": "csv", **dict([query.split("=")])}).status_code == 422
 
 
 def test_older_ones_are_a_page_on(browser, some, monkeypatch):

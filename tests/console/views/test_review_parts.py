@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from console.templatetags.marks import ITEMS
 from console.views.review_diff import diff_of
-from console.views.review_filter import FIELDS, TABS, address, chips, filter_of, tab_of
+from console.views.review_filter import QUEUE, TABS
 from console.views.review_follows import WORDS, consequences
 from console.views.review_marks import URGENCIES, group_of
 from console.views.review_schema import schema_of
@@ -21,6 +21,7 @@ from fabric.core import events as ev
 from fabric.core.payloads import Aggregate, Brief, Outcome, Plan
 from fabric.core.questions import VERBS
 from fabric.models import Attachment
+from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.review_claimed import claims_of
 from fabric.selectors.review_evidence import Undo, evidence_of
@@ -161,21 +162,22 @@ def test_where_a_run_cannot_be_folded_nothing_is_made_up(actor, doubt):
 
 def test_every_tab_has_a_word_and_every_filter_is_one_of_the_queue():
     assert set(TABS) == set(Tab)
-    assert set(FIELDS) <= set(QueueFilter.__dataclass_fields__)
+    assert {field.name for field in QUEUE.fields} <= set(QueueFilter.__dataclass_fields__)
 
 
 def test_an_address_says_what_is_asked_for_and_comes_back():
-    wanted = QueueFilter(fabric="paying", tier="batch", text="a & b")
-    told = address("/reviews", Tab.MINE, wanted)
-    assert told == "/reviews?tab=mine&fabric=paying&tier=batch&text=a+%26+b"
-    assert (tab_of({"tab": "mine"}), tab_of({"tab": "no"}), tab_of({})) == (Tab.MINE, Tab.OPEN, Tab.OPEN)
-    assert filter_of({"fabric": "paying", "tier": "batch", "text": "a & b", "other": "x"}) == wanted
-    assert [(chip.name, chip.value) for chip in chips("/reviews", Tab.OPEN, wanted)] == [
+    told = QUEUE.read({"text": "a & b", "fabric": "paying", "tier": "batch", "tab": "mine", "other": "x"})
+    assert told.address() == "/reviews?tab=mine&text=a+%26+b&fabric=paying&tier=batch"
+    assert told.wanted() == QueueFilter(fabric="paying", tier="batch", text="a & b")
+    assert [(chip.name, chip.value) for chip in told.chips] == [
+        ("text", "a & b"),
         ("fabric", "paying"),
         ("tier", "long-running batch"),
-        ("text", "a & b"),
     ]
-    assert chips("/reviews", Tab.OPEN, QueueFilter(fabric="paying"))[0].without == "/reviews"
+    assert QUEUE.read({"fabric": "paying"}).chips[0].without == "/reviews"
+    assert QUEUE.read({}).choice == Tab.OPEN
+    with pytest.raises(Refused, match="'no' is not offered for 'tab'; offered are: mine"):
+        QUEUE.read({"tab": "no"}).wanted()
 
 
 # -- what an edit is made of -------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from console.views.reviews import ROWS, _seen
+from console.views.list_page import ROWS
+from console.views.reviews import _seen
 from fabric.management.following import Following
 from fabric.models import Escalation
 from fabric.selectors.decision_history import DAY_US

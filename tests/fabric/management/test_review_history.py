@@ -33,7 +33,7 @@ def run_id(actor, small):
 def test_a_period_into_a_file(run_id, tmp_path):
     to = tmp_path / "d.ndjson"
     day = "2026-09-22"  # The one after ``AT``.
-    assert said("--since", day, "--format", "ndjson", "--out", str(to)) == (0, f"1 decisions until now are in {to}.\n")
+    assert said("--since", day, "--format", "ndjson", "--out", str(to)) == (0, f"1 decisions are in {to}.\n")
     assert [json.loads(line)["decided_by"] for line in to.read_text().splitlines()] == ["ben"]
 
 

@@ -9,16 +9,20 @@ import ssl
 import subprocess
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from console.views.health import healthz
-from fabric.adapters.audit_receivers.syslog import PARAMS
+from fabric import outbox
+from fabric.adapters.audit_receivers import NotTaken
+from fabric.adapters.audit_receivers.syslog import PARAMS, Syslog
+from fabric.adapters.duties import DutyThread
 from fabric.core.audit import Act
 from fabric.models import AuditForward, AuditLine
-from fabric.selectors.audit_forward import forwards_standing
+from fabric.selectors.audit_forward import OTLP, SYSLOG, forwards_standing
 from fabric.services.audit import audit_record
 from fabric.services.audit_forwarding import forward, forwarding_wanted
 from fabric.services.sealing import audit_seal
@@ -102,12 +106,12 @@ def test_records_go_over_tcp_once_and_in_order_as_the_rfc_says(actor, told, sett
     told("a", "b")
     with serving() as server:
         settings.FABRIC_AUDIT_SYSLOG = f"tcp://127.0.0.1:{server.port}"
-        assert forwarding_wanted()
-        assert forward() == 4
-        assert not forwarding_wanted()
-        assert forward() == 0
+        assert forwarding_wanted(SYSLOG)
+        assert forward(SYSLOG) == 4
+        assert not forwarding_wanted(SYSLOG)
+        assert forward(SYSLOG) == 0
         told("c")
-        assert forward() == 1
+        assert forward(SYSLOG) == 1
         assert subjects(server.received)[-3:] == ["a", "b", "c"]
         for one in server.received:
             matched = RFC5424.match(one)
@@ -146,16 +150,16 @@ def test_a_receiver_that_fails_gets_everything_when_it_is_back(actor, told, sett
     with serving() as server:
         settings.FABRIC_AUDIT_SYSLOG = f"tcp://127.0.0.1:{server.port}"
         server.deaf = True
-        assert forward() == 0
+        assert forward(SYSLOG) == 0
         (standing,) = forwards_standing(actor)
         assert (standing.failures, standing.behind, standing.failing) == (1, 3, True)
         assert "cannot be reached" in standing.said
         assert json.loads(healthz(_get()).content) == {"status": "ok", "database": "ok", "audit_forwarding": "failing"}
         server.deaf = False
-        assert forward() == 0, "it waits before it tries again"
+        assert forward(SYSLOG) == 0, "it waits before it tries again"
         told("b")
         again()
-        assert forward() == 4
+        assert forward(SYSLOG) == 4
         assert subjects(server.received)[-2:] == ["a", "b"]
         assert not forwards_standing(actor)[0].failing
         assert json.loads(healthz(_get()).content)["audit_forwarding"] == "ok"
@@ -177,9 +181,9 @@ def test_what_was_sent_before_the_place_was_kept_comes_twice_and_none_is_lost(to
     told("a")
     with serving() as server:
         settings.FABRIC_AUDIT_SYSLOG = f"tcp://127.0.0.1:{server.port}"
-        forward()
+        forward(SYSLOG)
         AuditForward.objects.update(seq=1)
-        forward()
+        forward(SYSLOG)
         assert subjects(server.received).count("a") == 2
 
 
@@ -188,13 +192,13 @@ def test_a_receiver_that_is_named_no_more_is_forgotten(told, settings):
     AuditForward.objects.create(
         target="otlp", workspace_id=AuditLine.objects.first().workspace_id, failures=9, sent_at=time.time_ns() // 1_000
     )
-    assert not forwarding_wanted(), "workers that are replaced now may name it still"
-    forward()
+    assert not forwarding_wanted(OTLP), "workers that are replaced now may name it still"
+    forward(OTLP)
     AuditForward.objects.update(sent_at=1)
-    assert forwarding_wanted()
-    forward()
+    assert forwarding_wanted(OTLP)
+    forward(OTLP)
     assert not AuditForward.objects.exists()
-    assert not forwarding_wanted()
+    assert not forwarding_wanted(OTLP)
 
 
 def test_records_go_over_udp_one_a_datagram(told, settings):
@@ -203,7 +207,7 @@ def test_records_go_over_udp_one_a_datagram(told, settings):
         peer.bind(("127.0.0.1", 0))
         peer.settimeout(5)
         settings.FABRIC_AUDIT_SYSLOG = f"udp://127.0.0.1:{peer.getsockname()[1]}"
-        assert forward() == 4
+        assert forward(SYSLOG) == 4
         found = [peer.recv(65_536).decode() for _ in range(4)]
     assert all(RFC5424.match(one) for one in found)
     assert subjects(found)[-2:] == ["a", "b"]
@@ -219,11 +223,11 @@ def test_records_go_over_tls_to_a_receiver_that_is_trusted_and_to_no_other(told,
     context.load_cert_chain(certificate, key)
     with serving(context) as server:
         settings.FABRIC_AUDIT_SYSLOG = f"tls://127.0.0.1:{server.port}"
-        assert forward() == 0
+        assert forward(SYSLOG) == 0
         assert "certificate" in AuditForward.objects.first().said.lower()
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         again()
-        assert forward() == 3
+        assert forward(SYSLOG) == 3
         assert subjects(server.received)[-1] == "a"
 
 
@@ -231,6 +235,7 @@ class Collector(HTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests, self.answer, self.body, self.headers_out = [], 200, b"{}", {}
+        self.endless, self.drained, self.done = False, False, threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
@@ -241,9 +246,22 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(self.server.answer)
         for name, value in self.server.headers_out.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(self.server.body)))
+        if not self.server.endless:
+            self.send_header("Content-Length", str(len(self.server.body)))
         self.end_headers()
         self.wfile.write(self.server.body)
+        if self.server.endless:
+            self.server.drained = self._go_on()
+            self.server.done.set()
+
+    def _go_on(self):
+        """Whether everything was read of an answer of 64 MB."""
+        try:
+            for _ in range(1_000):
+                self.wfile.write(b"x" * 65_536)
+        except OSError:
+            return False
+        return True
 
     def log_message(self, *_):
         return
@@ -265,7 +283,7 @@ def attributes(record):
 
 def test_records_go_as_otlp_logs(told, collector):
     told("a")
-    assert forward() == 3
+    assert forward(OTLP) == 3
     ((path, headers, body),) = collector.requests
     assert (path, headers["Content-Type"], headers["Authorization"]) == (
         "/v1/logs",
@@ -294,20 +312,76 @@ def test_records_go_as_otlp_logs(told, collector):
 def test_an_otlp_receiver_that_does_not_take_them_gets_them_again(told, collector, answer):
     told("a")
     collector.answer, collector.headers_out = answer, {"Retry-After": "120"}
-    assert forward() == 0
+    assert forward(OTLP) == 0
     row = AuditForward.objects.first()
     assert row.said == f"the OTLP receiver answered {answer}"
     assert row.next_at - AuditLine.objects.latest("at").at > 100 * 1_000_000
     collector.answer = 200
     again()
-    assert forward() == 3
+    assert forward(OTLP) == 3
 
 
 def test_what_an_otlp_receiver_would_not_keep_is_said(actor, told, collector):
     told("a")
     collector.body = b'{"partialSuccess": {"rejectedLogRecords": "2", "errorMessage": "too old"}}'
-    assert forward() == 3
+    assert forward(OTLP) == 3
     assert forwards_standing(actor)[0].said == "the OTLP receiver would not keep 2 records: too old"
+
+
+def test_of_a_long_answer_of_an_otlp_receiver_64_kb_are_read(told, collector):
+    told("a")
+    collector.endless = True
+    assert forward(OTLP) == 3
+    assert collector.done.wait(30)
+    assert not collector.drained
+
+
+def test_a_syslog_receiver_that_goes_on_talking_does_not_answer():
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def talk():
+            peer, _ = server.accept()
+            with closing(peer), suppress(OSError):
+                while True:
+                    peer.sendall(b"x" * 4_096)
+
+        threading.Thread(target=talk, daemon=True).start()
+        syslog = Syslog(f"tcp://127.0.0.1:{server.getsockname()[1]}", deadline_s=0.2)
+        with pytest.raises(NotTaken, match=r"did not answer within 0.2 s"):
+            syslog.send([])
+
+
+@pytest.mark.parametrize("hanging", [SYSLOG, OTLP])
+def test_a_receiver_that_hangs_delays_no_other_and_no_notification(told, settings, collector, hanging):
+    """Each thread of a worker does its own; the one that hangs still does so when the others are done."""
+    told("a")
+    with serving() as server, closing(socket.create_server(("127.0.0.1", 0))) as deaf:
+        silent = f"127.0.0.1:{deaf.getsockname()[1]}"
+        settings.FABRIC_AUDIT_SYSLOG = f"tcp://{silent if hanging == SYSLOG else f'127.0.0.1:{server.port}'}"
+        if hanging == OTLP:
+            settings.FABRIC_AUDIT_OTLP = f"http://{silent}/v1/logs"
+        settings.FABRIC_NOTIFY_WEBHOOKS = ("http://127.0.0.1:9/hooks",)
+        done = {duty.name: threading.Event() for group in outbox.duties() for duty in group}
+        groups = [[noting(duty, done[duty.name]) for duty in group] for group in outbox.duties()]
+        threads = [DutyThread(group, "one") for group in groups]
+        for thread in threads:
+            thread.start()
+        peer, _ = deaf.accept()
+        with closing(peer):
+            other = OTLP if hanging == SYSLOG else SYSLOG
+            assert done[f"audit_{other}"].wait(8)
+            assert done["notify"].wait(8)
+            assert not done[f"audit_{hanging}"].is_set()
+        for thread in threads:
+            thread.stop()
+
+
+def noting(duty, done):
+    def act():
+        duty.act()
+        done.set()
+
+    return replace(duty, act=act)
 
 
 def _get():  # A health check, as a load balancer asks it.

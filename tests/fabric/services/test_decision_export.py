@@ -11,7 +11,7 @@ import pytest
 
 from fabric.core.audit import Act
 from fabric.models import AuditLine
-from fabric.selectors.decision_export import COLUMNS, said
+from fabric.selectors.decision_export import DecisionLines, said
 from fabric.selectors.decision_history import HistoryFilter, decided_page
 from fabric.services.decision_export import decisions_export, may_export_all
 from fabric.services.errors import Refused
@@ -33,7 +33,7 @@ def whole(lines):
 def test_every_column_is_said_of_each(actor, run_id):
     many(decided(run_id))
     (row,) = decided_page(actor, HistoryFilter()).rows
-    assert set(said(row)) == set(COLUMNS)
+    assert set(said(row)) == set(DecisionLines.columns)
 
 
 def test_more_than_a_page_comes_once_each_in_both_forms(actor, run_id):
@@ -58,7 +58,9 @@ def test_nothing_that_a_spreadsheet_would_run(actor, run_id):
 
 
 def test_of_nothing_there_are_the_columns(actor):
-    assert whole(decisions_export(actor=actor, wanted=HistoryFilter(), form="csv")).rstrip() == ",".join(COLUMNS)
+    assert whole(decisions_export(actor=actor, wanted=HistoryFilter(), form="csv")).rstrip() == ",".join(
+        DecisionLines.columns
+    )
     assert whole(decisions_export(actor=actor, wanted=HistoryFilter(), form="ndjson")) == ""
 
 

@@ -8,9 +8,11 @@ from fabric import wiring
 from fabric.core.flow import RunState
 from fabric.models import AuditLine, MemoryEntry, Run
 from fabric.selectors.fabrics import fabric_get
+from fabric.selectors.holds import ABOUT
 from fabric.selectors.memories import memories_of, memory_find
 from fabric.selectors.verify import Counted
 from fabric.selectors.verify_stream import verify_streams
+from fabric.services.holds import hold_lift, hold_place
 from fabric.services.memory_retention import (
     KEPT_DAYS,
     entries_prune,
@@ -20,6 +22,7 @@ from fabric.services.memory_retention import (
     values_held,
 )
 from fabric.services.sealing import audit_seal
+from fabric.services.workspaces import owner_actor
 from tests.fabric.services.test_memories import _fresh, delete, fabric, put, write
 from tests.fabric.services.world import ran
 
@@ -52,6 +55,23 @@ def test_a_memorys_retention_erases_what_nobody_reads_any_more(actor, fabric):
     assert values_expire(now=entry.origin.at + 30 * DAY_US) == 0
     assert values_expire(now=entry.origin.at + 30 * DAY_US + 1) == 1
     assert MemoryEntry.objects.get().value == ""
+
+
+@pytest.mark.parametrize("about", ABOUT)
+def test_what_a_hold_covers_outlives_its_retention_until_the_hold_is_lifted(actor, fabric, about):
+    done = ran(actor, fabric)
+    write(actor, fabric, value="under", run_id=done.id, call_key="first")
+    write(actor, fabric, value="over", run_id=done.id, call_key="second")
+    name = {"run": done.id, "fabric": fabric, "person": actor.name}[about]
+    hold = hold_place(actor=owner_actor(), about=about, name=name, reason="Case 12.")
+    assert values_expire(now=later()) == 0
+    assert memory_find(actor, fabric, "notes", "budget").value == "over"
+    MemoryEntry.objects.filter(call_key="first").update(value="")
+    Run.objects.filter(id=done.id).update(ended_at=1)
+    assert dict(entries_prune(now=later())) == {}
+    hold_lift(actor=owner_actor(), hold_id=hold.id, reason="It is over.")
+    assert memories_tidy(now=later()) == 2
+    assert list(MemoryEntry.objects.values_list("call_key", "value")) == [("second", "")]
 
 
 # -- entries that go ---------------------------------------------------------------------------------------------------

@@ -120,6 +120,22 @@ def test_a_newer_draft_stops_what_goes_on_of_the_older_one_and_keeps_what_holds(
     assert state(draft_drills(actor, draft), ONE) is State.STALE
 
 
+@pytest.mark.parametrize("held", [{"roles": frozenset({"editor@small"})}, {"fabrics": ("small",)}])
+def test_an_author_who_sees_one_fabric_sees_the_drills_of_its_drafts(actor, draft, held):
+    """By a role that holds at the fabric, and by a token that is confined to it; who sees another fabric sees none."""
+    ana = replace(actor, name="ana", **held)
+    drill_id = ask(ana, draft).drills[0]
+    elsewhere = {name: type(one)(word.replace("small", "smaller") for word in one) for name, one in held.items()}
+    other = replace(actor, name="ben", **elsewhere)
+    assert drill_get(ana, drill_id).of == "small, draft of ana"
+    assert [one.id for one in drills_recent(ana)[0]] == [drill_id]
+    assert [line.of for line in batches_recent(ana)[0]] == ["small, draft of ana"]
+    assert drill_stop(actor=ana.at(draft_name("small", "ana")), batch=drill_get(ana, drill_id).batch) == 1
+    assert (drills_recent(other), batches_recent(other)[0]) == (([], False), [])
+    with pytest.raises(Refused, match="there is no drill"):
+        drill_get(other, drill_id)
+
+
 def test_two_authors_do_not_meet(actor, draft, vera):
     ask(actor, draft)
     ask(vera, draft)
