@@ -141,10 +141,12 @@ _CHANGES: tuple[tuple[Wants, str], ...] = (
 CHANGES: Mapping[str, Wants] = {name: wants for wants, names in _CHANGES for name in names.split()}
 """What a POST to an address wants, by route name."""
 
-READERS: Mapping[str, Wants] = dict.fromkeys(
-    ("audit", "audit-news", "audit-record", "audit-holds", "api-audit", "api-audit-record", "api-audit-holds"),
-    (Right.AUDIT,),
-)
+_AUDIT = "audit audit-news audit-record audit-holds api-audit api-audit-record api-audit-holds"
+_CONTENTS = "run-event-json run-fork run-scenario"
+READERS: Mapping[str, Wants] = {
+    **dict.fromkeys(_AUDIT.split(), (Right.AUDIT,)),
+    **dict.fromkeys(_CONTENTS.split(), (Right.CONTENTS,)),
+}
 """What looking at an address wants, by route name; every member may look at any other."""
 
 

@@ -90,7 +90,7 @@ def evidence_of(actor: Actor, item: EscalationView) -> Evidence:
     moment = moment_at(actor, run.id, run.last_seq)
     seq, fact = moment.questions.get(item.id, (0, None)) if moment else (0, None)
     humans, due = spec.policy.humans, item.due_at - item.opened_at
-    decided = _decided(item, seq)
+    decided = _decided(item, seq) if item.reads else None
     trip = decided.cause if decided else None
     known: dict[str, Any] = {} if moment is None else _figures(moment, spec, item.stage)
     return Evidence(
