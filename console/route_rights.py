@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.core.actor import Actor
-from fabric.core.roles import Right, holders
+from fabric.core.roles import RIGHTS, Right, Role, holders
 
 Wants = tuple[Right, ...] | str
 """The rights of which one is enough; a sentence: no right decides there, but what is asked for."""
@@ -150,6 +150,10 @@ READERS: Mapping[str, Wants] = {
 """What looking at an address wants, by route name; every member may look at any other."""
 
 
+BESIDE: Mapping[str, Right] = dict.fromkeys(("run-export", "api-run-export"), Right.CONTENTS)
+"""A right that an address wants beside one of the others, by route name."""
+
+
 def wanted(route: str, method: str) -> tuple[Right, ...]:
     """The rights of which one is enough; none: no right decides there."""
     table = {"POST": CHANGES, "GET": READERS, "HEAD": READERS}.get(method, {})
@@ -162,8 +166,16 @@ def refused_at_door(actor: Actor, route: str, method: str) -> str:
 
     Where the address is about no fabric, a right at some fabric is enough here: at which, the service asks.
     """
-    rights = wanted(route, method)
+    rights, beside = wanted(route, method), BESIDE.get(route)
     may = actor.may if actor.place else actor.may_somewhere
-    if not rights or any(may(right) for right in rights):
+    if not rights or (any(may(right) for right in rights) and (beside is None or may(beside))):
         return ""
-    return f"{actor.name} may not do this: that is for {', or for '.join(holders(right) for right in rights)}"
+    also = "" if beside is None else f", who may also do what is for {holders(beside)} (the right to {beside})"
+    return f"{actor.name} may not do this: that is for {', or for '.join(holders(right) for right in rights)}{also}"
+
+
+def roles_for(route: str, method: str) -> frozenset[Role]:
+    """The roles of which each lets somebody use an address so by itself; all, where no right decides."""
+    rights, beside = wanted(route, method), BESIDE.get(route)
+    found = frozenset().union(*(RIGHTS[right] for right in rights)) if rights else frozenset(Role)
+    return found if beside is None else found & RIGHTS[beside]

@@ -139,12 +139,11 @@ def _read(actor: Actor, group: Group) -> Group:
 
 
 def _for_reader(actor: Actor, item: Item) -> Item:
-    """The item of a run, with its title and its reason for who may read contents there. What is told outside tells neither."""
-    if not item.run_id:
+    """The item of a run, with its title and its reason for who may read contents there. What could not be told outside has neither."""
+    if not item.run_id or item.kind is Kind.UNTOLD:
         return item
     reads = may_read(actor, item.fabric_name)
-    title = item.title if item.kind is Kind.UNTOLD else title_for(item.title, reads=reads)
-    return replace(item, title=title, reason=line_for(item.reason, reads=reads))
+    return replace(item, title=title_for(item.title, reads=reads), reason=line_for(item.reason, reads=reads))
 
 
 def _run(kind: Kind, row: dict[str, object]) -> Item:
@@ -280,7 +279,7 @@ def review_queue(actor: Actor, now: int) -> Queue:
     overdue = sum(at <= now for at in due[:COUNTED])
     soon = sum(now < at <= now + HOUR for at in due[:COUNTED])
     items = tuple(
-        _question(Kind.OVERDUE if row["due_at"] <= now else Kind.DUE_SOON, row)
+        _for_reader(actor, _question(Kind.OVERDUE if row["due_at"] <= now else Kind.DUE_SOON, row))
         for row in rows.values(*_QUESTION)[:QUEUE_SHOWN]
     )
     counted = min(len(due), COUNTED)

@@ -11,7 +11,6 @@ from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.core.words import cut
 from fabric.models import Attachment, Event
-from fabric.selectors.contents import UNREAD
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.run_inputs import run_inputs
@@ -112,8 +111,6 @@ def scenario_from(actor: Actor, run: RunView, found: Facts, name: str) -> tuple[
 
 def _work(actor: Actor, run: RunView) -> tuple[dict[str, object], tuple[str, ...]]:
     given, notes = run_inputs(actor, run.id), []
-    if not given.reads:
-        raise Refused(UNREAD, code="forbidden", field="run")
     if given.text is None:
         notes.append("the request was erased: another one is asked")
     kept = list(
