@@ -177,5 +177,7 @@ def refused_at_door(actor: Actor, route: str, method: str) -> str:
 def roles_for(route: str, method: str) -> frozenset[Role]:
     """The roles of which each lets somebody use an address so by itself; all, where no right decides."""
     rights, beside = wanted(route, method), BESIDE.get(route)
-    found = frozenset().union(*(RIGHTS[right] for right in rights)) if rights else frozenset(Role)
+    if not rights:
+        return frozenset(Role)
+    found: frozenset[Role] = frozenset().union(*(RIGHTS[right] for right in rights))
     return found if beside is None else found & RIGHTS[beside]
