@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.core.actor import Actor
-from fabric.core.roles import Right, holders
+from fabric.core.roles import RIGHTS, Right, Role, holders
 
 Wants = tuple[Right, ...] | str
 """The rights of which one is enough; a sentence: no right decides there, but what is asked for."""
@@ -266,11 +266,17 @@ CHANGES: Mapping[str, Wants] = {
 }
 """What a POST to an address wants, by route name; sorted, one a line."""
 
-READERS: Mapping[str, Wants] = dict.fromkeys(
-    ("audit", "audit-news", "audit-record", "audit-holds", "api-audit", "api-audit-record", "api-audit-holds"),
-    (Right.AUDIT,),
-)
+_AUDIT = "audit audit-news audit-record audit-holds api-audit api-audit-record api-audit-holds"
+_CONTENTS = "run-event-json run-fork run-scenario"
+READERS: Mapping[str, Wants] = {
+    **dict.fromkeys(_AUDIT.split(), (Right.AUDIT,)),
+    **dict.fromkeys(_CONTENTS.split(), (Right.CONTENTS,)),
+}
 """What looking at an address wants, by route name; every member may look at any other."""
+
+
+BESIDE: Mapping[str, Right] = dict.fromkeys(("run-export", "api-run-export"), Right.CONTENTS)
+"""A right that an address wants beside one of the others, by route name."""
 
 
 def wanted(route: str, method: str) -> tuple[Right, ...]:
@@ -285,8 +291,18 @@ def refused_at_door(actor: Actor, route: str, method: str) -> str:
 
     Where the address is about no fabric, a right at some fabric is enough here: at which, the service asks.
     """
-    rights = wanted(route, method)
+    rights, beside = wanted(route, method), BESIDE.get(route)
     may = actor.may if actor.place else actor.may_somewhere
-    if not rights or any(may(right) for right in rights):
+    if not rights or (any(may(right) for right in rights) and (beside is None or may(beside))):
         return ""
-    return f"{actor.name} may not do this: that is for {', or for '.join(holders(right) for right in rights)}"
+    also = "" if beside is None else f", who may also do what is for {holders(beside)} (the right to {beside})"
+    return f"{actor.name} may not do this: that is for {', or for '.join(holders(right) for right in rights)}{also}"
+
+
+def roles_for(route: str, method: str) -> frozenset[Role]:
+    """The roles of which each lets somebody use an address so by itself; all, where no right decides."""
+    rights, beside = wanted(route, method), BESIDE.get(route)
+    if not rights:
+        return frozenset(Role)
+    found: frozenset[Role] = frozenset().union(*(RIGHTS[right] for right in rights))
+    return found if beside is None else found & RIGHTS[beside]

@@ -46,7 +46,7 @@ class EventOut(Told):
     )
     content: Any = Field(
         description="What it carries beside the fact: a prompt, an answer, an outcome. Null when it carries nothing, when that was "
-        "erased, and with content=omit. Credentials in it are masked."
+        "erased, and with content=omit. Credentials in it are masked. Without the right to contents: withheld, why, and bytes, its size."
     )
 
 

@@ -146,7 +146,8 @@ class EscalationDetailOut(EscalationOut):
     """A question with what the person is shown, and the answer it has."""
 
     content: dict[str, Any] = Field(
-        description="What the person is shown: the facts, the money, the payload in question. Credentials in it are masked."
+        description="What the person is shown: the facts, the money, the payload in question. Credentials in it are masked. "
+        "Who is not asked and lacks the right to contents: names, numbers, and withheld, why it is no more."
     )
     withheld: bool = Field(description="Whether something in it is masked. The role safety may have it revealed.")
     answer: AnswerOut | None = Field(

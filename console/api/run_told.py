@@ -127,7 +127,7 @@ def run_told(actor: Actor, run_id: str) -> RunDetailOut:
         **columns_told(view),
         advice=advice_of(view),
         documents=list(view.documents),
-        attached=[document_told(one) for one in documents_of(view.id, EXCERPT_CHARS * 4)],
+        attached=[document_told(one) for one in documents_of(view.id, EXCERPT_CHARS * 4 if view.reads else 0)],
         children_count=count,
         children=children,
         outcome=typed,

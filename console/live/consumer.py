@@ -175,7 +175,8 @@ class RunConsumer(AsyncWebsocketConsumer):
             if found.code == TRY_AGAIN:
                 continue
             if found.key != self.admission.key:
-                self.let_go(found.code or NOT_ALLOWED)
+                # Whose right to its contents came or went is let in again, and reads as much as is theirs now.
+                self.let_go(found.code or COME_BACK)
                 return
         self.let_go(COME_BACK)
 

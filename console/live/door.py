@@ -178,6 +178,7 @@ def _person(cookie: str) -> tuple[Actor | int, str]:
 def _admission(actor: Actor, run_id: str) -> Admission:
     try:
         on_it = actor_on(actor, "live-run", run_id)
-        return Admission(RunKey(on_it.workspace_id, run_get(on_it, run_id).id))
+        run = run_get(on_it, run_id)
+        return Admission(RunKey(on_it.workspace_id, run.id, run.reads))
     except Refused as refusal:
         return Admission(code=TRY_AGAIN if refusal.code == "unavailable" else NOT_ALLOWED)

@@ -64,8 +64,8 @@ class LiveHub:
         self._source = source
         self._listen = listen
         self._poll_s = poll_s
-        self._watches: dict[str, dict[str, Watch]] = {}
-        """By run id, then by workspace."""
+        self._watches: dict[str, dict[RunKey, Watch]] = {}
+        """By run id, then by key."""
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="live")
         self._poll_pool = ThreadPoolExecutor(1, thread_name_prefix="live-poll")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -75,7 +75,7 @@ class LiveHub:
     @property
     def watched(self) -> int:
         """Runs that have a reader."""
-        return sum(len(by_workspace) for by_workspace in self._watches.values())
+        return sum(len(by_key) for by_key in self._watches.values())
 
     @contextmanager
     def follow(self, key: RunKey, after: int, versions: Versions) -> Iterator[Subscription]:
@@ -111,24 +111,24 @@ class LiveHub:
     # -- readers -------------------------------------------------------------------------------------------------------
 
     def _all(self) -> list[Watch]:
-        return [watch for by_workspace in self._watches.values() for watch in by_workspace.values()]
+        return [watch for by_key in self._watches.values() for watch in by_key.values()]
 
     def _watch(self, key: RunKey, after: int) -> Watch:
         self._begin()
-        by_workspace = self._watches.setdefault(key.run_id, {})
-        watch = by_workspace.get(key.workspace_id)
+        by_key = self._watches.setdefault(key.run_id, {})
+        watch = by_key.get(key)
         if watch is None:
-            watch = by_workspace[key.workspace_id] = Watch(key, self._source, self._call)
+            watch = by_key[key] = Watch(key, self._source, self._call)
             watch.start(after)
         return watch
 
     def _leave(self, watch: Watch) -> None:
         if watch.followers == 0:
             watch.stop()
-            by_workspace = self._watches.get(watch.key.run_id, {})
-            if by_workspace.get(watch.key.workspace_id) is watch:
-                del by_workspace[watch.key.workspace_id]
-            if not by_workspace:
+            by_key = self._watches.get(watch.key.run_id, {})
+            if by_key.get(watch.key) is watch:
+                del by_key[watch.key]
+            if not by_key:
                 self._watches.pop(watch.key.run_id, None)
 
     async def _call(self, look: Callable[[], Batch]) -> Batch:

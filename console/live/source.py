@@ -14,6 +14,7 @@ from console.live.watch import RunKey
 from console.views.event_line import EventLine
 from console.views.run_parts import beside_of, part
 from fabric.core.actor import Actor
+from fabric.core.roles import Role
 from fabric.models import Run
 from fabric.selectors.escalations import EscalationView, escalations_open
 from fabric.selectors.margin import Margin
@@ -24,6 +25,13 @@ READER = "live"
 """Who reads on behalf of all who watch; each of them was let in by name."""
 
 
+def reader_of(key: RunKey) -> Actor:
+    """Who reads a run for those who watch it, with or without its contents."""
+    if key.reads:
+        return Actor(READER, key.workspace_id, kind="system")
+    return Actor(READER, key.workspace_id, roles=frozenset({Role.VIEWER}))
+
+
 class DatabaseSource:
     """``hub.Reach`` over this process's database."""
 
@@ -32,7 +40,7 @@ class DatabaseSource:
 
     def read(self, key: RunKey, after: int, limit: int, shown: Head | None = None) -> Batch:
         """See ``watch.Source``."""
-        actor = Actor(READER, key.workspace_id, kind="system")
+        actor = reader_of(key)
         try:
             events = events_after(actor, key.run_id, after=after, limit=limit)
             # Read after the events, so that the head is never behind the rows that a page has.
@@ -60,10 +68,10 @@ class DatabaseSource:
             rows = Run.objects.filter(id__in={key.run_id for key in wanted}).values_list(
                 "id", "workspace_id", "last_seq"
             )
-            seqs = {RunKey(workspace, run): seq for run, workspace, seq in rows}
+            seqs = {(workspace, run): seq for run, workspace, seq in rows}
         finally:
             keep_connection()
-        return {key: seqs[key] for key in wanted if key in seqs}
+        return {key: seqs[key.workspace_id, key.run_id] for key in wanted if (key.workspace_id, key.run_id) in seqs}
 
 
 def keep_connection() -> None:
@@ -74,7 +82,7 @@ def keep_connection() -> None:
 
 
 def row(run_id: str, event: EventRow) -> Row:
-    """An event as the page shows it: the same for everybody."""
+    """An event as the page shows it: the same for everybody who reads as much of it."""
     return Row(event.seq, render_to_string("runs/event_row.html", {"run_id": run_id, "event": EventLine(event)}))
 
 

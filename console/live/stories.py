@@ -31,7 +31,7 @@ class Stories:
     def __init__(self, events_max: int = EVENTS_MAX, stories_max: int = STORIES_MAX) -> None:
         self._events_max = events_max
         self._stories_max = stories_max
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, bool], _Kept] = OrderedDict()
         self._lock = Lock()
 
     @contextmanager
@@ -40,7 +40,7 @@ class Stories:
 
         Refused not_found when the actor may not see the run.
         """
-        key = (actor.workspace_id, run.id)
+        key = (actor.workspace_id, run.id, run.reads)
         with self._lock:
             kept = self._kept.setdefault(key, _Kept(RunStory(run.id)))
             self._kept.move_to_end(key)
@@ -53,7 +53,7 @@ class Stories:
 
     def behind(self, actor: Actor, run: RunView) -> int:
         """Events that would have to be folded to tell the run's story up to where its row is."""
-        kept = self._kept.get((actor.workspace_id, run.id))
+        kept = self._kept.get((actor.workspace_id, run.id, run.reads))
         return run.last_seq - (kept.story.seq if kept is not None else 0)
 
     def _trim(self) -> None:

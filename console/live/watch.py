@@ -43,6 +43,8 @@ class RunKey:
 
     workspace_id: str
     run_id: str
+    reads: bool = True
+    """Whether who follows it may read its contents."""
 
 
 class Source(Protocol):

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from console.forms import sentence
 from console.markup import built
+from fabric.selectors.contents import UNREAD
 from fabric.selectors.visible import visible, visible_json, visible_prose
 
 register = template.Library()
@@ -26,6 +27,12 @@ register.filter("json_inert", visible_json)
 
 JSON_CHARS_MAX = 100_000
 """Characters of a value shown in a page; what is longer says so."""
+
+
+@register.simple_tag
+def unread() -> str:
+    """The sentence in place of a content for who may not read it."""
+    return UNREAD
 
 
 @register.filter

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from console.templatetags.figures import span, usd
 from console.views.inspect_tokens import charged_words, token_parts
-from console.views.sections import Pair, Section, content, erased, listed, pairs, part, text, told
+from console.views.sections import Pair, Section, content, erased, listed, pairs, part, text, told, unread
 from fabric.adapters.tools.registry import offers
 from fabric.core.words import words
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.errors import Refused
-from fabric.selectors.moments import Erased, Moment, contents_of, prompt_at, settled_by
+from fabric.selectors.moments import Erased, Moment, Unread, contents_of, prompt_at, settled_by
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen
@@ -89,6 +89,8 @@ def _prompt(seen: Seen) -> list[Section]:
         asked = prompt_at(seen.actor, seen.run.id, seen.moment, fact, spec, {t.name: offers(t) for t in spec.all_tools})
     except Erased:
         return [erased("Prompt")]
+    except Unread:
+        return [unread("Prompt")]
     except (KeyError, LookupError, TypeError, ValueError, Refused):
         return [told("Prompt", "This version does not know the templates that it was made with.")]
     return [_messages(asked), *_own_parts(asked), *_offered(asked)]
@@ -138,6 +140,8 @@ def _arguments(seen: Seen) -> list[Section]:
 
 def arguments(seen: Seen, moment: Moment, ref: str, call_id: str) -> list[Section]:
     """The arguments of a proposed call, as they stand in the answer that proposed it."""
+    if not moment.reads:
+        return [unread("Arguments")]
     answer = contents_of(seen.run.id, moment, [ref]).values.get(ref)
     if answer is None:
         return [erased("Arguments")]

@@ -17,7 +17,6 @@ from fabric.core.frozen import replace
 from fabric.core.inputs import DecisionMade
 from fabric.selectors.answers import SentAnswer, answers_to
 from fabric.selectors.asked_about import AskedAbout, asked_about
-from fabric.selectors.contents import shown
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.review_lateness import is_over
 
@@ -82,7 +81,10 @@ class Card:
     def given(self) -> DecisionMade | None:
         """That answer, with credentials masked."""
         given = self.waiting.decision if self.waiting else None
-        return replace(given, message=shown(given.message), edited=shown(given.edited)) if given else None
+        if given is None or self.waiting is None:
+            return None
+        told = self.waiting.told
+        return replace(given, message=told.message or "", edited=told.edited)
 
 
 def form_of(

@@ -33,7 +33,7 @@ from fabric.selectors.review_claims import claim_of, viewers_of
 from fabric.selectors.review_evidence import Evidence, evidence_of
 from fabric.selectors.review_history import Happened, review_history
 from fabric.selectors.review_people import edit_problem, people_asked
-from fabric.selectors.tickets import ClosureView, closure_of
+from fabric.selectors.tickets import ClosureView, closure_of, for_reader
 from fabric.services.notification_sending import may_resend
 from fabric.services.rights import is_fresh
 
@@ -112,7 +112,7 @@ def page_of(
     """``look``: whether the edit in the form was asked to be looked at. ``closing``: what was sent to close a ticket, and could not be taken."""
     item, now = card.question, time.time_ns() // 1_000
     known = evidence_of(actor, item)
-    closure = closure_of(actor, item.id) if item.ticket else None
+    closure = for_reader(closure_of(actor, item.id), reads=item.reads) if item.ticket else None
     waits = item.open or (item.ticket and closure is None)
     onward_to = item.asked if item.onward else known.spec.policy.humans.onward_to
     second = _second(item, known.run.created_by)

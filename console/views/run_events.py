@@ -206,7 +206,7 @@ def event_context(
         "stage_before": address(stage_before),
         "stage_after": address(stage_after),
         "here": reverse("run-event", args=(run.id, seq)),
-        "forks": drill_of(run) is None,
+        "forks": run.reads and drill_of(run) is None,
         "in_list": f"{reverse('run', args=(run.id,))}{state.query(before=seq + 1, event=seq)}#events",
         "run_id": run.id,
         "run": run,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from fabric.core.words import words
+from fabric.selectors.contents import UNREAD
 from fabric.selectors.moments import EventRecord
 
 JSON = Any
@@ -63,12 +64,19 @@ def erased(title: str) -> Section:
     return told(title, "Erased. Its hash is still in the chain; what it said is not kept any more.")
 
 
+def unread(title: str) -> Section:
+    """Where a content is that who looks may not read."""
+    return told(title, UNREAD)
+
+
 def content(record: EventRecord, title: str, note: str = "") -> list[Section]:
     """The whole content as a tree; nothing where there never was one."""
     if record.state == "none":
         return []
     if record.state == "erased":
         return [erased(title)]
+    if record.state == "unread":
+        return [unread(title)]
     if record.state == "unreadable":
         return [told(title, "This content cannot be read as JSON. Its bytes are in the download.")]
     if isinstance(record.content, str):
@@ -79,7 +87,8 @@ def content(record: EventRecord, title: str, note: str = "") -> list[Section]:
 def part(record: EventRecord, key: str, title: str, note: str = "") -> list[Section]:
     """One member of the content: as text where it is one, as a tree where it is more; nothing where it is missing."""
     if record.state != "kept":
-        return [erased(title)] if record.state == "erased" else []
+        there = {"erased": erased, "unread": unread}.get(record.state)
+        return [] if there is None else [there(title)]
     found = record.content.get(key) if isinstance(record.content, dict) else None
     if not found and found != 0:
         return []

@@ -18,6 +18,7 @@ from fabric.core.actor import Actor
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.models import Inbox
 from fabric.runtime.ports import Document
+from fabric.selectors.contents import UNREAD
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, fabrics_list
 from fabric.selectors.runs import run_events, run_get
@@ -70,6 +71,8 @@ def _carried(actor: Actor, run_id: str) -> tuple[Document, ...]:
         run = run_get(actor, run_id)
     except Refused as refusal:
         raise Refused(refusal.message, code=refusal.code, field="documents") from None
+    if not run.reads:
+        raise Refused(UNREAD, code="forbidden", field="documents")
     if run.erased:
         message = f"the documents of run {run_id} are no longer kept; attach them again"
         raise Refused(message, code="conflict", field="documents")
@@ -106,11 +109,11 @@ def _like(actor: Actor, run_id: str) -> dict[str, str]:
     run = run_get(actor, run_id)
     return {
         "fabric": run.fabric_name,
-        "text": "" if run.erased else _text_of(actor, run.id) or run.title,
+        "text": "" if run.erased or not run.reads else _text_of(actor, run.id) or run.title,
         "tier": run.tier,
         "priority": run.priority,
         "session_key": run.session_key,
-        "documents_of": run.id if run.documents and not run.erased else "",
+        "documents_of": run.id if run.documents and run.reads and not run.erased else "",
         "like": run.id,
     }
 

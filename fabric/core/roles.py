@@ -1,6 +1,6 @@
 """Roles of people in a workspace, and what each lets them do (docs/semantics.md "Roles").
 
-A member holds any number of roles. Eight of them carry rights; any other word that a member holds is a name under which fabrics may ask for
+A member holds any number of roles. Nine of them carry rights; any other word that a member holds is a name under which fabrics may ask for
 people (``reviewers``, a cell's ``role``, ``onward_to``), and carries none.
 """
 
@@ -19,6 +19,7 @@ class Role(StrEnum):
     REVIEWER = "reviewer"
     FINANCE = "finance"
     SAFETY = "safety"
+    READER = "reader"
     AUDITOR = "auditor"
     VIEWER = "viewer"
 
@@ -27,7 +28,9 @@ class Right(StrEnum):
     """What a role may carry. Answering a question is none of them: that is for whoever the question asks (``eligibility``)."""
 
     LOOK = "look"
-    """See fabrics, runs, reviews and drills."""
+    """See fabrics, runs, reviews and drills, without what stands in them."""
+    CONTENTS = "contents"
+    """Read what runs carry: requests, documents, prompts, answers, arguments, results, memories, messages, and sentences that may quote them."""
     RUN = "run"
     """Start and fork runs, ask for virtual drills."""
     CONTROL = "control"
@@ -43,7 +46,7 @@ class Right(StrEnum):
     POLICY = "policy"
     """Set the workspace's policy: what holds for every fabric, whoever wrote it."""
     AUDIT = "audit"
-    """Read the audit stream, export decisions and take runs away byte for byte."""
+    """Read the audit stream and export decisions; with the right to contents, take runs away byte for byte."""
     REVEAL = "reveal"
     """See what pages and programs withhold of a content. Each look is told to the audit stream."""
 
@@ -51,6 +54,7 @@ class Right(StrEnum):
 _ALL = frozenset(Role)
 RIGHTS: Mapping[Right, frozenset[Role]] = {
     Right.LOOK: _ALL,
+    Right.CONTENTS: frozenset({Role.OWNER, Role.EDITOR, Role.OPERATOR, Role.REVIEWER, Role.SAFETY, Role.READER}),
     Right.RUN: frozenset({Role.OWNER, Role.EDITOR, Role.OPERATOR}),
     Right.CONTROL: frozenset({Role.OWNER, Role.EDITOR, Role.OPERATOR}),
     Right.EDIT: frozenset({Role.OWNER, Role.EDITOR}),
@@ -70,8 +74,9 @@ MEANS: Mapping[Role, str] = {
     Role.REVIEWER: "answers questions that name nobody else",
     Role.FINANCE: "answers what costs too much, and names new caps",
     Role.SAFETY: "lets outputs pass that a gate held back, and has credentials in them revealed",
-    Role.AUDITOR: "reads the audit stream, exports decisions and runs",
-    Role.VIEWER: "looks on",
+    Role.READER: "reads contents: requests, documents, prompts, answers, memories; for an auditor, runs byte for byte",
+    Role.AUDITOR: "reads the audit stream and exports decisions; reads no contents",
+    Role.VIEWER: "looks on; reads no contents",
 }
 """What people are told of a role; total by test."""
 

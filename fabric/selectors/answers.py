@@ -15,7 +15,7 @@ from fabric.core.text import clean_text
 from fabric.core.words import instant_exact
 from fabric.models import Escalation, Inbox
 from fabric.runtime.ports import TAKEN_BACK
-from fabric.selectors.contents import shown
+from fabric.selectors.contents import UNREAD, line_for, shown
 from fabric.selectors.escalations import EscalationView, escalation_get
 from fabric.selectors.reach import seen_by
 
@@ -58,6 +58,8 @@ class SentAnswer:
     """From when on its run takes it; until it has, the answer can be taken back."""
     decision: DecisionMade | None
     """None: its content was erased."""
+    reads: bool = True
+    """Whether who looks may read what was said with it."""
 
     @property
     def told(self) -> Answer:
@@ -69,8 +71,8 @@ class SentAnswer:
             decided_by=given.actor,
             decided_at=self.sent_at,
             by_system=False,
-            message=shown(given.message),
-            edited=shown(given.edited),
+            message=line_for(given.message, reads=self.reads),
+            edited=_edited(given, reads=self.reads),
             cap_usd_micros=given.cap_usd_micros,
             caps=given.caps,
             model=given.model,
@@ -103,8 +105,8 @@ def answer_of(item: EscalationView) -> Answer | None:
         decided_by=item.decided_by,
         decided_at=item.decided_at,
         by_system=item.by_system,
-        message=shown(said[0].message) if said else None,
-        edited=shown(said[0].edited) if said else None,
+        message=line_for(said[0].message, reads=item.reads) if said else None,
+        edited=_edited(said[0], reads=item.reads) if said else None,
         cap_usd_micros=said[0].cap_usd_micros if said else None,
         caps=said[0].caps if said else (),
         model=said[0].model if said else "",
@@ -128,16 +130,23 @@ def answers_to(items: Iterable[EscalationView]) -> Mapping[str, list[SentAnswer]
     for row in rows.filter(input_id__startswith=_prefix("")[:-1]).order_by("created_at", "input_id"):
         item = asked.get(row.input_id[: row.input_id.rindex(":") + 1])
         if item is not None and item.run_id == row.run_id:
-            found[item.id].append(_sent(row))
+            found[item.id].append(_sent(row, reads=item.reads))
     return found
 
 
-def _sent(row: Inbox) -> SentAnswer:
+def _edited(given: DecisionMade, *, reads: bool) -> Any:
+    """What an answer puts in place of what was shown; that there is something, for who may not read it."""
+    return shown(given.edited) if reads or given.edited is None else UNREAD
+
+
+def _sent(row: Inbox, *, reads: bool) -> SentAnswer:
     fate: Fate = "taken_back" if row.consumed_seq == TAKEN_BACK else "waiting" if row.consumed_seq is None else "taken"
     raw = bytes(row.body)  # Retention leaves a row without what it said.
     given = INBOX.validate_json(raw) if raw else None
     assert given is None or isinstance(given, DecisionMade)
-    return SentAnswer(input_id=row.input_id, fate=fate, sent_at=row.created_at, takes_at=row.visible_at, decision=given)
+    return SentAnswer(
+        input_id=row.input_id, fate=fate, sent_at=row.created_at, takes_at=row.visible_at, decision=given, reads=reads
+    )
 
 
 def answers_waiting(items: Iterable[EscalationView]) -> Mapping[str, Answer]:

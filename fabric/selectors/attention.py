@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
 from typing import Any
@@ -17,7 +17,7 @@ from fabric.models import Escalation, Notification, Run
 from fabric.models.escalations import OPEN
 from fabric.models.runs import ASKED_FOR, BAD
 from fabric.selectors.breakers import BreakerView, breakers_open
-from fabric.selectors.contents import shown
+from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.fabrics import run_cap
 from fabric.selectors.notifications import notifications_failed
 from fabric.selectors.overview import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
@@ -112,7 +112,7 @@ def attention(actor: Actor, now: int) -> Attention:
         Kind.DUE_SOON: _questions(actor).filter(due_at__gt=now, due_at__lte=now + HOUR),
         Kind.WAITS_LONG: _waiting_long(actor, now),
     }
-    groups = (_group(kind, found[kind]) for kind in Kind)
+    groups = (_read(actor, _group(kind, found[kind])) for kind in Kind)
     return Attention(tuple(group for group in groups if group.count))
 
 
@@ -133,6 +133,19 @@ def _group(kind: Kind, found: Iterable[Item] | QuerySet[Any]) -> Group:
     return Group(kind, min(count, COUNTED), count > COUNTED, items)
 
 
+def _read(actor: Actor, group: Group) -> Group:
+    """The same, as somebody may read it."""
+    return replace(group, items=tuple(_for_reader(actor, one) for one in group.items))
+
+
+def _for_reader(actor: Actor, item: Item) -> Item:
+    """The item of a run, with its title and its reason for who may read contents there. What could not be told outside has neither."""
+    if not item.run_id or item.kind is Kind.UNTOLD:
+        return item
+    reads = may_read(actor, item.fabric_name)
+    return replace(item, title=title_for(item.title, reads=reads), reason=line_for(item.reason, reads=reads))
+
+
 def _run(kind: Kind, row: dict[str, object]) -> Item:
     return Item(
         kind=kind,
@@ -140,7 +153,7 @@ def _run(kind: Kind, row: dict[str, object]) -> Item:
         title=str(row["title"]),
         fabric_name=str(row["fabric__name"]),
         state=str(row["state"]),
-        reason=shown(str(row["reason"])),
+        reason=str(row["reason"]),
         at=row["ended_at"] or row["created_at"],  # type: ignore[arg-type]
         observed=row["claims"],  # type: ignore[arg-type]
     )
@@ -152,7 +165,7 @@ def _question(kind: Kind, row: dict[str, object]) -> Item:
         run_id=str(row["run_id"]),
         title=str(row["run__title"]),
         fabric_name=str(row["run__fabric__name"]),
-        reason=shown(str(row["reason"])),
+        reason=str(row["reason"]),
         at=row["due_at"],  # type: ignore[arg-type]
         question=str(row["id"]),
     )
@@ -266,7 +279,7 @@ def review_queue(actor: Actor, now: int) -> Queue:
     overdue = sum(at <= now for at in due[:COUNTED])
     soon = sum(now < at <= now + HOUR for at in due[:COUNTED])
     items = tuple(
-        _question(Kind.OVERDUE if row["due_at"] <= now else Kind.DUE_SOON, row)
+        _for_reader(actor, _question(Kind.OVERDUE if row["due_at"] <= now else Kind.DUE_SOON, row))
         for row in rows.values(*_QUESTION)[:QUEUE_SHOWN]
     )
     counted = min(len(due), COUNTED)

@@ -1,13 +1,22 @@
-"""What an event carries, as it is read for pages and programs."""
+"""What an event carries, as it is read for pages and programs: credentials are masked, and who lacks the right to contents reads none.
+
+The one place that judges both. A view of a run or a question says whether its reader has the right (``reads``), and whatever shows a content, a title
+or a sentence asks here with it.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from hashlib import sha256
 from typing import Any
 
+from fabric.core.actor import Actor, may
 from fabric.core.envelope import Event, fact_json
+from fabric.core.fingerprint import encode
+from fabric.core.roles import Right, holders
 from fabric.guardrails.compiled import SHOWN_CHARS, looking, without
+from fabric.models.runs import ERASED_TITLE
 
 JSON = Any
 SENTENCES = frozenset(
@@ -17,8 +26,73 @@ SENTENCES = frozenset(
     }
 )
 """Fields of facts that hold sentences, one or several. A signature repeats a sentence."""
+CHOSEN = frozenset({"why"})
+"""Those of them that hold a word of the program's own and quote nothing."""
 WITHHELD = "credentials"
 """The shipped rule whose finds no page and no program is shown."""
+UNREAD = f"You may not read this content: it needs the right to contents ({holders(Right.CONTENTS)})."
+"""What stands in the place of a content for who lacks the right."""
+UNREAD_LINE = "(withheld)"
+"""The same in the place of a title or a sentence."""
+
+
+def may_read(actor: Actor, fabric: str) -> bool:
+    """Whether somebody may read the contents of a fabric's runs and memories."""
+    return may(actor, Right.CONTENTS, fabric)
+
+
+def line_for(line: str, *, reads: bool) -> str:
+    """A sentence that may quote a content, as it is shown to a reader. ``reads``: whether the reader has the right to contents."""
+    return str(shown(line)) if reads else line and UNREAD_LINE
+
+
+def title_for(title: str, *, reads: bool) -> str:
+    """A run's title, the first line of its request, as it is shown to a reader."""
+    return title if reads or title in ("", ERASED_TITLE) else UNREAD_LINE
+
+
+def content_for(payload: bytes | memoryview | None, *, reads: bool) -> JSON:
+    """A payload as a program reads it: ``content_of`` with the right; without it, that one is there and its size."""
+    if reads or payload is None:
+        return content_of(payload)
+    return unread(len(payload))
+
+
+def unread(size: int) -> dict[str, JSON]:
+    """What a program is given in place of a content of that many bytes."""
+    return {"withheld": UNREAD, "bytes": size}
+
+
+def header_for(header: bytes | memoryview, *, reads: bool) -> bytes:
+    """A journal's header as a reader's program takes it: without the right, its sentences are taken out, before anything is made of it.
+
+    Raises ValueError where it cannot be read.
+    """
+    raw = bytes(header)
+    if reads:
+        return raw
+    try:
+        return encode(_without_sentences(json.loads(raw)))
+    except RecursionError:
+        raise ValueError("the header is nested too deeply") from None
+
+
+def _without_sentences(given: JSON) -> JSON:
+    if isinstance(given, dict):
+        return {
+            key: _taken(key, item) if key in SENTENCES - CHOSEN else _without_sentences(item)
+            for key, item in given.items()
+        }
+    return [_without_sentences(one) for one in given] if isinstance(given, list) else given
+
+
+def _taken(key: str, given: JSON) -> JSON:
+    if isinstance(given, list):
+        return [_taken(key, one) for one in given]
+    if not isinstance(given, str) or not given:
+        return given
+    # What counts signatures still tells one from another.
+    return f"{UNREAD_LINE} {sha256(given.encode()).hexdigest()[:8]}" if key == "signature" else UNREAD_LINE
 
 
 def shown(content: JSON) -> JSON:

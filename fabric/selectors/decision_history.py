@@ -18,7 +18,7 @@ from fabric.core.text import clean_text
 from fabric.models import AuditLine, Escalation
 from fabric.models.escalations import DECIDED, TICKET
 from fabric.runtime.batch_parts import names_of
-from fabric.selectors.contents import shown
+from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.cursors import behind
 from fabric.selectors.reach import seen_by
 from fabric.selectors.time_limit import time_limit
@@ -144,12 +144,20 @@ def decided_page(actor: Actor, wanted: HistoryFilter, *, limit: int = 50, after:
     taken = _taken(actor, found)
     page = tuple(
         Decided(
-            **{**row, "agreed": names_of(row["agreed"]), "reason": shown(row["reason"])},
+            **{**row, "agreed": names_of(row["agreed"]), **_read(row, reads=may_read(actor, row["fabric"]))},
             claimed_at=_claimed(row, taken.get(row["id"], ())),
         )
         for row in found
     )
     return DecidedPage(page, page[-1].cursor if more else "")
+
+
+def _read(row: Mapping[str, Any], *, reads: bool) -> Mapping[str, str]:
+    """What of a row may quote a content, as it is shown to a reader."""
+    return {
+        "reason": line_for(row["reason"], reads=reads),
+        "run_title": title_for(row["run_title"], reads=reads),
+    }
 
 
 def matching(actor: Actor, wanted: HistoryFilter) -> QuerySet[Escalation]:

@@ -8,7 +8,7 @@ from typing import Any
 from fabric.core.actor import Actor
 from fabric.core.envelope import Event, envelope, from_row
 from fabric.models import Event as EventRow
-from fabric.selectors.contents import content_of, with_sentences_shown
+from fabric.selectors.contents import content_for, header_for, with_sentences_shown
 from fabric.selectors.runs import RunView, run_get
 
 JSON = Any
@@ -25,7 +25,8 @@ class EnvelopePage:
     run: RunView
     """As it was just after the events were read: its ``last_seq`` may be further on."""
     events: tuple[dict[str, JSON], ...]
-    """``core.envelope.envelope``, and ``content``: what the event carries, None when it carries nothing, or that was erased or damaged."""
+    """``core.envelope.envelope``, and ``content``: what the event carries, None when it carries nothing, or that was erased or damaged. Who may not read
+    it has in its place that it is there."""
     last: int
     """Seq of the last of them, or ``after`` where there is none."""
 
@@ -39,7 +40,8 @@ def run_envelopes(
     actor: Actor, run_id: str, *, after: int = 0, limit: int = 200, contents: bool = True
 ) -> EnvelopePage:
     """The run's events with ``seq > after``; at most 1,000, fewer where their contents are large. Refused not_found."""
-    trace_id = run_get(actor, run_id).trace_id
+    view = run_get(actor, run_id)
+    trace_id, reads = view.trace_id, view.reads
     rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=after).order_by("seq")
     columns = ("seq", "kind", "version", "at", "header", *(("payload",) if contents else ()))
     page = rows.values_list(*columns)[: max(1, min(limit, LIMIT_MAX))]
@@ -51,21 +53,22 @@ def run_envelopes(
         if found and size > CONTENT_BYTES_MAX:
             break
         try:
-            envelope = told_of(run_id, trace_id, from_row(seq, kind, version, bytes(header)), raw)
+            event = from_row(seq, kind, version, header_for(header, reads=reads))
+            envelope = told_of(run_id, trace_id, event, raw, reads=reads)
         except ValueError:
-            envelope = _unread(run_id, trace_id, (seq, kind, version, at), raw)
+            envelope = _unread(run_id, trace_id, (seq, kind, version, at), content_for(raw, reads=reads))
         found.append(envelope)
         last = seq
     # Read after the events, so that the head is never behind them.
     return EnvelopePage(run=run_get(actor, run_id), events=tuple(found), last=last)
 
 
-def told_of(run_id: str, trace_id: str, event: Event, payload: bytes | None) -> dict[str, JSON]:
-    """An event as programs read it: its envelope, and what it carries."""
-    return {**with_sentences_shown(envelope(run_id, trace_id, event)), "content": content_of(payload)}
+def told_of(run_id: str, trace_id: str, event: Event, payload: bytes | None, *, reads: bool) -> dict[str, JSON]:
+    """An event as programs read it: its envelope, and what it carries. ``reads``: whether they may read that."""
+    return {**with_sentences_shown(envelope(run_id, trace_id, event)), "content": content_for(payload, reads=reads)}
 
 
-def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], payload: bytes | None) -> dict[str, JSON]:
+def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], content: JSON) -> dict[str, JSON]:
     """What a newer version wrote, or nobody can read: what every event has is told, and the rest is left out."""
     seq, kind, version, at = row
     nobody = {"layer": "", "agent_id": ""}
@@ -78,5 +81,5 @@ def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], payload:
         "source": nobody,
         "destination": nobody,
         "payload": {"seq": seq, "content_ref": "", "kind": kind, "version": version},
-        "content": content_of(payload),
+        "content": content,
     }

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from django.db.models import QuerySet
 
 from fabric.core.actor import Actor
+from fabric.core.fingerprint import encode
 from fabric.core.flow import RunState
 from fabric.core.text import clean_text
 from fabric.models import Escalation
 from fabric.models.escalations import OPEN, TICKET
 from fabric.runtime.batch_parts import LISTS, names_of
-from fabric.selectors.contents import shown
+from fabric.selectors.contents import line_for, may_read, shown, title_for, unread
 from fabric.selectors.cursors import behind
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import descendants_of
 from fabric.selectors.reach import seen_by
+from fabric.selectors.review_asked import may_answer
 
 JSON = Any
 OPEN_MAX = 500
+TOLD = (
+    *("agent", "tool", "compensation", "expiry", "mechanism", "cause", "rule"),
+    *("observed", "limit", "unit", "spent_usd_micros", "cap_usd_micros"),
+)
+"""Of what a question shows: names, numbers and words of the program's own. Everybody is told them, and what each answer does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,17 +89,22 @@ class EscalationView:
     """...and the least that passes."""
     revealed: bool = False
     """Whether somebody had shown what is withheld of it (``services.reveals``)."""
+    reads: bool = True
+    """Whether who looks may read what it shows: with the right to contents, or as one whom it asks."""
 
     @cached_property
     def content(self) -> dict[str, JSON]:
-        """What the person is shown: credentials are masked unless they are revealed."""
+        """What the person is shown: credentials are masked unless they are revealed; that it is there, for who may not read it."""
+        if not self.reads:
+            named = {name: self.given[name] for name in (*TOLD, *self.verbs) if name in self.given}
+            return named | unread(len(encode(self.given)))
         found: dict[str, JSON] = self.given if self.revealed else shown(self.given)
         return found
 
     @cached_property
     def withheld(self) -> bool:
         """Whether some of it is masked."""
-        return not self.revealed and self.content != self.given
+        return self.reads and not self.revealed and self.content != self.given
 
     @property
     def second_wanted(self) -> bool:
@@ -170,7 +182,7 @@ def escalations_open(
         rows = rows.filter(run_id__in=[named, *descendants_of(actor, named)] if family else [named])
     if after is not None:
         rows = rows.filter(behind(after, "due_at"))
-    return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)[: max(1, min(limit, OPEN_MAX))]]
+    return views_of(actor, rows.order_by("due_at", "id"), max(1, min(limit, OPEN_MAX)))
 
 
 def escalations_new(actor: Actor, shown: Collection[str], *, after: str | None, down_to: str | None, most: int) -> int:
@@ -197,12 +209,12 @@ def escalations_due(actor: Actor, ids: Collection[str]) -> dict[str, tuple[int, 
 def escalations_named(actor: Actor, ids: Collection[str]) -> list[EscalationView]:
     """Those questions, open or answered; unknown ones are left out."""
     rows = Escalation.objects.filter(seen_by(actor, Escalation), id__in=ids)
-    return views_of(rows.order_by("due_at", "id"))
+    return views_of(actor, rows.order_by("due_at", "id"))
 
 
-def views_of(rows: QuerySet[Escalation]) -> list[EscalationView]:
-    """Rows as they are shown, in their order."""
-    return [_view(row) for row in rows.values(*_COLUMNS)]
+def views_of(actor: Actor, rows: QuerySet[Escalation], most: int | None = None) -> list[EscalationView]:
+    """Rows as they are shown to somebody, in their order; at most so many."""
+    return [_view(actor, row) for row in rows.values(*_COLUMNS)[:most]]
 
 
 def escalation_get(actor: Actor, escalation_id: str) -> EscalationView:
@@ -212,15 +224,19 @@ def escalation_get(actor: Actor, escalation_id: str) -> EscalationView:
     if row is None:
         message = f"there is no item {escalation_id[:80]!r} in this workspace; look at the open ones"
         raise Refused(message, code="not_found", field="escalation")
-    return _view(row)
+    return _view(actor, row)
 
 
-def _view(row: dict[str, Any]) -> EscalationView:
+def _view(actor: Actor, row: dict[str, Any]) -> EscalationView:
     own = {name: row[name] for name in _COLUMNS if "__" not in name}
-    own |= {name: names_of(row[name]) for name in LISTS} | {"reason": shown(row["reason"])}
+    own |= {name: names_of(row[name]) for name in LISTS}
     own["verbs"] = tuple(verb for verb in row["verbs"].split(",") if verb)
     own["given"] = json.loads(bytes(own.pop("content")) or b"{}")
     run = {"run_title": row["run__title"], "run_state": row["run__state"], "fabric_name": row["run__fabric__name"]}
     run["tier"] = row["run__tier"]
     run["revision_id"] = row["run__revision_id"]
-    return EscalationView(**own, **run)
+    item = EscalationView(**own, **run)
+    if may_read(actor, item.fabric_name) or may_answer(item, actor):
+        return replace(item, reason=line_for(item.reason, reads=True))
+    title = title_for(item.run_title, reads=False)
+    return replace(item, reads=False, reason=line_for(item.reason, reads=False), run_title=title)

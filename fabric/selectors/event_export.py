@@ -14,7 +14,7 @@ from fabric.core.actor import Actor
 from fabric.core.envelope import from_row
 from fabric.core.text import clean_text
 from fabric.models import Event, Run
-from fabric.selectors.contents import fact_shown
+from fabric.selectors.contents import UNREAD, fact_shown, header_for, may_read
 from fabric.selectors.display import summary_of
 from fabric.selectors.envelopes import told_of
 from fabric.selectors.errors import Refused
@@ -35,7 +35,7 @@ class EventLines:
 
     def __init__(self, actor: Actor, run_id: str, form: str) -> None:
         row = Run.objects.filter(seen_by(actor, Run), id=clean_text(run_id)[0])
-        found = row.values("trace_id", "last_seq").first()
+        found = row.values("trace_id", "last_seq", "fabric__name").first()
         if found is None:
             raise Refused(
                 f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs",
@@ -47,7 +47,7 @@ class EventLines:
                 f"events are not given as {form[:40]!r}; there are: {', '.join(FORMS)}", code="invalid", field="form"
             )
         self._run_id, self._trace_id, self.last = run_id, str(found["trace_id"]), int(found["last_seq"])
-        self._line = FORMS[form]
+        self._line, self._reads = FORMS[form], may_read(actor, found["fabric__name"])
         self._after = 0
 
     def next_page(self) -> bytes:
@@ -57,7 +57,7 @@ class EventLines:
         size = 0
         for row in rows.values(*_COLUMNS)[:PAGE].iterator(chunk_size=20):
             self._after = row["seq"]
-            line = json.dumps(self._line(self._run_id, self._trace_id, row), ensure_ascii=False) + "\n"
+            line = json.dumps(self._line(self._run_id, self._trace_id, row, self._reads), ensure_ascii=False) + "\n"
             lines.append(line.encode())
             size += len(lines[-1])
             if size >= PAGE_BYTES:
@@ -65,7 +65,7 @@ class EventLines:
         return b"".join(lines)
 
 
-def _journal(run_id: str, trace_id: str, row: Mapping[str, Any]) -> dict[str, JSON]:
+def _journal(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) -> dict[str, JSON]:
     payload = row["payload"]
     return {
         "run_id": run_id,
@@ -81,18 +81,21 @@ def _journal(run_id: str, trace_id: str, row: Mapping[str, Any]) -> dict[str, JS
     }
 
 
-def _readable(run_id: str, trace_id: str, row: Mapping[str, Any]) -> dict[str, JSON]:
+def _readable(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) -> dict[str, JSON]:
     try:
-        event = from_row(row["seq"], row["kind"], row["version"], bytes(row["header"]))
+        event = from_row(row["seq"], row["kind"], row["version"], header_for(row["header"], reads=reads))
     except ValueError as error:
-        return {**_journal(run_id, trace_id, row), "problem": str(error)}
+        line = _journal(run_id, trace_id, row, reads)
+        return (
+            {**line, "problem": str(error)} if reads else {**line, "header": UNREAD, "payload": None, "problem": UNREAD}
+        )
     payload = None if row["payload"] is None else bytes(row["payload"])
-    shown = told_of(run_id, trace_id, event, payload)
+    shown = told_of(run_id, trace_id, event, payload, reads=reads)
     said = summary_of(row["kind"], fact_shown(event))
     return {**shown, "summary": said, "content_erased": payload is None and bool(row["payload_hash"])}
 
 
-FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any]], dict[str, JSON]]] = {
+FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any], bool], dict[str, JSON]]] = {
     "journal": _journal,
     "readable": _readable,
 }

@@ -7,7 +7,7 @@ Read from the journal's headers alone, so that it says the same after contents w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Literal
@@ -19,11 +19,12 @@ from fabric.core.derivation import Derived, Rules, derived_all
 from fabric.core.derivation.walk import Otherwise
 from fabric.core.envelope import Event as Journaled
 from fabric.core.envelope import from_row
-from fabric.core.events import LineagePinned, RunForked, TripRecord
+from fabric.core.events import LineagePinned, ReactionDecided, RunForked, TripRecord
 from fabric.core.retry_layers import layer_of, stage_of
 from fabric.core.taxonomy import CLASSIFY, MECHANISM_CLASSES, Tier
 from fabric.core.words import dollars, words
 from fabric.models import Event
+from fabric.selectors.contents import UNREAD_LINE, line_for
 from fabric.selectors.errors import Refused
 from fabric.selectors.moments import FOLD_MAX
 from fabric.selectors.run_events import EventRow, event_row, step_agents
@@ -158,7 +159,12 @@ def run_explain(actor: Actor, run_id: str, compiled: Compiles) -> RunExplained:
         Followed(row.seq, row.at, row.kind, row.fact["usage_problem"]) for row in islice(doubted, USAGE_PROBLEMS_MAX)
     )
     return RunExplained(
-        view, tuple(_explained(one, rows, _within(revision(one.policy), topology)) for one in derived), problems
+        view,
+        tuple(
+            _explained(_for_reader(one, rows, reads=view.reads), rows, _within(revision(one.policy), topology))
+            for one in derived
+        ),
+        problems,
     )
 
 
@@ -172,10 +178,12 @@ def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Compiles) 
     except Refused:
         return None
     revision = _under(compiled, view)
-    one = next(
-        (one for one in derived_all(events, Tier(view.tier), partial(rules_at, revision)) if one.seq == seq), None
-    )
-    return None if one is None else _explained(one, rows, _within(revision(one.policy), _topology(events)))
+    derived = derived_all(events, Tier(view.tier), partial(rules_at, revision))
+    found = next((one for one in derived if one.seq == seq), None)
+    if found is None:
+        return None
+    within = _within(revision(found.policy), _topology(events))
+    return _explained(_for_reader(found, rows, reads=view.reads), rows, within)
 
 
 def _under(compiled: Compiles, view: RunView) -> Callable[[int], Compiled]:
@@ -206,7 +214,7 @@ def _journal(view: RunView, upto: int | None = None) -> tuple[list[EventRow], li
     events: list[Journaled] = []
     last = view.last_seq if upto is None else min(upto, view.last_seq)
     for stored in Event.objects.filter(run_id=view.id, seq__lte=last).order_by("seq").values_list(*_COLUMNS):
-        rows.append(event_row(agents, *stored))
+        rows.append(event_row(agents, *stored, reads=view.reads))
         seq, kind, version = stored[:3]
         try:
             if seq != len(rows):
@@ -216,6 +224,18 @@ def _journal(view: RunView, upto: int | None = None) -> tuple[list[EventRow], li
             message = f"event {len(rows)} of run {view.id} cannot be read ({error}), so nothing after it can be derived"
             raise Refused(f"{message}; `manage.py replay_run {view.id}` says what is wrong", code="conflict") from None
     return rows, events
+
+
+def _for_reader(one: Derived, rows: Sequence[EventRow], *, reads: bool) -> Derived:
+    """A decision as who looks may read it: derived from what is journaled, told without its sentences."""
+    if reads:
+        return one
+    row = rows[one.seq - 1]
+    fact = from_row(row.seq, row.kind, row.version, row.header).fact
+    assert isinstance(fact, ReactionDecided)
+    skipped = tuple((rung, line_for(why, reads=False), derived) for rung, why, derived in one.skipped)
+    differences = tuple(replace(d, recorded=UNREAD_LINE, derived=UNREAD_LINE) for d in one.differences)
+    return replace(one, fact=fact, skipped=skipped, differences=differences)
 
 
 def _explained(one: Derived, rows: Sequence[EventRow], revision: Compiled) -> Explained:

@@ -11,6 +11,7 @@ from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.models import Fabric, Run
 from fabric.models.runs import ASKED_FOR
+from fabric.selectors.contents import line_for, may_read
 from fabric.selectors.overview import DAY, TILE_OF, Tile, newest
 from fabric.selectors.reach import seen_by
 from fabric.selectors.waits_for import Waiting
@@ -73,8 +74,11 @@ def _lasts(actor: Actor) -> dict[str, LastRun]:
     own = own.order_by("-created_at", "id")
     fabrics = Fabric.objects.filter(seen_by(actor, Fabric)).annotate(last_id=Subquery(own.values("id")[:1]))
     ids = [last_id for last_id in fabrics.values_list("last_id", flat=True) if last_id]
-    rows = Run.objects.filter(id__in=ids).values_list("fabric_id", "id", "created_at", "state", "reason", "recovered")
+    columns = ("fabric_id", "fabric__name", "id", "created_at", "state", "reason", "recovered")
+    rows = Run.objects.filter(id__in=ids).values_list(*columns)
     return {
-        fabric_id: LastRun(run_id, created_at, RunState(state), reason, recovered)
-        for fabric_id, run_id, created_at, state, reason, recovered in rows
+        fabric_id: LastRun(
+            run_id, created_at, RunState(state), line_for(reason, reads=may_read(actor, name)), recovered
+        )
+        for fabric_id, name, run_id, created_at, state, reason, recovered in rows
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fabric.core.actor import Actor
 from fabric.core.child_inputs import ChildRequested
@@ -11,6 +12,7 @@ from fabric.core.events import LineagePinned, RunForked
 from fabric.core.flow import RunState
 from fabric.core.inputs import INBOX, ForkRequested
 from fabric.models import Event, Inbox, Run
+from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.reach import seen_by
 from fabric.selectors.runs import RunView
 from fabric.selectors.waits_for import Waiting
@@ -64,14 +66,15 @@ class Children:
     shown: tuple[Relative, ...]
 
 
-_COLUMNS = ("id", "title", "state", "reason", "recovered", "stage", "cost_usd_micros", "cap_usd_micros")
+_COLUMNS = ("id", "title", "state", "reason", "fabric__name", "recovered", "stage", "cost_usd_micros", "cap_usd_micros")
 
 
 def children_of(actor: Actor, run_id: str, *, limit: int = CHILDREN_SHOWN) -> Children:
     """The runs that a run spawned; none for an id of another workspace."""
     rows = Run.objects.filter(seen_by(actor, Run), parent_run_id=run_id)
     found = [
-        _relative(row) for row in rows.order_by("created_at", "parent_command", "id").values_list(*_COLUMNS)[:limit]
+        _relative(actor, row)
+        for row in rows.order_by("created_at", "parent_command", "id").values_list(*_COLUMNS)[:limit]
     ]
     return Children(rows.count() if len(found) == limit else len(found), tuple(found))
 
@@ -97,11 +100,13 @@ def ancestors_of(actor: Actor, parent_run_id: str | None) -> tuple[Relative, ...
         row = rows.values_list(*_COLUMNS, "parent_run_id").first()
         if row is None:
             break
-        found.append(_relative(row[:-1]))
+        found.append(_relative(actor, row[:-1]))
         parent_run_id = row[-1]
     return tuple(reversed(found))
 
 
-def _relative(row: tuple[object, ...]) -> Relative:
-    run_id, title, state, *rest = row
-    return Relative(run_id, title, RunState(str(state)), *rest)  # type: ignore[arg-type]
+def _relative(actor: Actor, row: tuple[Any, ...]) -> Relative:
+    run_id, title, state, reason, fabric, *rest = row
+    reads = may_read(actor, fabric)
+    told = title_for(title, reads=reads), RunState(state), line_for(reason, reads=reads)
+    return Relative(run_id, *told, *rest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -28,6 +28,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.words import words
 from fabric.models import Event, Run
+from fabric.selectors.contents import line_for, may_read
 from fabric.selectors.explain import Compiles, rules_at
 from fabric.selectors.fabrics import FabricView, revision_get
 from fabric.selectors.reach import seen_by
@@ -186,6 +187,8 @@ def history_preview(
     )
     differing = [one for one in found if one.differs]
     undecided = sum(bool(one.why_not) for one in found)
+    listed = [one for one in found if one.differs or one.why_not]
+    reads = may_read(actor, page.fabric.name)
     return HistoryPreview(
         fabric=page.fabric,
         runs=len(seen),
@@ -194,7 +197,7 @@ def history_preview(
         failures=len(found) - undecided,
         differ=len(differing),
         changes=_grouped(differing),
-        listed=tuple(one for one in found if one.differs or one.why_not)[:LISTED_MAX],
+        listed=tuple(replace(one, message=line_for(one.message, reads=reads)) for one in listed[:LISTED_MAX]),
         undecided=undecided,
         unreadable=tuple(unreadable),
         cut=_cut(len(newest) > runs, runs, kept, len(wanted)),

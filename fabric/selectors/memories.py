@@ -14,7 +14,7 @@ from fabric.core.memory import since_of
 from fabric.core.spec_memories import OFFERED, MemorySpec, tool_name
 from fabric.core.text import clean_text
 from fabric.models import MemoryEntry
-from fabric.selectors.contents import given_content, shown
+from fabric.selectors.contents import given_content, may_read, shown, unread
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get, revision_spec
 
@@ -30,7 +30,7 @@ class Remembered:
     key: str
     version: int
     value: JSON
-    """Credentials in it are masked, unless somebody had them revealed."""
+    """Credentials in it are masked, unless somebody had them revealed; a sentence for who may not read it."""
     withheld: bool
     """Whether something of the value is masked."""
     erased: bool
@@ -59,7 +59,7 @@ class MemoryView:
 def memories_of(actor: Actor, fabric: str) -> list[MemoryView]:
     """Every memory that the published revision declares. Refused not_found where no fabric is named so."""
     view = fabric_get(actor, fabric)
-    spec = revision_spec(view.revision_id)
+    spec, reads = revision_spec(view.revision_id), may_read(actor, view.name)
     found = []
     for memory in spec.memories:
         rows = standing(view.id, memory) if memory.scope == "fabric" else MemoryEntry.objects.none()
@@ -67,7 +67,7 @@ def memories_of(actor: Actor, fabric: str) -> list[MemoryView]:
             (verb.value, tuple(agent.name for agent in spec.agents if tool_name(verb, memory.name) in agent.tools))
             for verb in OFFERED
         )
-        entries = tuple(remembered(row) for row in rows.order_by("key")[:KEYS_SHOWN])
+        entries = tuple(remembered(row, reads=reads) for row in rows.order_by("key")[:KEYS_SHOWN])
         found.append(MemoryView(memory=memory, users=users, count=rows.count(), entries=entries))
     return found
 
@@ -82,7 +82,7 @@ def memory_find(actor: Actor, fabric: str, memory: str, key: str) -> Remembered:
             code="not_found",
             field="key",
         )
-    return remembered(row)
+    return remembered(row, reads=may_read(actor, fabric))
 
 
 def memory_rows(actor: Actor, fabric: str, memory: str) -> tuple[str, MemorySpec, QuerySet[MemoryEntry]]:
@@ -122,9 +122,11 @@ def database_now() -> int:
         return int(cursor.fetchone()[0])
 
 
-def remembered(row: MemoryEntry, *, revealed: bool = False) -> Remembered:
-    """An entry as it is looked at. ``revealed``: with what is withheld of its value; ``services.reveals`` alone asks for it."""
+def remembered(row: MemoryEntry, *, reads: bool, revealed: bool = False) -> Remembered:
+    """An entry as it is looked at. ``reads``: by who may read its value. ``revealed``: with what is withheld of it; ``services.reveals`` alone asks for it."""
     given = given_content(row.value.encode()) if row.value else None
+    if row.value and not reads:
+        given = unread(len(row.value.encode()))
     value = given if revealed else shown(given)
     return Remembered(
         memory=row.memory,

@@ -14,7 +14,7 @@ from fabric.core.actor import Actor
 from fabric.core.memory import since_of
 from fabric.core.text import clean_text
 from fabric.models import MemoryEntry
-from fabric.selectors.contents import shown
+from fabric.selectors.contents import line_for, may_read
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get, revision_spec
 from fabric.selectors.memories import Remembered, database_now, memory_rows, remembered
@@ -69,16 +69,16 @@ def memory_history(actor: Actor, fabric: str, memory: str, key: str, *, revealed
     fabric_id, declared, standing = memory_rows(actor, fabric, memory)
     key = clean_text(key)[0]
     rows = MemoryEntry.objects.filter(fabric_id=fabric_id, memory=declared.name, key=key, version__gt=0)
-    since = since_of(declared, database_now())
+    since, reads = since_of(declared, database_now()), may_read(actor, fabric)
     entries = tuple(
-        _written(row, since, revealed=row.version == revealed)
+        _written(row, since, reads=reads, revealed=row.version == revealed)
         for row in _with_newest(rows).order_by("-version")[:ENTRIES_SHOWN]
     )
     if not entries:
         message = f"nothing was ever written under {key[:100]!r} in the memory {declared.name!r}, as far as its ledger goes back"
         raise Refused(message, code="not_found", field="key")
     stands = standing.filter(key=key).first()
-    seen = None if stands is None else remembered(stands, revealed=stands.version == revealed)
+    seen = None if stands is None else remembered(stands, reads=reads, revealed=stands.version == revealed)
     return History(standing=seen, count=rows.count(), entries=entries)
 
 
@@ -94,13 +94,17 @@ def ledger_lines(actor: Actor, fabric: str, memory: str = "") -> tuple[int, Iter
     now = database_now()
     since = {one.name: since_of(one, now) for one in specs}
     rows = MemoryEntry.objects.filter(fabric_id=view.id, memory__in=list(since), version__gt=0)
-    return rows.count(), _lines(_with_newest(rows).order_by("memory", "key", "version"), since)
+    return rows.count(), _lines(
+        _with_newest(rows).order_by("memory", "key", "version"), since, reads=may_read(actor, view.name)
+    )
 
 
-def _lines(rows: QuerySet[MemoryEntry], since: Mapping[str, int]) -> Iterator[bytes]:
+def _lines(rows: QuerySet[MemoryEntry], since: Mapping[str, int], *, reads: bool) -> Iterator[bytes]:
     lines: list[bytes] = []
     for row in rows.iterator(chunk_size=LINES):
-        lines.append(json.dumps(told(_written(row, since[row.memory])), ensure_ascii=False).encode() + b"\n")
+        lines.append(
+            json.dumps(told(_written(row, since[row.memory], reads=reads)), ensure_ascii=False).encode() + b"\n"
+        )
         if len(lines) == LINES:
             yield b"".join(lines)
             lines.clear()
@@ -120,9 +124,11 @@ def _with_newest(rows: QuerySet[MemoryEntry]) -> QuerySet[MemoryEntry]:
     return rows.annotate(newest=Subquery(of_key.order_by("-version").values("version")[:1]))
 
 
-def _written(row: MemoryEntry, since: int, *, revealed: bool = False) -> Written:
-    seen = remembered(row, revealed=revealed)
-    return Written(**asdict(seen), became=_became(row, since), deleted=row.deleted, reason=shown(row.reason))
+def _written(row: MemoryEntry, since: int, *, reads: bool, revealed: bool = False) -> Written:
+    seen = remembered(row, reads=reads, revealed=revealed)
+    return Written(
+        **asdict(seen), became=_became(row, since), deleted=row.deleted, reason=line_for(row.reason, reads=reads)
+    )
 
 
 def _became(row: Any, since: int) -> Became:

@@ -12,7 +12,7 @@ from fabric.core.person_inputs import ContextGiven, PersonSpoke
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.teams import specs_of
 from fabric.models import Event, Inbox
-from fabric.selectors.contents import content_of, shown
+from fabric.selectors.contents import UNREAD_LINE, content_of, line_for
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.families import team_of
 from fabric.selectors.run_story import RunStory
@@ -76,8 +76,8 @@ def messages_of(actor: Actor, run: RunView, story: RunStory) -> tuple[list[Sent]
 
 def _words(actor: Actor, run: RunView, seqs: Iterable[int]) -> dict[int, str]:
     wanted = list(seqs)
-    if not wanted:
-        return {}
+    if not wanted or not run.reads:
+        return dict.fromkeys(wanted, UNREAD_LINE)
     rows = Event.objects.filter(run_id=run.id, workspace_id=actor.workspace_id, seq__in=wanted)
     contents = ((seq, content_of(payload)) for seq, payload in rows.values_list("seq", "payload"))
     return {seq: str(content["text"]) for seq, content in contents if isinstance(content, dict) and "text" in content}
@@ -87,4 +87,8 @@ def _on_their_way(actor: Actor, run: RunView) -> list[Sent]:
     rows = Inbox.objects.filter(workspace_id=actor.workspace_id, run_id=run.id, consumed_seq__isnull=True)
     found = rows.filter(input_id__startswith=SAY).order_by("created_at", "input_id")
     sent = ((at, INBOX.validate_json(bytes(body))) for at, body in found.values_list("created_at", "body")[:SHOWN_MAX])
-    return [Sent(0, at, given.actor, shown(given.text)) for at, given in sent if isinstance(given, PersonSpoke)]
+    return [
+        Sent(0, at, given.actor, line_for(given.text, reads=run.reads))
+        for at, given in sent
+        if isinstance(given, PersonSpoke)
+    ]

@@ -25,13 +25,14 @@ from fabric.models import Attachment, Event
 from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from fabric.runtime.ports import Document
 from fabric.runtime.prompts import model_request
-from fabric.selectors.contents import shown
+from fabric.selectors.contents import UNREAD, header_for, shown
 from fabric.selectors.errors import Refused
 from fabric.selectors.run_events import EventRow, event_row, step_agents
 from fabric.selectors.runs import run_get
 
 JSON = Any
-ContentState = Literal["none", "kept", "erased", "unreadable"]
+ContentState = Literal["none", "kept", "erased", "unreadable", "unread"]
+"""``unread``: there is one, and who looks may not read it."""
 
 FOLD_MAX = 20_000
 """Events that are folded for one look, at most."""
@@ -63,6 +64,8 @@ class Moment:
     """Every question with its seq."""
     skipped: tuple[ev.RungSkipped, ...] = ()
     """Rungs passed over right before this event."""
+    reads: bool = True
+    """Whether who looks may read the contents."""
 
     @property
     def spent_usd_micros(self) -> int:
@@ -83,10 +86,12 @@ def event_get(actor: Actor, run_id: str, seq: int, *, revealed: bool = False) ->
     stored = found.values(*columns, "payload").first()
     if stored is None:
         raise Refused(f"run {run_id} has no event {seq}; look at the run's page", code="not_found", field="seq")
-    row = event_row(step_agents(run_id, view.last_seq), *(stored[name] for name in columns))
+    row = event_row(step_agents(run_id, view.last_seq), *(stored[name] for name in columns), reads=view.reads)
     if stored["payload"] is None:
         return EventRecord(row=row, content=None, state="erased" if row.payload_hash else "none", content_bytes=0)
     raw = bytes(stored["payload"])
+    if not view.reads:
+        return EventRecord(row=row, content=None, state="unread", content_bytes=len(raw))
     try:
         given = json.loads(raw)
         content = given if revealed else shown(given)
@@ -100,11 +105,11 @@ def moment_at(actor: Actor, run_id: str, seq: int) -> Moment | None:
     view = run_get(actor, run_id)
     if seq > FOLD_MAX:
         return None
-    moment = Moment(Run(run_id, tier=Tier(view.tier)))
+    moment = Moment(Run(run_id, tier=Tier(view.tier)), reads=view.reads)
     rows = Event.objects.filter(run_id=run_id, seq__lte=seq).order_by("seq")
     try:
         for number, kind, version, header in rows.values_list("seq", "kind", "version", "header").iterator():
-            _take(moment, number, kind, version, bytes(header), last=number == seq)
+            _take(moment, number, kind, version, header_for(header, reads=view.reads), last=number == seq)
     except Exception:  # noqa: BLE001 - A gap, a kind of a newer version, a damaged journal: it may break anywhere, and nothing after it can be trusted.
         return None
     return moment if moment.run.seq == seq else None
@@ -163,11 +168,17 @@ class Erased(LookupError):
     """Something that a prompt was made of is no longer kept."""
 
 
+class Unread(LookupError):
+    """Who looks may not read what a prompt was made of."""
+
+
 def prompt_at(
     actor: Actor, run_id: str, moment: Moment, issued: ev.CallIssued, spec: FabricSpec, offers: Mapping[str, ToolOffer]
 ) -> ModelRequest:
-    """The request as it was sent, rendered again from its references. Raises Erased; KeyError for what this version does not know."""
+    """The request as it was sent, rendered again from its references. Raises Erased, Unread; KeyError for what this version does not know."""
     view = run_get(actor, run_id)
+    if not view.reads:
+        raise Unread(UNREAD)
     command = command_for(moment.run, spec, issued)
     assert isinstance(command, CallModel)
     refs = {ref for message in command.messages for ref in message.refs}
@@ -217,10 +228,11 @@ def _refs_within(values: Iterable[JSON]) -> set[str]:
 
 
 def contents_of(run_id: str, moment: Moment, refs: Iterable[str]) -> Contents:
-    """The contents that are still kept of those references, as they may be shown."""
+    """The contents that are still kept of those references, as they may be shown; none for who may not read them."""
     seqs = {moment.where[ref]: ref for ref in refs if ref in moment.where}
     contents = Contents()
-    rows = Event.objects.filter(run_id=run_id, seq__in=sorted(seqs), payload__isnull=False)
+    wanted = sorted(seqs) if moment.reads else []
+    rows = Event.objects.filter(run_id=run_id, seq__in=wanted, payload__isnull=False)
     for seq, payload in rows.values_list("seq", "payload"):
         raw = bytes(payload or b"null")
         try:

@@ -12,6 +12,7 @@ from fabric.core.actor import Actor
 from fabric.core.notifications import MEMBERS_TOLD, State, Told, path_of
 from fabric.models import Member, Notification, NotificationPreference, Run
 from fabric.models.notifications import FAILED
+from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.reach import seen_by
 
 JSON = Any
@@ -49,6 +50,8 @@ class NotificationView:
     """What was told."""
     title: str
     """First line of the run's request, which no notification tells; empty: there is no run, or not any more."""
+    reads: bool = True
+    """Whether who looks may read contents of the fabric that it is about."""
 
     @property
     def fabric(self) -> str:
@@ -58,7 +61,7 @@ class NotificationView:
     @property
     def reason(self) -> str:
         """What it is about, in a sentence."""
-        return str(self.data.get("reason") or self.data.get("message", ""))
+        return line_for(str(self.data.get("reason") or self.data.get("message", "")), reads=self.reads)
 
     @property
     def came(self) -> str:
@@ -96,7 +99,7 @@ def notifications_list(
     rows = _titled(actor).filter(state=state.value) if state else _titled(actor)
     limit = min(limit, LIST_MAX)
     found = list(rows.order_by("-made_at", "id")[: limit + 1])
-    return [_view(row) for row in found[:limit]], len(found) > limit
+    return [_view(actor, row) for row in found[:limit]], len(found) > limit
 
 
 def notifications_count(actor: Actor) -> dict[State, int]:
@@ -113,7 +116,7 @@ def notifications_failed(actor: Actor) -> QuerySet[Notification]:
 def notification_view(actor: Actor, notification_id: str) -> NotificationView | None:
     """One of them."""
     row = _titled(actor).filter(id=notification_id).first()
-    return None if row is None else _view(row)
+    return None if row is None else _view(actor, row)
 
 
 def mail_of(actor: Actor) -> MailView | None:
@@ -139,14 +142,14 @@ def members_mailed(actor: Actor) -> int:
 def notifications_of(actor: Actor, run_id: str, escalation_id: str) -> list[NotificationView]:
     """What was told of one question, in the order in which it happened, and what became of each: one statement."""
     rows = _titled(actor).filter(run_id=run_id).order_by("seq", "shown", "id")[:OF_RUN_MAX]
-    views = (_view(row) for row in rows)
+    views = (_view(actor, row) for row in rows)
     return [one for one in views if one.data.get("escalation_id") == escalation_id]
 
 
 def notifications_of_change(actor: Actor, change_id: str) -> list[NotificationView]:
     """What was told of one change request, in the order in which it happened, and what became of each: one statement."""
     rows = _titled(actor).filter(change=change_id).exclude(change="").order_by("at", "shown", "id")[:OF_RUN_MAX]
-    return [_view(row) for row in rows]
+    return [_view(actor, row) for row in rows]
 
 
 def _of(actor: Actor) -> QuerySet[Notification]:
@@ -159,8 +162,11 @@ def _titled(actor: Actor) -> QuerySet[Notification]:
     return _of(actor).annotate(title=title)
 
 
-def _view(row: Notification) -> NotificationView:
+def _view(actor: Actor, row: Notification) -> NotificationView:
     state = State(row.state)
+    data = json.loads(bytes(row.content))
+    # What is about a change quotes no run.
+    reads = not row.run_id or may_read(actor, str(data.get("fabric", "")))
     return NotificationView(
         id=row.id,
         run_id=row.run_id or "",
@@ -175,6 +181,7 @@ def _view(row: Notification) -> NotificationView:
         next_at=row.next_at if state is State.WAITING else None,
         sent_at=row.sent_at,
         error=row.error,
-        data=json.loads(bytes(row.content)),
-        title=row.title or "",  # type: ignore[attr-defined]
+        data=data,
+        title=title_for(row.title or "", reads=reads),  # type: ignore[attr-defined]
+        reads=reads,
     )

@@ -13,7 +13,8 @@ from operator import or_
 from django.db.models import Model, Q
 
 from fabric.core.actor import Actor
-from fabric.core.reach import ALL, DRAFT_OF
+from fabric.core.reach import ALL, AT, DRAFT_OF, place_of
+from fabric.core.roles import Right, has
 from fabric.models import ChangeRequest, Run
 
 PATHS: Mapping[str, str] = {
@@ -45,6 +46,15 @@ def within(actor: Actor, model: type[Model]) -> Q:
     path = PATHS[model.__name__]
     found = _at_one(path, actor.fabrics) if actor.fabrics else Q()
     return found if actor.reach is None else found & _at_one(path, actor.reach)
+
+
+def read_by(actor: Actor, model: type[Model]) -> Q:
+    """Of the rows of a model that are there for somebody, those whose contents they may read: what a search looks for words in."""
+    held = actor.held or actor.roles
+    if actor.kind == "system" or has(held, Right.CONTENTS):
+        return Q()
+    places = {place_of(word) for word in held if has({word.partition(AT)[0]}, Right.CONTENTS)} - {""}
+    return reduce(or_, (at_place(PATHS[model.__name__], place) for place in sorted(places)), Q(pk__in=[]))
 
 
 def at_place(path: str, place: str) -> Q:

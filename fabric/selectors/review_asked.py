@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import or_
+from typing import TYPE_CHECKING
 
 from django.db.models import F, Q, Value
 from django.db.models.functions import StrIndex
@@ -26,8 +27,10 @@ from fabric.core.eligibility import (
 from fabric.core.reach import AT, everywhere, place_of
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import names_text
-from fabric.selectors.escalations import EscalationView
 from fabric.selectors.reach import at_place
+
+if TYPE_CHECKING:
+    from fabric.selectors.escalations import EscalationView
 
 
 def asked_of(item: EscalationView) -> Asked:

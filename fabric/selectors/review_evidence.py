@@ -91,7 +91,7 @@ def evidence_of(actor: Actor, item: EscalationView) -> Evidence:
     spec = spec_under(run.revision_id, run.workspace_id, moment.run.policy if moment else 0, run.tier)
     seq, fact = moment.questions.get(item.id, (0, None)) if moment else (0, None)
     humans, due = spec.policy.humans, item.due_at - item.opened_at
-    decided = _decided(item, seq)
+    decided = _decided(item, seq) if item.reads else None
     trip = decided.cause if decided else None
     known: dict[str, Any] = {} if moment is None else _figures(moment, spec, item.stage)
     return Evidence(

@@ -11,7 +11,7 @@ from fabric.core.audit import Act
 from fabric.core.envelope import from_row
 from fabric.models import AuditLine, Event
 from fabric.selectors.answers import answers_sent
-from fabric.selectors.contents import fact_shown
+from fabric.selectors.contents import fact_shown, header_for
 from fabric.selectors.display import summary_of
 from fabric.selectors.escalations import EscalationView
 
@@ -58,7 +58,7 @@ def review_history(actor: Actor, item: EscalationView) -> list[Happened]:
         raw = bytes(header)
         if mark in raw:
             try:
-                says = summary_of(kind, fact_shown(from_row(seq, kind, version, raw)))
+                says = summary_of(kind, fact_shown(from_row(seq, kind, version, header_for(raw, reads=item.reads))))
             except (ValueError, LookupError, TypeError) as error:
                 says = str(error)
             found.append(Happened(at, says, seq))

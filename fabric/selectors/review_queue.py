@@ -18,12 +18,12 @@ from fabric.models.escalations import OPEN, TICKET
 from fabric.selectors.answers import Answer, answers_waiting
 from fabric.selectors.cursors import behind
 from fabric.selectors.escalations import EscalationView, views_of
-from fabric.selectors.reach import seen_by
+from fabric.selectors.reach import read_by, seen_by
 from fabric.selectors.review_asked import asks, lets_pass, may_answer, why_not
 from fabric.selectors.review_claims import ClaimView, claims_of
 from fabric.selectors.review_lateness import in_time, takes_none
 from fabric.selectors.store_time import StoreNow
-from fabric.selectors.tickets import ClosureView, closures_of
+from fabric.selectors.tickets import ClosureView, closures_of, for_reader
 from fabric.selectors.time_limit import time_limit
 
 PAGE_MAX = 200
@@ -136,7 +136,7 @@ def queue_page(actor: Actor, tab: Tab, wanted: QueueFilter = ANY, *, limit: int 
     if after:
         rows = rows.filter(behind(after, by))
     with time_limit(LIMIT_S):
-        found = views_of(rows.order_by(by, "id")[: limit + 1])
+        found = views_of(actor, rows.order_by(by, "id"), limit + 1)
     more, found = len(found) > limit, found[:limit]
     return QueuePage(rows=_rows(actor, found), next=_cursor(found[-1], by) if more else "")
 
@@ -158,7 +158,7 @@ def _rows(actor: Actor, questions: Sequence[EscalationView]) -> tuple[QueueRow, 
             may=may_answer(one, actor),
             why_not=(takes_none(one, waiting.get(one.id), now) or why_not(one, actor)) if one.open else "",
             answer=waiting.get(one.id),
-            closure=closed.get(one.id),
+            closure=for_reader(closed.get(one.id), reads=one.reads),
         )
         for one in questions
     )
@@ -264,7 +264,7 @@ def _matching(actor: Actor, tab: Tab, wanted: QueueFilter) -> QuerySet[Escalatio
         holder = clean_text(wanted.holder)[0]
         rows = rows.filter(decided_by=holder) if tab is Tab.DECIDED else rows.filter(_in_hand(of=holder))
     if text := clean_text(wanted.text)[0].strip()[:TEXT_CHARS_MAX]:
-        about = Q(reason__icontains=text) | Q(run__title__icontains=text)
+        about = (read_by(actor, Escalation) | asks(actor)) & (Q(reason__icontains=text) | Q(run__title__icontains=text))
         rows = rows.filter(about | Q(id__startswith=text) | Q(run__id__startswith=text))
     return rows
 

@@ -20,7 +20,7 @@ from fabric.core.envelope import from_row
 from fabric.core.run import step_id
 from fabric.core.text import clean_text
 from fabric.models import Escalation, Event, Run
-from fabric.selectors.contents import fact_shown
+from fabric.selectors.contents import fact_shown, header_for, may_read
 from fabric.selectors.display import DETAILS, EVENT_DISPLAY, EVENT_FAILS, failed, stage_of, step_of, summary_of
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import seen_by
@@ -131,10 +131,10 @@ def events_window(
     limit: int = WINDOW,
 ) -> Window:
     """The last events before a seq, or the first after one; neither: the newest. Refused not_found."""
-    run_id, last_seq = _last_seq(actor, run_id)
+    run_id, last_seq, reads = _known(actor, run_id)
     forward = after is not None
     start = after if after is not None else min(before or last_seq + 1, last_seq + 1)
-    look = _Look(run_id, wanted, step_agents(run_id, last_seq))
+    look = _Look(run_id, wanted, step_agents(run_id, last_seq), reads=reads)
     found = look.scan(start, forward=forward, limit=limit + 1)
     more = len(found) > limit or look.stopped
     rows = tuple(found[:limit] if forward else reversed(found[:limit]))
@@ -155,24 +155,24 @@ def events_window(
 
 def events_after(actor: Actor, run_id: str, *, after: int, limit: int) -> list[EventRow]:
     """The first events after a seq, whatever they are. Refused not_found."""
-    run_id, last_seq = _last_seq(actor, run_id)
+    run_id, last_seq, reads = _known(actor, run_id)
     agents = step_agents(run_id, last_seq)
     found = Event.objects.filter(run_id=run_id, seq__gt=after).order_by("seq").values_list(*_COLUMNS)[:limit]
-    return [event_row(agents, *row) for row in found]
+    return [event_row(agents, *row, reads=reads) for row in found]
 
 
 def neighbours(actor: Actor, run_id: str, wanted: EventFilter, seq: int) -> tuple[int | None, int | None]:
     """The seqs before and after one that the filter lets through. Refused not_found."""
-    run_id, last_seq = _last_seq(actor, run_id)
+    run_id, last_seq, reads = _known(actor, run_id)
     agents = step_agents(run_id, last_seq)
-    before = _Look(run_id, wanted, agents).scan(seq, forward=False, limit=1)
-    after = _Look(run_id, wanted, agents).scan(seq, forward=True, limit=1)
+    before = _Look(run_id, wanted, agents, reads=reads).scan(seq, forward=False, limit=1)
+    after = _Look(run_id, wanted, agents, reads=reads).scan(seq, forward=True, limit=1)
     return (before[0].seq if before else None), (after[0].seq if after else None)
 
 
 def stages_around(actor: Actor, run_id: str, seq: int) -> tuple[int | None, int | None]:
     """The seqs at which the stage before a seq and the one after it began. Refused not_found."""
-    run_id, last_seq = _last_seq(actor, run_id)
+    run_id, last_seq, _ = _known(actor, run_id)
     begun = _read_on(run_id, last_seq).stages
     before, after = bisect_left(begun, seq), bisect_right(begun, seq)
     return (begun[before - 1] if before else None), (begun[after] if after < len(begun) else None)
@@ -180,7 +180,7 @@ def stages_around(actor: Actor, run_id: str, seq: int) -> tuple[int | None, int 
 
 def run_agents(actor: Actor, run_id: str) -> tuple[str, ...]:
     """The agents that have worked in a run, by name. Refused not_found."""
-    run_id, last_seq = _last_seq(actor, run_id)
+    run_id, last_seq, _ = _known(actor, run_id)
     return tuple(sorted(set(step_agents(run_id, last_seq).values())))
 
 
@@ -194,8 +194,8 @@ Raw = bytes | memoryview
 class _Look:
     """One question: goes through a run's rows from a seq until enough were found or enough were looked at."""
 
-    def __init__(self, run_id: str, wanted: EventFilter, agents: Mapping[str, str]) -> None:
-        self.run_id, self.wanted, self.agents = run_id, wanted, agents
+    def __init__(self, run_id: str, wanted: EventFilter, agents: Mapping[str, str], *, reads: bool) -> None:
+        self.run_id, self.wanted, self.agents, self.reads = run_id, wanted, agents, reads
         self.text = " ".join(wanted.text.casefold().split())
         self.at = 0
         """The last seq that was looked at."""
@@ -212,7 +212,7 @@ class _Look:
             page = self._page(forward, CHUNK if self.wanted.scans else limit)
             for row in page:
                 self.at, looked = row[0], looked + 1
-                event = event_row(self.agents, *row)
+                event = event_row(self.agents, *row, reads=self.reads)
                 if self._matches(event):
                     found.append(event)
                 if len(found) == limit:
@@ -250,11 +250,21 @@ def searched(event: EventRow) -> str:
 
 
 def event_row(
-    agents: Mapping[str, str], seq: int, kind: str, version: int, at: int, header: Raw, payload_hash: Raw, hashed: Raw
+    agents: Mapping[str, str],
+    seq: int,
+    kind: str,
+    version: int,
+    at: int,
+    header: Raw,
+    payload_hash: Raw,
+    hashed: Raw,
+    *,
+    reads: bool,
 ) -> EventRow:
-    """A journal row as a row of the list. What cannot be read is a row too."""
-    raw = bytes(header)
+    """A journal row as a row of the list, with its sentences for who may read contents. What cannot be read is a row too."""
+    raw = bytes(header) if reads else b""
     try:
+        raw = header_for(header, reads=reads)
         fact = fact_shown(from_row(seq, kind, version, raw))
         summary = summary_of(kind, fact)
     except (ValueError, LookupError, TypeError) as error:
@@ -368,13 +378,14 @@ def _silence(run_id: str, above: EventRow, below: EventRow) -> tuple[int, int]:
     return max(pairs, key=lambda pair: pair[1] - pair[0]) if pairs else (above.at, below.at)
 
 
-def _last_seq(actor: Actor, run_id: str) -> tuple[str, int]:
-    found = Run.objects.filter(seen_by(actor, Run), id=clean_text(run_id)[0])
-    last_seq = found.values_list("last_seq", flat=True).first()
-    if last_seq is None:
+def _known(actor: Actor, run_id: str) -> tuple[str, int, bool]:
+    """A run's id, its last seq, and whether who looks may read its contents."""
+    rows = Run.objects.filter(seen_by(actor, Run), id=clean_text(run_id)[0])
+    found = rows.values_list("last_seq", "fabric__name").first()
+    if found is None:
         raise Refused(
             f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs",
             code="not_found",
             field="run",
         )
-    return run_id, last_seq
+    return run_id, found[0], may_read(actor, found[1])

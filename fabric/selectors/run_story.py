@@ -16,6 +16,7 @@ from fabric.core.evolve import evolve
 from fabric.core.run import Run
 from fabric.models import Event as EventRow
 from fabric.models import Run as RunRow
+from fabric.selectors.contents import header_for, may_read
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import seen_by
 from fabric.selectors.story_facts import TELL
@@ -186,16 +187,19 @@ class RunStory:
 
 
 def run_story(actor: Actor, run_id: str, known: RunStory | None = None) -> RunStory:
-    """The run's story up to the end of its journal: ``known``, if given, with what came since. Refused not_found."""
-    row = RunRow.objects.filter(seen_by(actor, RunRow), id=run_id).values_list("seed", "tier").first()
+    """The run's story up to the end of its journal, without its sentences for who may not read contents: ``known``, if given, with what came since.
+
+    ``known`` was told to a reader of the same right. Refused not_found.
+    """
+    row = RunRow.objects.filter(seen_by(actor, RunRow), id=run_id).values_list("fabric__name").first()
     if row is None:
         raise Refused(f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found")
-    story = RunStory(run_id) if known is None else known
+    story, reads = RunStory(run_id) if known is None else known, may_read(actor, row[0])
     rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=story.seq).order_by("seq")
     found = rows.values_list("seq", "kind", "version", "at", "header")
     for seq, kind, version, at, header in found.iterator(chunk_size=ROWS_A_READ):
         try:
-            event = from_row(seq, kind, version, bytes(header))
+            event = from_row(seq, kind, version, header_for(header, reads=reads))
         except (UnknownEvent, ValueError) as error:
             story.skip(seq, at, str(error))
         else:

@@ -19,7 +19,7 @@ from fabric.core.text import clean_text
 from fabric.core.tracing import parties
 from fabric.models import Attachment, Event, Priority, Run
 from fabric.models.runs import ASKED_FOR, ERASED_TITLE, LIVE
-from fabric.selectors.contents import content_of, fact_shown, shown
+from fabric.selectors.contents import content_for, fact_shown, header_for, line_for, may_read, title_for
 from fabric.selectors.cursors import behind
 from fabric.selectors.display import summary_of
 from fabric.selectors.errors import Refused
@@ -110,6 +110,8 @@ class RunView(Waiting):
     """What its parent reserved for it."""
     documents: tuple[str, ...] = ()
     """Names of the attached documents; only ``run_get`` fills them in."""
+    reads: bool = True
+    """Whether who looks may read its contents: without, its title and its reason are withheld."""
 
     @property
     def terminal(self) -> bool:
@@ -176,7 +178,7 @@ def runs_list(
     if before is not None:
         rows = rows.filter(behind(before, "-created_at", field="before"))
     page = rows.order_by("-created_at", "id").values(*_COLUMNS)[: max(1, min(limit, LIMIT_MAX))]
-    return [_view(row) for row in page]
+    return [_view(actor, row) for row in page]
 
 
 def run_get(actor: Actor, run_id: str) -> RunView:
@@ -185,14 +187,14 @@ def run_get(actor: Actor, run_id: str) -> RunView:
     if row is None:
         raise _missing(run_id)
     names = Attachment.objects.filter(run_id=run_id, workspace_id=actor.workspace_id).order_by("position")
-    return _view(row, tuple(names.values_list("name", flat=True)))
+    return _view(actor, row, tuple(names.values_list("name", flat=True)))
 
 
 def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
     """``payloads.Outcome`` as JSON: what a caller gets, with ``partial`` as ``run_ended`` has it, and with ``data`` where its author has an output schema.
-    None while there is none, and when it was erased. Refused not_found.
+    None while there is none, when it was erased, and for who may not read it. Refused not_found.
     """
-    found = _outcome_row(actor, run_id)
+    found = _outcome_row(actor, run_id) if _readable(actor, run_id) else None
     return None if found is None else _outcome(found[1], partial=found[2])
 
 
@@ -239,20 +241,20 @@ def _outcome(raw: bytes, *, partial: bool) -> dict[str, JSON] | None:
 
 def run_events(actor: Actor, run_id: str, *, after: int = 0, limit: int = 200) -> list[EventView]:
     """The run's events with ``seq > after``, in order. Refused not_found."""
-    _exists(actor, run_id)
+    reads = _readable(actor, run_id)
     rows = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=after).order_by("seq")
     page = rows.values_list("seq", "kind", "version", "at", "header", "payload")[: max(1, min(limit, LIMIT_MAX))]
-    return [_event(*row) for row in page]
+    return [_event(*row, reads=reads) for row in page]
 
 
 Raw = bytes | memoryview
 """A binary column, as one driver or the other gives it."""
 
 
-def _event(seq: int, kind: str, version: int, at: int, header: Raw, payload: Raw | None) -> EventView:
-    content = content_of(payload)
+def _event(seq: int, kind: str, version: int, at: int, header: Raw, payload: Raw | None, *, reads: bool) -> EventView:
+    content = content_for(payload, reads=reads)
     try:
-        event = from_row(seq, kind, version, bytes(header))
+        event = from_row(seq, kind, version, header_for(header, reads=reads))
     except ValueError as error:
         return EventView(
             seq=seq, at=at, kind=kind, fact={}, content=content, source="", destination="", summary=str(error)
@@ -275,6 +277,14 @@ def _one(actor: Actor, run_id: str) -> QuerySet[Run]:
     return Run.objects.filter(seen_by(actor, Run), id=clean_text(run_id)[0])
 
 
+def _readable(actor: Actor, run_id: str) -> bool:
+    """Whether somebody may read the contents of a run. Refused not_found."""
+    name = _one(actor, run_id).values_list("fabric__name", flat=True).first()
+    if name is None:
+        raise _missing(run_id)
+    return may_read(actor, name)
+
+
 def _exists(actor: Actor, run_id: str) -> None:
     if not _one(actor, run_id).exists():
         raise _missing(run_id)
@@ -286,9 +296,10 @@ def _missing(run_id: str) -> Refused:
     )
 
 
-def _view(row: dict[str, Any], documents: tuple[str, ...] = ()) -> RunView:
+def _view(actor: Actor, row: dict[str, Any], documents: tuple[str, ...] = ()) -> RunView:
     own = {name: row[name] for name in _COLUMNS if "__" not in name}
-    own["reason"] = shown(row["reason"])
+    reads = may_read(actor, row["fabric__name"])
+    own |= {"reason": line_for(row["reason"], reads=reads), "title": title_for(row["title"], reads=reads)}
     own |= {"tier": Tier(row["tier"]), "state": RunState(row["state"]), "priority": Priority(row["priority"]).label}
     return RunView(
         **own,
@@ -296,4 +307,5 @@ def _view(row: dict[str, Any], documents: tuple[str, ...] = ()) -> RunView:
         fabric_title=row["fabric__title"],
         revision_number=row["revision__number"],
         documents=documents,
+        reads=reads,
     )

@@ -6,7 +6,7 @@ Nothing here reads events, and nothing depends on how many runs there are, but f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection
@@ -16,10 +16,11 @@ from django.db.models.functions import Coalesce
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.models import Fabric, Run
+from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.cursors import behind
-from fabric.selectors.reach import seen_by, within
+from fabric.selectors.reach import read_by, seen_by, within
 from fabric.selectors.run_filter import Ids, condition
-from fabric.selectors.run_query import Query
+from fabric.selectors.run_query import TEXT, Query
 from fabric.selectors.time_limit import time_limit
 from fabric.selectors.waits_for import Waiting
 
@@ -143,9 +144,17 @@ def fabric_ids(actor: Actor) -> Ids:
     return dict(found.values_list("name", "id")[:FABRICS_MAX])
 
 
-def rows_named(workspace_id: str, ids: Sequence[str]) -> list[RunRow]:
-    """Those of these runs that are in a workspace, in no order."""
-    return [RunRow(*row) for row in _rows(Run.objects.filter(workspace_id=workspace_id, id__in=ids))] if ids else []
+def _row(actor: Actor, values: tuple[Any, ...]) -> RunRow:
+    """A row, with its title and its reason for who may read contents."""
+    row = RunRow(*values)
+    reads = may_read(actor, row.fabric_name)
+    return replace(row, title=title_for(row.title, reads=reads), reason=line_for(row.reason, reads=reads))
+
+
+def rows_named(actor: Actor, workspace_id: str, ids: Sequence[str]) -> list[RunRow]:
+    """Those of these runs that are in a workspace, in no order. ``actor``: who looks at them."""
+    rows = Run.objects.filter(workspace_id=workspace_id, id__in=ids)
+    return [_row(actor, row) for row in _rows(rows)] if ids else []
 
 
 def runs_page(
@@ -162,7 +171,7 @@ def runs_page(
         # Read from the cursor upwards, so that the page next to it is found and not the newest one.
         rows = rows.filter(behind(after, "created_at", ids="lt")).order_by("created_at", "-id")
     with time_limit(PAGE_LIMIT_S):
-        found = [RunRow(*row) for row in _rows(rows)[: limit + 1]]
+        found = [_row(actor, row) for row in _rows(rows)[: limit + 1]]
     more, found = len(found) > limit, found[:limit]
     if after and not before:
         return Page(tuple(reversed(found)), newer=more, older=True)
@@ -213,11 +222,12 @@ def runs_news(
         ids = rows.values_list("id", flat=True)[: most + len(shown)]
         count = sum(1 for run_id in ids if run_id not in shown)
         own = Run.objects.filter(seen_by(actor, Run), id__in=list(shown))
-        moved = [RunRow(*row) for row in _rows(own)] if shown else []
+        moved = [_row(actor, row) for row in _rows(own)] if shown else []
     return News(min(count, most), tuple(row for row in moved if row.last_seq != shown[row.id]))
 
 
 def _matching(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
-    return Run.objects.filter(within(actor, Run), condition(query, fabrics, actor.workspace_id)).order_by(
-        "-created_at", "id"
-    )
+    rows = Run.objects.filter(within(actor, Run), condition(query, fabrics, actor.workspace_id))
+    if any(term.field == TEXT for term in query.terms):
+        rows = rows.filter(read_by(actor, Run))  # Nobody finds a run by words of a title that they may not read.
+    return rows.order_by("-created_at", "id")

@@ -19,9 +19,10 @@ from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Escalation, Fabric, Run
 from fabric.models.runs import ASKED_FOR
-from fabric.selectors.contents import shown
+from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.errors import Refused
-from fabric.selectors.reach import seen_by, within
+from fabric.selectors.escalations import views_of
+from fabric.selectors.reach import read_by, seen_by, within
 from fabric.selectors.waits_for import Waiting
 
 M = TypeVar("M", bound=Model)
@@ -146,7 +147,9 @@ def _runs(actor: Actor, words: list[str], since: int) -> list[RunHit]:
         low = _dashed(part)
         looks.append(_along_ids(Run.objects.filter(within(actor, Run)), actor, low))
         looks.append(recent.filter(id__endswith=_dashed_from_end(part)).order_by("-created_at", "id"))
-    looks.append(recent.filter(ASKED_FOR, _all_words("title", words)).order_by("-created_at", "id"))
+    looks.append(
+        recent.filter(ASKED_FOR, read_by(actor, Run), _all_words("title", words)).order_by("-created_at", "id")
+    )
     found: dict[str, RunHit] = {}
     for look in looks:
         if len(found) <= GROUP_MAX:
@@ -156,6 +159,11 @@ def _runs(actor: Actor, words: list[str], since: int) -> list[RunHit]:
             for row in rows:
                 given: dict[str, Any] = {**row}
                 name = given.pop("fabric__name") or ""
+                reads = may_read(actor, name)
+                given |= {
+                    "title": title_for(row["title"], reads=reads),
+                    "reason": line_for(row["reason"], reads=reads),
+                }
                 found.setdefault(row["id"], RunHit(**given, fabric_name=name))
     return list(found.values())
 
@@ -172,10 +180,9 @@ def _escalations(actor: Actor, words: list[str]) -> list[EscalationHit]:
     if not part:
         return []
     rows = _along_ids(Escalation.objects.filter(within(actor, Escalation)), actor, part)
-    found = rows.values_list("id", "run_id", "reason", "run__title", "decided_at")[: GROUP_MAX + 1]
     return [
-        EscalationHit(id=key, run_id=run, reason=shown(reason), run_title=title or "", open=decided is None)
-        for key, run, reason, title, decided in found
+        EscalationHit(id=one.id, run_id=one.run_id, reason=one.reason, run_title=one.run_title, open=one.open)
+        for one in views_of(actor, rows, GROUP_MAX + 1)
     ]
 
 

@@ -31,7 +31,8 @@ def not_its_digest(item: EscalationView, given: str) -> str:
     """Returns why a digest does not name what the item asks now, one sentence without its end. ``given``: the digest that a person named, or its beginning."""
     for digest, content in _shown(item):
         if names(given, digest):
-            said = "; ".join(_differences(content, item.content)) or "nothing that can be shown differs"
+            differs = "; ".join(_differences(content, item.content)) if item.reads else ""
+            said = differs or "nothing that can be shown differs"
             return f"item {item.id} asks about something else by now (since that was shown: {said})"
     other = Escalation.objects.filter(workspace_id=item.workspace_id, digest__startswith=given.lower())
     if len(given) >= DIGEST_CHARS_MIN and (found := other.values_list("id", flat=True).first()):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.core.actor import Actor
 from fabric.models import TicketClosure
+from fabric.selectors.contents import line_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,11 @@ def closures_of(actor: Actor, escalation_ids: Collection[str]) -> Mapping[str, C
 
 
 _FIELDS = ("escalation_id", "closed_at", "closed_by", "note", "fork_run_id")
+
+
+def for_reader(closure: ClosureView | None, *, reads: bool) -> ClosureView | None:
+    """The same as a reader may read it: a note may quote what the ticket is about."""
+    return None if closure is None else replace(closure, note=line_for(closure.note, reads=reads))
 
 
 def closure_of(actor: Actor, escalation_id: str) -> ClosureView | None:

@@ -64,7 +64,7 @@ def run_export_zip(*, actor: Actor, run_id: str, signer: Signer, checkpoints: Pa
 
 
 def run_lines(*, actor: Actor, run_id: str, form: str) -> EventLines:
-    """A run's events as lines: ``readable`` with credentials masked for whoever may look; ``journal`` byte for byte, told to the audit stream.
+    """A run's events as lines: ``readable`` with credentials masked, and with contents for who may read them; ``journal`` byte for byte, told to the audit stream.
 
     Raises Refused: not_found, invalid (form), forbidden.
     """
@@ -76,13 +76,13 @@ def run_lines(*, actor: Actor, run_id: str, form: str) -> EventLines:
 
 
 def may_take_bytes(actor: Actor) -> bool:
-    """Whether somebody may take a run's journal away byte for byte."""
-    return actor.may(Right.AUDIT) or actor.may(Right.REVEAL)
+    """Whether somebody may take a run's journal away byte for byte, with its contents."""
+    return actor.may(Right.CONTENTS) and (actor.may(Right.AUDIT) or actor.may(Right.REVEAL))
 
 
 def _may_take_bytes(actor: Actor) -> None:
     if not may_take_bytes(actor):
-        who = f"{holders(Right.AUDIT)}, and for {holders(Right.REVEAL)}"
+        who = f"{holders(Right.AUDIT)}, and for {holders(Right.REVEAL)}, who may read contents ({holders(Right.CONTENTS)})"
         message = f"{actor.name} may not take a journal away byte for byte: that is for {who}; the readable lines have credentials masked"
         raise Refused(message, code="forbidden", field="actor")
 

@@ -25,7 +25,11 @@ from fabric.services.errors import Refused
 
 DEFAULT_WORKSPACE = "default"
 OWNER = "owner"
-LOOKS_ON: Mapping[Right, Role] = {Right.AUDIT: Role.AUDITOR, Right.REVEAL: Role.SAFETY}
+LOOKS_ON: Mapping[Right, Role] = {
+    Right.CONTENTS: Role.READER,
+    Right.AUDIT: Role.AUDITOR,
+    Right.REVEAL: Role.SAFETY,
+}
 """By right to see more than everybody: the role with which whoever has it looks at runs of drills."""
 OWNER_ROLES = frozenset(str(role) for role in Role)
 """On an installation of one's own, its owner may do everything and answers every question."""

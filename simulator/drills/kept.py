@@ -86,9 +86,8 @@ def drills_with_runs(
     if before:
         rows = rows.filter(id__lt=clean_text(before)[0])
     found = [view(row) for row in rows.select_related("fabric").order_by("-id")[: limit + 1]]
-    runs = {
-        run.id: run for run in rows_named(inside, [run_id for one in found[:limit] for run_id in _ids(one).values()])
-    }
+    ids = [run_id for one in found[:limit] for run_id in _ids(one).values()]
+    runs = {run.id: run for run in rows_named(actor, inside, ids)}
     return [DrillRuns(one, _in_order(_ids(one), runs)) for one in found[:limit]], len(found) > limit
 
 

@@ -10,11 +10,12 @@ from typing import Literal
 from django.db.models import Max, Q, QuerySet
 
 from fabric.core.actor import Actor
+from fabric.core.roles import Right
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.models import Run
 from fabric.selectors.errors import Refused
-from fabric.selectors.reach import seen_by
+from fabric.selectors.reach import read_by, seen_by
 from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, StoredScenario
 from simulator.drills.selectors import DrillView, view
 from simulator.scenarios.problems import Unreadable, nearest
@@ -98,10 +99,11 @@ def scenario_source(actor: Actor, name: str) -> str:
 
 def _rows(actor: Actor) -> QuerySet[StoredScenario]:
     rows = StoredScenario.objects.filter(workspace_id=actor.workspace_id)
-    if not actor.narrow:
+    if not actor.narrow and actor.may(Right.CONTENTS):
         return rows
-    # What was captured holds the request and the documents of its run: it is there for whoever sees that.
-    return rows.filter(Q(captured_from="") | Q(captured_from__in=Run.objects.filter(seen_by(actor, Run)).values("id")))
+    # What was captured holds the request and the documents of its run: it is there for who may read that.
+    readable = Run.objects.filter(seen_by(actor, Run), read_by(actor, Run)).values("id")
+    return rows.filter(Q(captured_from="") | Q(captured_from__in=readable))
 
 
 def stored_view(row: StoredScenario) -> ScenarioView:

@@ -163,15 +163,21 @@ def test_who_looks_in_there_may_look_and_nothing_else(one):
 
     inside = actor_inside_drills(owner_actor(), one.run_id)
     assert (inside.name, inside.workspace_id) == ("owner", drills_workspace(one.workspace_id))
-    assert {right for right in Right if inside.may(right)} == {Right.LOOK, Right.AUDIT, Right.REVEAL}
+    assert {right for right in Right if inside.may(right)} == {Right.LOOK, Right.CONTENTS, Right.AUDIT, Right.REVEAL}
     assert actor_inside_drills(inside, one.run_id) is None
-    assert actor_inside_drills(actor_of(member("fay", "finance", "operator")), one.run_id).roles == frozenset()
+    assert actor_inside_drills(actor_of(member("fay", "finance", "operator")), one.run_id).roles == {"reader"}
+    assert actor_inside_drills(actor_of(member("vera", "viewer")), one.run_id).roles == frozenset()
 
 
 def test_who_takes_bytes_away_and_has_credentials_revealed_does_so_in_there(one):
     lines, event = f"/runs/{one.run_id}/events.ndjson", f"/runs/{one.run_id}/events/3/reveal"
-    for role, takes, reveals in (("auditor", 200, 403), ("safety", 200, 409), ("viewer", 403, 403)):
-        who = signed_in(member(role, role))
+    for role, takes, reveals in (
+        ("auditor", 403, 403),
+        ("auditor,reader", 200, 403),
+        ("safety", 200, 409),
+        ("viewer", 403, 403),
+    ):
+        who = signed_in(member(role.replace(",", "-"), *role.split(",")))
         assert who.get(f"{lines}?form=readable").status_code == 200
         assert (who.get(lines).status_code, who.post(event).status_code) == (takes, reveals), role
 

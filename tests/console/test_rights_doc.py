@@ -11,7 +11,7 @@ from django.test import Client
 from console.api.callers import ANY_CALLER, SCOPES
 from console.placed import FABRIC_OF, OTHER_NAMES
 from console.route_policies import ROUTES, Policy
-from console.route_rights import CHANGES, LOOKS, wanted
+from console.route_rights import BESIDE, CHANGES, LOOKS, roles_for, wanted
 from fabric.core.roles import MEANS, RIGHTS, Right, Role
 from fabric.core.scopes import MEANS as SCOPE_MEANS
 from fabric.core.scopes import NEEDS, Scope
@@ -47,8 +47,7 @@ def allowed(route: str, method: str) -> frozenset[Role]:
     """The roles that the door lets through; everybody where no right decides."""
     if ROUTES[route] is Policy.STAFF:
         return frozenset({Role.OWNER})
-    rights = wanted(route, method)
-    return frozenset().union(*(RIGHTS[right] for right in rights)) if rights else frozenset(Role)
+    return roles_for(route, method)
 
 
 def at(route: str) -> str:
@@ -63,7 +62,8 @@ def row(route: str, method: str) -> str:
     who = ", ".join(role for role in Role if role in may) if rights else WHO.get(ROUTES[route], why or "every member")
     scope = SCOPES.get((route, method), "") if ROUTES[route] is Policy.API else ""
     scope = scope or ("any" if route in ANY_CALLER else "")
-    return f"| `{route}` | {method} | {at(route)} | {' or '.join(rights)} | {who} | {scope} |"
+    right = " or ".join(rights) + (f", and {BESIDE[route]}" if route in BESIDE else "")
+    return f"| `{route}` | {method} | {at(route)} | {right} | {who} | {scope} |"
 
 
 def counted(pages: list[tuple[str, str]], api: list[tuple[str, str]]) -> str:

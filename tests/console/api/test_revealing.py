@@ -105,7 +105,7 @@ def test_programs_reveal_too(program, question, event):
     assert [subject for _, subject, _ in told()] == [question.id, question.run_id]
 
 
-@pytest.mark.parametrize("role", ["viewer", "reviewer", "operator", "auditor"])
+@pytest.mark.parametrize("role", ["editor", "reviewer", "operator", "reader"])
 def test_others_are_refused_with_who_may(actor, question, role):
     other = signed_in(member("ben", role))
     for address in (f"/reviews/{question.id}", f"/runs/{question.run_id}/events/1"):
@@ -116,6 +116,17 @@ def test_others_are_refused_with_who_may(actor, question, role):
         refused = other.post(f"{address}/reveal")
         assert refused.status_code == 403
         assert "may not do this: that is for safety" in text(refused)
+    assert told() == []
+
+
+@pytest.mark.parametrize("role", ["viewer", "auditor", "finance"])
+def test_who_may_not_read_the_content_is_offered_nothing_to_reveal(actor, question, role):
+    other = signed_in(member("ben", role))
+    for address in (f"/reviews/{question.id}", f"/runs/{question.run_id}/events/1"):
+        page = text(other.get(address))
+        assert "You may not read this content" in page
+        assert "credentials.aws_access_key" not in page
+        assert other.post(f"{address}/reveal").status_code == 403
     assert told() == []
 
 
@@ -140,10 +151,11 @@ def test_an_edit_that_keeps_a_mark_is_refused(browser, question):
 
 
 @pytest.mark.parametrize(
-    ("role", "status"), [("viewer", 403), ("editor", 403), ("auditor", 200), ("safety", 200), ("owner", 200)]
+    ("role", "status"),
+    [("viewer", 403), ("editor", 403), ("auditor", 403), ("auditor,reader", 200), ("safety", 200), ("owner", 200)],
 )
 def test_a_journal_is_taken_away_byte_for_byte_by_few_and_that_is_told(actor, question, role, status):
-    other = signed_in(member("ben", role))
+    other = signed_in(member("ben", *role.split(",")))
     address = f"/runs/{question.run_id}/events.ndjson"
     assert ("form=journal" in text(other.get(f"/runs/{question.run_id}"))) is (status == 200)
     given = other.get(f"{address}?form=journal")

@@ -11,6 +11,7 @@ from fabric.core.flow import PROVIDER_AWAY, RunState
 from fabric.core.taxonomy import Tier
 from fabric.models import Fabric, Run
 from fabric.selectors import runs_list, time_limit
+from fabric.selectors.cursors import behind
 from fabric.selectors.errors import Refused
 from fabric.selectors.run_query import FIELDS, Query, parse
 from fabric.selectors.runs_list import RunRow, fabric_ids, runs_bars, runs_counts, runs_matched, runs_news, runs_page
@@ -269,7 +270,11 @@ PLANS = {
 def test_an_index_answers_and_nothing_is_sorted(many, actor, text):
     """What SQLite says it would do; PostgreSQL's plans are looked at by the benchmark's own test."""
     rows = runs_list._matching(actor, query(text, actor), fabric_ids(actor))
-    for asked in (rows, rows.filter(runs_list._older(f"{NOW}.x")), rows.filter(runs_list._newer("1.x")).reverse()):
+    for asked in (
+        rows,
+        rows.filter(behind(f"{NOW}.x", "-created_at", field="before")),
+        rows.filter(behind("1.x", "created_at", ids="lt")).reverse(),
+    ):
         plan = asked.values("id")[:50].explain()
         assert f"INDEX {PLANS[text]} " in plan
         assert "TEMP B-TREE" not in plan

@@ -123,7 +123,11 @@ def test_who_signs_in_by_another_ones_link_may_be_that_one(actor):
 
 def test_each_scope_says_what_carries_it():
     assert set(NEEDS) == set(Scope)
-    assert {right for rights in NEEDS.values() for right in rights} == set(Right) - {Right.LOOK, Right.REVEAL}
+    assert {right for rights in NEEDS.values() for right in rights} == set(Right) - {
+        Right.LOOK,
+        Right.CONTENTS,
+        Right.REVEAL,
+    }
     for scope, rights in NEEDS.items():
         for role in Role:
             assert carried(scope, {role}, service=False) is (not rights or any(role in RIGHTS[one] for one in rights))

@@ -1,0 +1,115 @@
+"""Marks every content that the database has, each kind by a word of its own, so that a page that shows one is found out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fabric.core.fingerprint import encode
+from fabric.models import Attachment, Escalation, Event, Inbox, MemoryEntry, Notification, Run, TicketClosure
+from fabric.selectors.contents import CHOSEN, SENTENCES
+from tests.unguarded import unguarded
+
+MARKS = (
+    *("request", "prompt", "answer", "arguments", "result", "message", "outcome", "sentence"),
+    *("title", "document", "memory", "review", "words", "told"),
+)
+OF_KINDS = {
+    "run_started": "request",
+    "model_answered": "answer",
+    "tool_answered": "result",
+    "person_said": "message",
+    "run_ended": "outcome",
+    "stage_left": "outcome",
+}
+"""By the kind of an event, the mark in its content; of every other kind ``prompt``: it is what an agent or a person is told."""
+NAMES = frozenset(
+    {
+        *("agent", "call_id", "cause", "edit_of", "id", "item", "kind", "mechanism", "name", "ref", "role", "rule"),
+        *("stage", "tool", "unit", "verb", "origin", "input_id", "actor", "tier", "answer_id", "scope", "key", "roles"),
+        *(
+            "compensation",
+            "digest",
+            "expiry",
+            "approve",
+            "edit",
+            "reject",
+            "respond",
+            "decline",
+            "status",
+            "type",
+            "verdict",
+            "proposal",
+            "gate",
+            "failure",
+            "citations",
+            "model",
+        ),
+    }
+)
+"""Fields of contents that hold names, which have to stay what they are."""
+
+
+def mark(name: str) -> str:
+    """The word that stands for a kind of content."""
+    assert name in MARKS
+    return f"CANARY{name}"
+
+
+def marked(given: Any, name: str, key: str = "") -> Any:
+    """The same content with its mark in each text; arguments of calls have their own."""
+    if isinstance(given, dict):
+        return {field: marked(value, "arguments" if field == "args" else name, field) for field, value in given.items()}
+    if isinstance(given, list):
+        return [marked(one, name, key) for one in given]
+    return f"{given} {mark(name)}" if isinstance(given, str) and given and key not in NAMES else given
+
+
+def sentences_marked(given: Any, key: str = "") -> Any:
+    """The same fact with the mark in each of its sentences."""
+    if isinstance(given, dict):
+        return {field: sentences_marked(value, field) for field, value in given.items()}
+    if isinstance(given, list):
+        return [sentences_marked(one, key) for one in given]
+    told = isinstance(given, str) and given and key in SENTENCES - CHOSEN
+    return f"{given} {mark('sentence')}" if told else given
+
+
+def words_marked(given: Any) -> Any:
+    """The same input with the mark in what a person wrote."""
+    if isinstance(given, list):
+        return [words_marked(one) for one in given]
+    if not isinstance(given, dict):
+        return given
+    written = {field: f"{value} {mark('words')}" for field, value in given.items() if field in ("message", "text")}
+    return {field: words_marked(value) for field, value in given.items()} | written
+
+
+def mark_all() -> None:
+    """Marks the contents of all runs, memories and questions."""
+    with unguarded():
+        for event in Event.objects.all():
+            fields = {"header": encode(sentences_marked(json.loads(bytes(event.header))))}
+            if event.payload is not None:
+                content = marked(json.loads(bytes(event.payload)), OF_KINDS.get(event.kind, "prompt"))
+                fields["payload"] = encode(content)
+            Event.objects.filter(run_id=event.run_id, seq=event.seq).update(**fields)
+        for row in MemoryEntry.objects.exclude(value=""):
+            given = {"value": json.dumps(mark("memory")), "reason": f"{row.reason} {mark('words')}"}
+            MemoryEntry.objects.filter(pk=row.pk).update(**given)
+    for run in Run.objects.all():
+        Run.objects.filter(id=run.id).update(
+            title=f"{mark('title')} {run.title}", reason=run.reason and f"{run.reason} {mark('sentence')}"
+        )
+    for one in Escalation.objects.all():
+        content = encode(marked(json.loads(bytes(one.content) or b"{}"), "review"))
+        Escalation.objects.filter(id=one.id).update(content=content, reason=f"{one.reason} {mark('sentence')}")
+    for document in Attachment.objects.all():
+        Attachment.objects.filter(pk=document.pk).update(text=f"{mark('document')} {document.text}")
+    for sent in Inbox.objects.all():
+        body = json.loads(bytes(sent.body) or b"null")
+        Inbox.objects.filter(pk=sent.pk).update(body=encode(words_marked(body)) if body else b"")
+    for told in Notification.objects.all():
+        data = json.loads(bytes(told.content))
+        Notification.objects.filter(id=told.id).update(content=encode(data | {"reason": mark("told")}))
+    TicketClosure.objects.update(note=mark("words"))
