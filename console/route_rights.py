@@ -214,7 +214,6 @@ CHANGES: Mapping[str, Wants] = {
     "invitation-revoke": (Right.MEMBERS,),
     "login": OWN,
     "login-link": OWN,
-    "login-link-old": OWN,
     "login-passkey": OWN,
     "login-password": OWN,
     "login-recover": OWN,

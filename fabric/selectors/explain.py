@@ -151,7 +151,7 @@ def run_explain(actor: Actor, run_id: str, compiled: Compiles) -> RunExplained:
     """Every decision of a run, under the policy that it went by. Refused not_found; conflict for a journal that cannot be read."""
     view = run_get(actor, run_id)
     rows, events = _journal(view)
-    revision = _under(compiled, view)
+    revision = partial(_under, compiled, view)
     derived = derived_all(events, Tier(view.tier), partial(rules_at, revision))
     topology = _topology(events)
     doubted = (row for row in rows if row.fact.get("usage_problem"))
@@ -177,18 +177,18 @@ def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Compiles) 
         rows, events = _journal(view, upto=seq + FOLLOWED_WITHIN)
     except Refused:
         return None
-    revision = _under(compiled, view)
+    revision = partial(_under, compiled, view)
     derived = derived_all(events, Tier(view.tier), partial(rules_at, revision))
-    found = next((one for one in derived if one.seq == seq), None)
-    if found is None:
-        return None
-    within = _within(revision(found.policy), _topology(events))
-    return _explained(_for_reader(found, rows, reads=view.reads), rows, within)
+    explained = (
+        _explained(_for_reader(one, rows, reads=view.reads), rows, _within(revision(one.policy), _topology(events)))
+        for one in derived
+        if one.seq == seq
+    )
+    return next(explained, None)
 
 
-def _under(compiled: Compiles, view: RunView) -> Callable[[int], Compiled]:
-    """Gives the run's revision under a version of its workspace's policy."""
-    return lambda number: compiled(view.revision_id, view.workspace_id, number, view.tier)
+def _under(compiled: Compiles, view: RunView, number: int) -> Compiled:
+    return compiled(view.revision_id, view.workspace_id, number, view.tier)
 
 
 def _topology(events: Iterable[Journaled]) -> str:
