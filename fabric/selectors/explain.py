@@ -158,14 +158,9 @@ def run_explain(actor: Actor, run_id: str, compiled: Compiles) -> RunExplained:
     problems = tuple(
         Followed(row.seq, row.at, row.kind, row.fact["usage_problem"]) for row in islice(doubted, USAGE_PROBLEMS_MAX)
     )
-    return RunExplained(
-        view,
-        tuple(
-            _explained(_for_reader(one, rows, reads=view.reads), rows, _within(revision(one.policy), topology))
-            for one in derived
-        ),
-        problems,
-    )
+    shown = (_for_reader(one, rows, reads=view.reads) for one in derived)
+    explained = tuple(_explained(one, rows, _within(revision(one.policy), topology)) for one in shown)
+    return RunExplained(view, explained, problems)
 
 
 def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Compiles) -> Explained | None:
