@@ -263,7 +263,7 @@ CHANGES: Mapping[str, Wants] = {
     "token-create": OTHERS,
     "token-revoke": OTHERS,
 }
-"""What a POST to an address wants, by route name; sorted, one a line."""
+"""Rights that a POST to an address wants, by route name; sorted, one a line."""
 
 _AUDIT = "audit audit-news audit-record audit-holds api-audit api-audit-record api-audit-holds"
 _CONTENTS = "run-event-json run-fork run-scenario"

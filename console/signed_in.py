@@ -100,7 +100,7 @@ def mark_of(request: HttpRequest) -> str:
 
 
 def is_provider_away(request: HttpRequest) -> bool:
-    """Whether a sign-in counts for nothing because the provider of identities does not answer. Ask after the user."""
+    """Returns True where a sign-in counts for nothing since the provider of identities does not answer. Ask after the user."""
     return bool(getattr(request, "provider_away", False))
 
 

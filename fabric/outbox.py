@@ -81,7 +81,7 @@ def notify(stopped: threading.Event | None = None) -> None:
 
 
 def duties(stopped: threading.Event | None = None) -> tuple[tuple[DutySpec, ...], ...]:
-    """What workers do by the outbox, one of them at a time. Each group has a thread of its own: a slow receiver of one delays no other."""
+    """Duties that one worker at a time does by the outbox. Each group has its own thread, so a slow receiver delays no other."""
     tell = DutySpec(
         name="notify", look_s=LOOK_S, every_s=0.0, lease_s=LEASE_S, wanted=wanted, act=lambda: notify(stopped)
     )

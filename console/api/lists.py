@@ -1,4 +1,4 @@
-"""What every list of the API takes: a period, a page; and the file of a list."""
+"""Parameters that every list of the API takes, and the file of a list."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE = {
         200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMS.values()}}
     }
 }
-"""What the schema says of a response that is a list as a file."""
+"""The schema of a response that is a list as a file."""
 
 
 class FileIn(Given):

@@ -26,7 +26,7 @@ READER = "live"
 
 
 def reader_of(key: RunKey) -> Actor:
-    """Who reads a run for those who watch it, with or without its contents."""
+    """Reads a run for its watchers, with or without its contents."""
     if key.reads:
         return Actor(READER, key.workspace_id, kind="system")
     return Actor(READER, key.workspace_id, roles=frozenset({Role.VIEWER}))

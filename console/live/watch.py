@@ -44,7 +44,7 @@ class RunKey:
     workspace_id: str
     run_id: str
     reads: bool = True
-    """Whether who follows it may read its contents."""
+    """True: the follower may read its contents."""
 
 
 class Source(Protocol):

@@ -1,4 +1,4 @@
-"""What the audit stream can be asked for, and its words."""
+"""The parameters of the audit list, and their words."""
 
 from __future__ import annotations
 

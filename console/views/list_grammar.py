@@ -36,7 +36,7 @@ class Field:
     word: str
     """As the form and the chip call it."""
     offered: Words = ()
-    """What can be picked, with its words; empty: the page offers names, or people type."""
+    """Values to pick, each with its words. Without them the page offers names, or people type."""
     hint: str = ""
     place: Literal["", "search", "more"] = ""
     """In the form: among the others, before them, or behind "More"."""
@@ -65,7 +65,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Grammar(Generic[F]):
-    """What a list can be asked for."""
+    """The parameters that a list takes."""
 
     route: str
     makes: Callable[..., F]
@@ -73,10 +73,10 @@ class Grammar(Generic[F]):
     usual: str
     """The choice of an address that names none."""
     choice: Field = PERIOD
-    """What always holds: a period, or a tab."""
+    """The parameter that every list has: a period, or a tab."""
 
     def read(self, given: Mapping[str, str]) -> Asked[F]:
-        """What an address or a form asks for. The first word that is not offered is the problem of it."""
+        """Reads an address or a form. The first unknown word becomes its problem."""
         values, problem = {}, None
         for field in (self.choice, *self.fields):
             value = str(given.get(field.name, "")).strip()[:CHARS_MAX]
@@ -91,7 +91,7 @@ class Grammar(Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[F]):
-    """What a list is asked for."""
+    """The parameters that an address or a form gave."""
 
     grammar: Grammar[F]
     choice: str
@@ -112,12 +112,12 @@ class Asked(Generic[F]):
 
     @property
     def has_period(self) -> bool:
-        """Whether the choice is a period."""
+        """Returns True where the choice is a period."""
         return self.grammar.choice is PERIOD
 
     @property
     def more_holds(self) -> bool:
-        """Whether a field behind "More" holds."""
+        """Returns True where a field behind "More" narrows the list."""
         return any(one.place == "more" and one.name in self.values for one in self.grammar.fields)
 
     @property

@@ -1,4 +1,4 @@
-"""What the review queue can be asked for, and its words."""
+"""The parameters of the review queue, and their words."""
 
 from __future__ import annotations
 

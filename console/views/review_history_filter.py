@@ -1,4 +1,4 @@
-"""What the history of decisions can be asked for, and its words."""
+"""The parameters of the history of decisions, and their words."""
 
 from __future__ import annotations
 

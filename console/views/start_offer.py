@@ -58,13 +58,16 @@ class Offer:
 
 
 def needs_model(fabric: FabricView) -> bool:
-    """Whether a published fabric asks an endpoint."""
+    """Returns True where a published fabric asks an endpoint."""
     spec = _spec(fabric.revision_id)
     return spec is None or any(model.provider != "scripted" for model in spec.models)
 
 
 def offer_of(fabric: FabricView, workspace_id: str, policy_number: int) -> Offer:
-    """What the form says about a published fabric under its workspace's policy; nothing about tiers and ceilings where a later version cannot read its spec."""
+    """The form's words about a published fabric under its workspace's policy.
+
+    A fabric that this version cannot read has no tiers and no ceilings.
+    """
     spec = _spec(fabric.revision_id)
     if spec is None:
         return Offer(fabric, True, (), ())

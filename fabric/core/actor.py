@@ -52,7 +52,7 @@ class Actor:
         return bool(self.fabrics) or any(map(place_of, self.held or self.roles))
 
     def sees(self, fabric: str) -> bool:
-        """Whether a fabric, and what belongs to it, is there for it at all; a draft of it that was drilled belongs to it."""
+        """Returns True where the actor sees a fabric. Drilled drafts of a fabric belong to it."""
         fabric = own_name(fabric)
         return (not self.fabrics or fabric in self.fabrics) and (
             self.reach is None or any(holds_at(place, fabric) for place in self.reach)

@@ -12,7 +12,7 @@ from collections.abc import Collection
 AT = "@"
 ALL = "*"
 DRAFT_OF = " (draft of "
-"""What stands between a fabric's name and its author's where somebody's draft of it is drilled; no fabric's own name has it."""
+"""Stands between the names of a fabric and of an author where a draft is drilled. No fabric's name holds it."""
 NAME = r"[a-z][a-z0-9_-]{0,62}"
 """A fabric's name (``fabric.core.spec_parts.Name``)."""
 _place = re.compile(rf"{NAME}|[a-z][a-z0-9_-]{{0,60}}[-_]\*")

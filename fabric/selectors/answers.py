@@ -59,7 +59,7 @@ class SentAnswer:
     decision: DecisionMade | None
     """None: its content was erased."""
     reads: bool = True
-    """Whether who looks may read what was said with it."""
+    """True: the reader may read the words that came with it."""
 
     @property
     def told(self) -> Answer:
@@ -135,7 +135,7 @@ def answers_to(items: Iterable[EscalationView]) -> Mapping[str, list[SentAnswer]
 
 
 def _edited(given: DecisionMade, *, reads: bool) -> Any:
-    """What an answer puts in place of what was shown; that there is something, for who may not read it."""
+    """The content that an answer puts in place. A reader without the right sees its size alone."""
     return shown(given.edited) if reads or given.edited is None else UNREAD
 
 

@@ -44,7 +44,7 @@ class AuditLines(ListLines):
         return [{**said(row_of(one)), **also} for one, also in zip(found, raw, strict=True)], len(found) == ROWS
 
     def marks(self) -> Iterable[dict[str, JSON]]:
-        """What the file is, and the markers in place of removed records."""
+        """Yields the head of the file, and the markers in place of removed records."""
         yield {"fabric_audit": 1, "workspace": self._workspace, "whole": self._whole}
         for one in AuditCut.objects.filter(workspace_id=self._workspace).order_by("first"):
             yield {"cut": bytes(one.body).decode(), "signature": bytes(one.signature).hex()}

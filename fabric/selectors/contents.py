@@ -31,13 +31,13 @@ CHOSEN = frozenset({"why"})
 WITHHELD = "credentials"
 """The shipped rule whose finds no page and no program is shown."""
 UNREAD = f"You may not read this content: it needs the right to contents ({holders(Right.CONTENTS)})."
-"""What stands in the place of a content for who lacks the right."""
+"""Stands in place of a content for a reader without the right."""
 UNREAD_LINE = "(withheld)"
-"""The same in the place of a title or a sentence."""
+"""Stands in place of a title or a sentence."""
 
 
 def may_read(actor: Actor, fabric: str) -> bool:
-    """Whether somebody may read the contents of a fabric's runs and memories."""
+    """Returns True where the actor may read the contents of a fabric's runs and memories."""
     return may(actor, Right.CONTENTS, fabric)
 
 
@@ -59,7 +59,7 @@ def content_for(payload: bytes | memoryview | None, *, reads: bool) -> JSON:
 
 
 def unread(size: int) -> dict[str, JSON]:
-    """What a program is given in place of a content of that many bytes."""
+    """Returns the stand-in for a content of so many bytes, as programs read it."""
     return {"withheld": UNREAD, "bytes": size}
 
 

@@ -153,7 +153,7 @@ def decided_page(actor: Actor, wanted: HistoryFilter, *, limit: int = 50, after:
 
 
 def _read(row: Mapping[str, Any], *, reads: bool) -> Mapping[str, str]:
-    """What of a row may quote a content, as it is shown to a reader."""
+    """Returns the parts of a row that may quote a content, as a reader sees them."""
     return {
         "reason": line_for(row["reason"], reads=reads),
         "run_title": title_for(row["run_title"], reads=reads),

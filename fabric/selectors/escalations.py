@@ -90,11 +90,11 @@ class EscalationView:
     revealed: bool = False
     """Whether somebody had shown what is withheld of it (``services.reveals``)."""
     reads: bool = True
-    """Whether who looks may read what it shows: with the right to contents, or as one whom it asks."""
+    """True: the reader has the right to contents, or the review asks the reader."""
 
     @cached_property
     def content(self) -> dict[str, JSON]:
-        """What the person is shown: credentials are masked unless they are revealed; that it is there, for who may not read it."""
+        """The content of the review. Credentials are masked until revealed; a reader without the right sees its size alone."""
         if not self.reads:
             named = {name: self.given[name] for name in (*TOLD, *self.verbs) if name in self.given}
             return named | unread(len(encode(self.given)))

@@ -51,11 +51,11 @@ class ListLines:
         raise NotImplementedError
 
     def marks(self) -> Iterable[dict[str, JSON]]:
-        """What stands before the rows in a file of lines of JSON."""
+        """Yields the lines before the rows in a file of lines of JSON."""
         return ()
 
     def end(self) -> dict[str, JSON]:
-        """What stands after the rows in a file of lines of JSON; empty: no line."""
+        """Returns the line after the rows in a file of lines of JSON. An empty one is left out."""
         return {}
 
     def _head(self) -> str:

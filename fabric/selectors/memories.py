@@ -30,7 +30,7 @@ class Remembered:
     key: str
     version: int
     value: JSON
-    """Credentials in it are masked, unless somebody had them revealed; a sentence for who may not read it."""
+    """Credentials in it are masked until revealed. A reader without the right gets one sentence."""
     withheld: bool
     """Whether something of the value is masked."""
     erased: bool

@@ -65,7 +65,7 @@ class Moment:
     skipped: tuple[ev.RungSkipped, ...] = ()
     """Rungs passed over right before this event."""
     reads: bool = True
-    """Whether who looks may read the contents."""
+    """True: the reader may read the contents."""
 
     @property
     def spent_usd_micros(self) -> int:
@@ -169,7 +169,7 @@ class Erased(LookupError):
 
 
 class Unread(LookupError):
-    """Who looks may not read what a prompt was made of."""
+    """The reader may not read the contents of a prompt."""
 
 
 def prompt_at(

@@ -51,7 +51,7 @@ class NotificationView:
     title: str
     """First line of the run's request, which no notification tells; empty: there is no run, or not any more."""
     reads: bool = True
-    """Whether who looks may read contents of the fabric that it is about."""
+    """True: the reader may read contents of its fabric."""
 
     @property
     def fabric(self) -> str:

@@ -27,7 +27,7 @@ class DocumentView:
     """The beginning of its text, as it was attached; empty for who may not read it."""
     origin: Origin | None = None
     reads: bool = True
-    """Whether who looks may read it."""
+    """True: the reader may read it."""
 
     @property
     def text(self) -> str:

@@ -29,7 +29,7 @@ class Setting:
     by_tier: bool = False
     """Whether it is left out and the tier's default is in force, which ``value`` is then."""
     held: bool = False
-    """Whether the workspace's policy put the value in place of the fabric's."""
+    """True: the workspace's policy set the value."""
 
     @property
     def own(self) -> bool:

@@ -111,7 +111,7 @@ class RunView(Waiting):
     documents: tuple[str, ...] = ()
     """Names of the attached documents; only ``run_get`` fills them in."""
     reads: bool = True
-    """Whether who looks may read its contents: without, its title and its reason are withheld."""
+    """True: the reader may read its contents. Else title and reason are withheld."""
 
     @property
     def terminal(self) -> bool:
@@ -278,7 +278,7 @@ def _one(actor: Actor, run_id: str) -> QuerySet[Run]:
 
 
 def _readable(actor: Actor, run_id: str) -> bool:
-    """Whether somebody may read the contents of a run. Refused not_found."""
+    """Returns True where the actor may read the contents of a run. Refused not_found."""
     name = _one(actor, run_id).values_list("fabric__name", flat=True).first()
     if name is None:
         raise _missing(run_id)

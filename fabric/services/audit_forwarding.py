@@ -50,7 +50,7 @@ def receiver_of(target: str, address: str) -> Receiver:
 
 
 def forwarding_wanted(target: str) -> bool:
-    """Whether there is something to send to a receiver, or to forget of one that is named no more."""
+    """Returns True where a receiver has records to get, or an unnamed one has state to forget."""
     if target not in receivers():
         return _forgotten(target).exists()
     now = _now()

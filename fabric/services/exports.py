@@ -76,7 +76,7 @@ def run_lines(*, actor: Actor, run_id: str, form: str) -> EventLines:
 
 
 def may_take_bytes(actor: Actor) -> bool:
-    """Whether somebody may take a run's journal away byte for byte, with its contents."""
+    """Returns True where the actor may export a run's journal byte for byte, with its contents."""
     return actor.may(Right.CONTENTS) and (actor.may(Right.AUDIT) or actor.may(Right.REVEAL))
 
 
