@@ -13,7 +13,7 @@ from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("fabric", "simulator", "console", "tests")
-MODULE_LINES = 400
+MODULE_LINES = 600
 FUNCTION_LINES = 50
 
 # What the core and the runtime may not import, and what they use instead.
@@ -66,7 +66,7 @@ def tracked_files() -> list[Path]:
     return [path for path in names if path.is_file()]
 
 
-def test_no_module_is_longer_than_400_lines():
+def test_no_module_is_longer_than_600_lines():
     lengths = {path: len(path.read_text().splitlines()) for path in python_files(*SOURCES)}
     assert lengths, "no sources were found"
     assert {str(path): lines for path, lines in lengths.items() if lines > MODULE_LINES} == {}

@@ -64,8 +64,8 @@ def no_result_gives_orders(seen: Seen, event: Event, fact: Any, after: Run) -> s
         return ""
     if seen.compiled.spec.tool(fact.target).effect not in ("mutating", "irreversible"):
         return ""
-    # A call of an answer that broke off was answered, and its agent never read that.
-    read = {record.call_id for turn in after.steps[fact.step_id].history for record in turn.calls}
+    # An agent reads no result of an answer that broke off, and none of the answer that it is giving.
+    read = {record.call_id for turn in after.steps[fact.step_id].history[:-1] for record in turn.calls}
     answers = seen.referred[fact.step_id].get("answers", {})
     told = [call_id for call_id, answer in answers.items() if call_id in read and ORDER in str(answer)]
     return f"{fact.call_id} was sent after {told[0]} had told its agent what to do" if told else ""

@@ -28,6 +28,13 @@ def call_time_is_counted(seen: Seen, event: Event, fact: Any, after: Run) -> str
     return ""
 
 
+@on("input_given")
+def edited_call_begins_anew(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Breaks nothing: a call with the arguments of a person is another call, and has a time of its own."""
+    seen.call_us.pop(fact.command_id, None)
+    return ""
+
+
 @on("call_issued")
 def attempts_share_a_time(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No attempt of a call may last longer than what those before have left of the call's time."""

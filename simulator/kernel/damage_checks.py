@@ -162,7 +162,8 @@ def nothing_given_is_lost(seen: Seen, event: Event, fact: Any, after: Run) -> st
 
 TAKEOVER = frozenset(
     {
-        *("ownership_taken", "attempt_interrupted", "call_issued", "call_aborted", "call_deduplicated", "step_opened"),
+        *("ownership_taken", "policy_taken_up", "attempt_interrupted", "call_issued", "call_aborted"),
+        *("call_deduplicated", "step_opened"),
         *(
             "retry_scheduled",
             "node_retry_scheduled",

@@ -184,7 +184,7 @@ class Process(Acting):
         return run_id in self.owned or any(one.batch.run_id == run_id for one in self._returns)
 
     def _take(self, claimed: Claimed) -> None:
-        world, compiled, damage = self.world, self.world.setup.fabric.compiled, ""
+        world, compiled, damage = self.world, self.world.setup.compiled_at(self.world.clock.now()), ""
         away = verdict(claimed, world.clock.now(), compiled=compiled, **self._program)
         if away is not None:
             self._put_away(Owned(self.shared.driver(compiled), claimed), away)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from fabric.adapters.gate_evaluators import gate_evaluators
@@ -22,13 +23,24 @@ JSON = Any
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
 
-@dataclass(frozen=True, slots=True)
+RAISES_MOST = 3
+"""Times a fabric's cap that the policy of a virtual workspace lets a run be raised to."""
+
+
+@dataclass(frozen=True)
 class Fabric:
     """A published revision of the virtual world."""
 
     revision_id: str
     compiled: Compiled
     offers: Mapping[str, ToolOffer]
+
+    @cached_property
+    def under_policy(self) -> Compiled:
+        """The fabric once its workspace has a policy that bounds how far a run's cap is raised, and says nothing else."""
+        under = Under(run_usd_micros=RAISES_MOST * self.compiled.spec.policy.budget.run_usd_micros, number=1)
+        nested = {name: replace(inner, under=under) for name, inner in self.compiled.nested.items()}
+        return replace(self.compiled, under=under, nested=nested)
 
 
 def publish(

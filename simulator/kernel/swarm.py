@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Literal
 
 from fabric.core.children import id_of
+from fabric.core.context import Compiled
 from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
 from fabric.core.fingerprint import digest
 from fabric.core.spec import FabricSpec
@@ -18,6 +19,7 @@ from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime.ports import Document
 from simulator.kernel import conversing, faults, remembering
+from simulator.kernel.clock import EPOCH_US, US
 from simulator.kernel.people import eyes
 from simulator.kernel.published import Fabric, publish
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
@@ -97,6 +99,14 @@ class Setup:
     """Whether the workspace has a cap where the seed says so; False: nobody gave it one."""
     names: Names = AS_DRAWN
     """What its runs are called."""
+    policy_at_s: float | None = None
+    """When the workspace gets a policy, virtual seconds; None: never."""
+
+    def compiled_at(self, now_us: int) -> Compiled:
+        """The fabric as a worker loads it at an instant: under the workspace's policy once it has one."""
+        since = self.policy_at_s
+        had = since is not None and now_us >= EPOCH_US + int(since * US)
+        return self.fabric.under_policy if had else self.fabric.compiled
 
 
 def draw(seed: int) -> Setup:
@@ -120,7 +130,13 @@ def draw(seed: int) -> Setup:
         processes=rng.choice((1, 2, 2, 3)),
         fault_phase_s=rng.choice((20.0, 120.0, 900.0, 200_000.0)),
         answers_within=rng.choice((0.01, 0.3, 0.8, 1.2)),
+        policy_at_s=_policy_at(Random(f"policy {seed}")),  # noqa: S311 - the same
     )
+
+
+def _policy_at(rng: Random) -> float | None:
+    """One workspace in 25 gets its policy while its runs go on."""
+    return rng.uniform(0.0, 60.0) if rng.random() < 0.04 else None
 
 
 @lru_cache(maxsize=VARIANTS)

@@ -169,7 +169,7 @@ def test_an_answer_that_was_changed_on_its_way_signs_nobody_in(provider: OidcSer
 def test_who_is_signed_in_becomes_nobody_else(provider: OidcServer) -> None:
     provider.has(ada=ADA)
     browser = visitor()
-    browser.post(f"/login/{login_link_create(owner_ensure())}")
+    browser.post("/login/link", {"token": login_link_create(owner_ensure())})
     answer = came_back(browser)
     assert answer.status_code == 403
     assert "Somebody else is signed in" in answer.content.decode()

@@ -90,7 +90,7 @@ def test_lists_questions_and_search(browser, run):
     item = Escalation.objects.get(run_id=run.id)
     for path in (
         *(reverse("runs"), reverse("reviews"), reverse("overview"), f"{reverse('search')}?q=erased"),
-        *(f"{reverse('reviews')}?item={item.id}", reverse("run-question", args=[run.id])),
+        reverse("run-question", args=[run.id]),
         *(f"{reverse('search')}?q={run.id}", f"{reverse('search')}?q={item.id}"),
     ):
         read(browser, path)

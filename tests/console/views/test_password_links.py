@@ -151,9 +151,3 @@ def test_a_link_that_is_made_has_its_token_behind_the_hash(owner, browser):
     said = StringIO()
     call_command("bootstrap", stdout=said)
     assert re.search(r"/login/link#[\w-]{40,}", said.getvalue())
-
-
-def test_an_old_link_of_an_invitation_leads_on_and_does_nothing_else():
-    token = "a" * 43
-    assert visitor().get(f"/invitations/{token}").headers["Location"] == f"/invitations#{token}"
-    assert visitor().post(f"/invitations/{token}").status_code == 405

@@ -126,7 +126,7 @@ def test_a_name_with_the_signs_of_the_protocol_stays_one_parameter(told, setting
     told(name)
     with serving() as server:
         settings.FABRIC_AUDIT_SYSLOG = f"tcp://127.0.0.1:{server.port}"
-        forward()
+        forward(SYSLOG)
         matched = RFC5424.match(server.received[-1])
     assert matched, server.received[-1]
     said = dict(re.findall(r' ([!-<>-\\^-~]+)="((?:[^"\\\]]|\\["\\\]])*)"', matched["params"]))
@@ -139,8 +139,8 @@ def test_each_workspace_s_records_go_once_under_its_own_name(actor, stranger, to
     told("ours")
     with serving() as server:
         settings.FABRIC_AUDIT_SYSLOG = f"tcp://127.0.0.1:{server.port}"
-        assert forward() == AuditLine.objects.count()
-        assert forward() == 0
+        assert forward(SYSLOG) == AuditLine.objects.count()
+        assert forward(SYSLOG) == 0
     named = [re.search(r' id="([^"]*)" workspace="([^"]*)"', one).groups() for one in server.received]
     assert sorted(named) == sorted(AuditLine.objects.values_list("id", "workspace_id"))
 
@@ -172,7 +172,7 @@ def test_each_failure_doubles_the_wait_up_to_ten_minutes(told, settings):
     for _ in range(9):
         again()
         before = time.time_ns() // 1_000
-        assert forward() == 0
+        assert forward(SYSLOG) == 0
         waits.append((AuditForward.objects.get().next_at - before) // 1_000_000)
     assert waits == [5, 10, 20, 40, 80, 160, 320, 600, 600]
 

@@ -217,9 +217,9 @@ def test_people_have_no_such_role():
 
 
 def test_a_token_that_decides_needs_something_to_decide(actor, item):
-    service_create(actor=actor, name="reader", roles=("viewer",))
+    service_create(actor=actor, name="looker", roles=("viewer",))
     with pytest.raises(Refused) as refused:
-        token_create(actor=actor, name="bot", user="reader", scopes=("decide",))
+        token_create(actor=actor, name="bot", user="looker", scopes=("decide",))
     assert "decides nothing" in str(refused.value.message)
 
 

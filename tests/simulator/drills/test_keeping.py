@@ -94,7 +94,7 @@ def test_the_runs_of_every_cell_are_kept_and_each_is_whole(actor, small, tmp_pat
             assert EPOCH_US <= run.created_at <= run.ended_at < EPOCH_US + HUNDRED_DAYS_US
             replayed = replay_run(looking, run_id)
             assert (replayed.differences, replayed.events) == ((), run.last_seq), (row.failure, row.tier, part)
-            explained = run_explain(looking, run_id, wiring.compiled)
+            explained = run_explain(looking, run_id, wiring.compiled_under)
             assert explained.derives, (row.failure, row.tier, part)
             assert bool(explained.decisions) == (part == "during") or part == "after"
     assert sorted(ids) == list(run_ids(looking))
