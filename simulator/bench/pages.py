@@ -20,6 +20,7 @@ INDEXED = (
     ("all", ""),
     ("running", "state:running"),
     ("waiting", "state:waiting"),
+    ("waiting for a provider", "waits:provider"),
     ("failed today", "state:failed,aborted ended:today"),
     ("after recovery", "recovered:yes"),
     ("last 4 h, not cancelled", "started:-4h -state:cancelled"),

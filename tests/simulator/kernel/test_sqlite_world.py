@@ -12,7 +12,7 @@ from simulator.kernel.sqlite_stores import opened
 from tests.fabric.adapters.conftest import sqlite_tables
 
 __all__ = ["sqlite_tables"]
-SEEDS = (*range(20), 83, 157, 496)
+SEEDS = (*range(20), 83, 157, 200, 496, 2375)
 MET = {
     *("granted_call", "shared_refusal", "reaped", "write_grant_gone", "children", "write_family_full", "snapshot"),
     *("taken_over", "busy", "commit_landed", "write_input_gone", "undone_in_time", "ended_completed"),
