@@ -5,15 +5,15 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 
 from simulator.bench import database, tables
-from tests import long_runs, servers
+from tests import servers, sets
 
 _MISSING = pytest.StashKey[dict[str, str]]()
 
@@ -27,22 +27,26 @@ def pytest_configure(config: pytest.Config) -> None:
     found, missing = servers.locate()
     os.environ.update(found)
     config.stash[_MISSING] = missing
-    if config.getoption("--long"):
-        os.environ[long_runs.ASKED] = "1"
-    elif config.args == config.getini("testpaths"):
-        os.environ.setdefault(long_runs.TURN, long_runs.today())
+    os.environ[sets.SET] = _set_of(config)
+    _draw_examples()
     # Processes side by side inherit it from the one that starts them.
     os.environ.setdefault(tables.TABLES, str(tables.own_folder()))
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave a file alone whose turn it is not."""
-    named = (
-        collection_path.relative_to(config.rootpath).as_posix()
-        if collection_path.is_relative_to(config.rootpath)
-        else ""
-    )
-    return True if long_runs.rests(named) else None
+def _set_of(config: pytest.Config) -> str:
+    """The set that the options name; in a process beside others the one that started it has said it."""
+    if hasattr(config, "workerinput"):
+        return os.environ[sets.SET]
+    for name in ("nightly", "fast"):
+        if config.getoption(f"--{name}"):
+            return name
+    return "full" if config.args == config.getini("testpaths") else "named"
+
+
+def _draw_examples() -> None:
+    """Hypothesis draws the same examples on every day, and others in the nightly set."""
+    hypothesis.settings.register_profile("fixed", derandomize=not sets.is_nightly())
+    hypothesis.settings.load_profile("fixed")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -69,31 +73,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say loudly what was left out."""
     for sentence in config.stash[_MISSING].values():
         terminalreporter.write_line(f"LEFT OUT {sentence}", yellow=True, bold=True)
-    if not config.getoption("--long"):
-        turn = os.environ.get(long_runs.TURN)
-        turns = f"in turns, this is {long_runs.TURN}={turn}, and others " if turn else ""
+    if not sets.is_nightly():
         terminalreporter.write_line(
-            f"tests that are run {turns}with --long alone (tests/long_runs.py): python3 manage.py test --long"
+            f"set of tests: {os.environ[sets.SET]}; all of them: python3 manage.py test --nightly"
         )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """An option for what is left out else."""
-    parser.addoption("--long", action="store_true", help="with the tests of tests/long_runs.py, which no run has else")
+    """An option for each set beside `full`."""
+    parser.addoption("--fast", action="store_true", help="only what needs no server and does not wait (tests/sets.py)")
+    parser.addoption("--nightly", action="store_true", help="every test there is (tests/sets.py)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes long goes first: at the end of a run side by side nobody waits for one long file. What takes very long is left out unless it is asked for."""
-    long, unknown = long_runs.of(items)
+    """What takes long goes first: at the end of a run side by side nobody waits for one long file. What the set does not have is left out."""
+    left, unknown = sets.leave_out(items)
     if unknown and config.args == config.getini("testpaths") and not config.getoption("lf", False):
-        raise pytest.UsageError(f"tests/long_runs.py names what is no test: {', '.join(unknown)}")
+        raise pytest.UsageError(f"tests/sets.py names what is no test: {', '.join(unknown)}")
     # Who names one test means it, and so does who asks for the one that failed.
-    meant = (
-        config.getoption("--long") or config.getoption("lf", False) or any("::" in argument for argument in config.args)
-    )
-    if long and not meant:
-        config.hook.pytest_deselected(items=list(long))
-        items[:] = [item for item in items if item not in long]
+    meant = config.getoption("lf", False) or any("::" in argument for argument in config.args)
+    if left and not meant:
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

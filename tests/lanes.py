@@ -6,12 +6,10 @@ the processor. From one end alone, all would wait at first and then all would wa
 Files that share one running Fabric Flow and one browser go to one process: each other process would start both for itself.
 """
 
-import os
-
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-from tests import long_runs
+from tests import sets
 
 SHARING = "tests/e2e/"
 """The folder whose files share one installation."""
@@ -27,8 +25,8 @@ class BothEnds(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        # All of them, which are run where the long ones are asked for, would take one process too long.
-        together = file.startswith(SHARING) and file not in OWN and long_runs.ASKED not in os.environ
+        # All of them, in the nightly set, would take one process too long.
+        together = file.startswith(SHARING) and file not in OWN and not sets.is_nightly()
         return SHARING if together else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:

@@ -2,17 +2,18 @@
 
 TEST_DATABASE_URL, TEST_REDIS_URL and TEST_AMQP_URL name the first three; without one, the usual loopback addresses are tried.
 The peers are programs in an environment of their own, which ``console.launch.peers`` makes.
-`python -m tests.servers` prints what was found and what is missing as one line of JSON.
 """
 
-import json
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from console.launch import peers
 
 _TIMEOUT_S = 3
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+NO_BROWSER = "no chromium is installed (TEST_CHROMIUM names one)"
 NO_PEERS = "every test against a peer: their environment is not there (python3 manage.py test makes it)"
 
 
@@ -45,6 +46,12 @@ def locate(environ: Mapping[str, str] = os.environ) -> tuple[dict[str, str], dic
         found |= there
     else:
         missing["peers"] = NO_PEERS
+    named = environ.get("TEST_CHROMIUM")
+    if browser := next(filter(None, map(shutil.which, [named] if named else _CHROMIUM)), None):
+        found["TEST_CHROMIUM"] = browser
+    else:
+        said = f"TEST_CHROMIUM is {named}, which cannot be run" if named else NO_BROWSER
+        missing["e2e"] = f"every test in a browser: {said}"
     return found, missing
 
 
@@ -96,8 +103,3 @@ SERVERS = (
     Server("Redis", "redis", "TEST_REDIS_URL", _redis, ("redis://127.0.0.1:6379/15",)),
     Server("RabbitMQ", "rabbitmq", "TEST_AMQP_URL", _rabbitmq, ("amqp://guest:guest@127.0.0.1:5672//",)),
 )
-
-
-if __name__ == "__main__":
-    found, missing = locate()
-    print(json.dumps({"found": found, "missing": list(missing.values())}))

@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 from console.launch.paths import ROOT
-from tests import lanes, long_runs
+from tests import lanes, sets
 
 CONFTEST = """
 import pytest
@@ -32,7 +32,7 @@ def test_every_second_process_takes_files_from_the_back(tmp_path):
 
 
 def test_files_that_share_an_installation_go_to_one_process(monkeypatch):
-    monkeypatch.delenv(long_runs.ASKED, raising=False)
+    monkeypatch.setenv(sets.SET, "full")
     files = [path.relative_to(ROOT).as_posix() for path in (ROOT / lanes.SHARING).glob("test_*.py")]
     own = {
         file for file in files if re.search(r"^(def )?installation\b", (ROOT / file).read_text(), flags=re.MULTILINE)
@@ -40,7 +40,7 @@ def test_files_that_share_an_installation_go_to_one_process(monkeypatch):
     assert own == lanes.OWN
     found = {file: scope(f"{file}::test_it[a::b]") for file in [*files, "tests/test_lanes.py"]}
     assert found == {file: lanes.SHARING if file in {*files} - own else file for file in found}
-    monkeypatch.setenv(long_runs.ASKED, "1")
+    monkeypatch.setenv(sets.SET, "nightly")
     assert {scope(f"{file}::test_it") for file in files} == {*files}
 
 

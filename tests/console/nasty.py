@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from tests import long_runs
+from tests import sets
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -15,9 +14,9 @@ EACH = 12
 
 
 def crossed(first: Iterable[T], second: Iterable[U], each: int = EACH) -> Iterator[tuple[T, U]]:
-    """Each of the first with each of the second under ``--long``; else each with every twelfth (``each``), one further each time: all of both, but not all pairs."""
+    """Each of the first with each of the second in the nightly set; else each with every twelfth (``each``), one further each time: all of both, but not all pairs."""
     others = list(second)
-    every = 1 if os.environ.get(long_runs.ASKED) else min(each, len(others))
+    every = 1 if sets.is_nightly() else min(each, len(others))
     return ((one, other) for m, one in enumerate(first) for n, other in enumerate(others) if (m + n) % every == 0)
 
 

@@ -12,7 +12,7 @@ from console.typed_fields import Kind, same
 from console.typed_form import FIELDS_MAX, MARK, TypedForm
 from console.typed_reading import READ
 from fabric.core.payloads import Plan, Summary
-from tests.long_runs import many
+from tests.sets import many
 
 SCHEMA = {
     "type": "object",

@@ -14,7 +14,7 @@ from console.typed_fields import same
 from console.typed_form import MARK, TypedForm
 from console.typed_rows import ROWS_MAX, acted, keys_at_first, keys_sent
 from tests.console.sent_by_browser import Sent
-from tests.long_runs import many
+from tests.sets import many
 
 SCHEMA = {
     "type": "object",

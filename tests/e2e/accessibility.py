@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Literal
 
 from playwright.sync_api import Page, ViewportSize
 
-from tests import long_runs
+from tests import sets
 
 VENDOR = Path(__file__).parent / "vendor"
 AXE = "axe-4.14.1.min.js"
@@ -65,9 +64,9 @@ def themed(page: Page, scheme: Literal["light", "dark"]) -> None:
 
 
 def at_both_sizes(page: Page) -> list[str]:
-    """The same, wide and narrow. A colour does not depend on the width: wide it is light and narrow it is dark, and all four under ``--long``."""
+    """The same, wide and narrow. A colour does not depend on the width: wide it is light and narrow it is dark, and all four in the nightly set."""
     page.set_viewport_size(WIDE)
-    if os.environ.get(long_runs.ASKED):
+    if sets.is_nightly():
         found = in_both_themes(page)
         themed(page, "light")
         page.set_viewport_size(NARROW)
@@ -80,11 +79,11 @@ def at_both_sizes(page: Page) -> list[str]:
     return found + [f"narrow, dark: {one}" for one in findings(page)]
 
 
-def in_turn(page: Page, n: int) -> list[str]:
+def at_one_size(page: Page, n: int) -> list[str]:
     """Of many states one after the other the n-th: every second is looked at wide and light, the others narrow and dark, since what all are made of, and its
-    colours, are the same; each at both sizes and in both themes under ``--long``.
+    colours, are the same; each at both sizes and in both themes in the nightly set.
     """
-    if os.environ.get(long_runs.ASKED):
+    if sets.is_nightly():
         return at_both_sizes(page)
     page.set_viewport_size(NARROW if n % 2 else WIDE)
     themed(page, "dark" if n % 2 else "light")
@@ -92,10 +91,10 @@ def in_turn(page: Page, n: int) -> list[str]:
 
 
 def looked_at(page: Page, addresses: Sequence[str]) -> dict[str, list[str]]:
-    """Findings by address, of those whose turn it is (``long_runs.PAGES``). The script is told to the browser once, not to each page."""
+    """Findings by address, of the pages that the set has (``sets.PAGES``). The browser gets the script once."""
     page.add_init_script(axe())
     found = {}
-    for n, address in enumerate(long_runs.in_turn(addresses, long_runs.PAGES, f"{len(addresses)} from {addresses[0]}")):
+    for n, address in enumerate(sets.sample(addresses, sets.PAGES, f"{len(addresses)} from {addresses[0]}")):
         page.goto(address)
-        found[address] = in_turn(page, n)
+        found[address] = at_one_size(page, n)
     return {where: what for where, what in found.items() if what}

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests import long_runs
-from tests.e2e.accessibility import WIDE, axe, in_turn
+from tests import sets
+from tests.e2e.accessibility import WIDE, at_one_size, axe
 from tests.e2e.conftest import NOWHERE
 from tests.e2e.installation import installed
 from tests.e2e.review_scenes import EMPTY, filled, scenes
@@ -25,12 +25,12 @@ def found(page, shown):
     """Findings by scene."""
     page.add_init_script(axe())
     grave = {}
-    for n, scene in enumerate(long_runs.in_turn(shown, long_runs.PAGES, f"{len(shown)} scenes")):
+    for n, scene in enumerate(sets.sample(shown, sets.PAGES, f"{len(shown)} scenes")):
         page.set_viewport_size(WIDE)
         page.goto(scene.address)
         page.wait_for_load_state("load")
         scene.act(page)
-        grave[scene.name] = in_turn(page, n)
+        grave[scene.name] = at_one_size(page, n)
     return {name: what for name, what in grave.items() if what}
 
 

@@ -9,7 +9,7 @@ from fabric.runtime.ports import Written
 from tests.fabric.adapters.grant_scenes import Site
 from tests.fabric.adapters.grant_worlds import FABRIC
 from tests.fabric.adapters.journal_worlds import WORKSPACE
-from tests.long_runs import many
+from tests.sets import many
 
 AMOUNT = st.integers(1, 200)
 

@@ -13,7 +13,7 @@ from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import HANGS, asks, broken, call, fails, gives, planned, say, scored, summary
-from tests.long_runs import many
+from tests.sets import many
 
 BAD = [cause for cause in Cause if cause not in (Cause.USER_CANCEL, Cause.BELOW_TAU)]
 """What a port may give as the cause of a failure."""

@@ -1,6 +1,5 @@
 """Several open questions of one run are independent: in whatever order, and with whatever verbs, they are answered, the run goes on (reliability.md 1.2 H1, H2)."""
 
-import os
 from itertools import permutations
 from random import Random
 
@@ -11,7 +10,7 @@ from fabric.core.flow import RunState
 from fabric.core.inputs import DecisionMade
 from fabric.core.living import visible_state
 from fabric.core.taxonomy import Tier
-from tests import long_runs
+from tests import sets
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import planned, say, summary
@@ -67,7 +66,7 @@ def test_three_in_every_order(order, verbs, together):
     assert sorted(decided) == sorted(q.fact.escalation_id for q in questions)
 
 
-ALL = long_runs.ASKED in os.environ
+ALL = sets.is_nightly()
 ORDERS = [order for many in (2, 4, 5) for order in permutations(range(many))]
 
 

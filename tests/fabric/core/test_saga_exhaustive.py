@@ -1,11 +1,10 @@
-"""Every short saga there is: up to four mutations (six under ``--long``), each failing step, a crash before or after each compensation, one compensation that fails.
+"""Every short saga there is: up to four mutations (six in the nightly set), each failing step, a crash before or after each compensation, one compensation that fails.
 
 Whatever happens: each executed mutation is undone exactly once, strictly the newest first, and none that was not executed.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,12 +13,12 @@ from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.saga import Status
 from fabric.core.taxonomy import Cause
-from tests import long_runs
+from tests import sets
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, one_by_one, travel
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import Answer, asks, fails
 
-MOST = 6 if long_runs.ASKED in os.environ else 4
+MOST = 6 if sets.is_nightly() else 4
 BROKEN = fails(Cause.AUTH, "401")
 FABRIC = travel()
 FAILS = ("model", "rejected", "lost", "silent")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.core.three_way import ABSENT, Conflict, Merge, by_name, three_way
-from tests.long_runs import many
+from tests.sets import many
 
 JSON = Any
 A, B, C = ({"name": name, "x": 1} for name in "abc")

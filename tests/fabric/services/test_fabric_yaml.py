@@ -8,7 +8,7 @@ from fabric.core.spec import FabricSpec
 from fabric.services.errors import Refused
 from fabric.services.fabric_yaml import fabric_dump, fabric_read
 from tests.fabric.services.world import SAMPLE_NAMES, SMALL, sample
-from tests.long_runs import many
+from tests.sets import many
 
 
 def refused(text: str, origin: str = "") -> Refused:

@@ -17,7 +17,7 @@ from simulator.kernel import swarm
 from simulator.kernel.world import World
 from tests.fabric.management.console import command
 from tests.fabric.services.world import ran
-from tests.long_runs import many
+from tests.sets import many
 from tests.unguarded import unguarded
 
 LOST = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -11,12 +10,12 @@ import pytest
 
 from console.launch.paths import ROOT
 from simulator.bench.database import fresh
-from tests import long_runs
+from tests import sets
 from tests.fabric.services.review_racing import PEOPLE, ROUNDS, SCENES
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = 200 if long_runs.ASKED in os.environ else 24
+QUESTIONS = 200 if sets.is_nightly() else 24
 TOLD = {
     "claims": [[1] * ROUNDS] * 2,
     "nexts": [[PEOPLE, PEOPLE, PEOPLE], [PEOPLE - 5, PEOPLE - 5, PEOPLE - 5]],

@@ -12,7 +12,7 @@ from fabric.services.samples import SAMPLES
 from fabric.services.tree_difference import edits_between
 from fabric.services.yaml_edit import Put, text_edited, tree_edited
 from fabric.services.yaml_tree import read_yaml
-from tests.long_runs import many
+from tests.sets import many
 
 names = st.sampled_from(["a", "b", "c", "name"])
 leaves = st.one_of(

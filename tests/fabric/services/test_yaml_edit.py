@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fabric.services.yaml_edit import Drop, Edit, Insert, Move, Put, Rename, text_edited, tree_edited
 from fabric.services.yaml_tree import Path, YamlProblem, read_yaml
 from tests.fabric.services.yaml_writing import names, scalars, trees, values, written
-from tests.long_runs import many
+from tests.sets import many
 
 JSON = Any
 SAMPLES = FilePath(__file__).parents[3] / "fabric" / "samples"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -17,7 +16,7 @@ from simulator.drills.circumstances import CANNOT, promise
 from simulator.drills.equipping import MEETS
 from simulator.drills.expectation import Chain, Person
 from simulator.drills.sustained import SUSTAINED, Sustained
-from tests import long_runs
+from tests import sets
 from tests.simulator.drills.drilled import ANSWER, drilled, with_cell
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
@@ -175,7 +174,7 @@ def drawn(seed: int) -> tuple[FabricSpec, FailureType, Tier, Person]:
     return spec, failure, tier, says if rng.random() < 0.5 else "reject"
 
 
-DRAWN = 50 if long_runs.ASKED in os.environ else 17
+DRAWN = 50 if sets.is_nightly() else 17
 
 
 @pytest.mark.parametrize("block", range(8))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -13,7 +12,7 @@ from fabric.core.taxonomy import FailureType, Tier
 from simulator.drills.cells import drill, drive
 from simulator.drills.observed import first
 from simulator.drills.sustained import SUSTAINED
-from tests import long_runs
+from tests import sets
 from tests.simulator.drills.drilled import ANSWER, behind_breaker
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
@@ -66,7 +65,7 @@ def test_refused_calls_are_answered_as_the_document_says_and_do_not_go_out(tier,
     assert len(events) - len(refused) == SENT[tier, threshold]
 
 
-DRAWN = 50 if long_runs.ASKED in os.environ else 17
+DRAWN = 50 if sets.is_nightly() else 17
 LAST = [reaction for reaction in Reaction if reaction not in BOUNDED_ONLY]
 
 

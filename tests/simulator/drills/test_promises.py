@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from itertools import product
 
@@ -20,7 +19,7 @@ from simulator.drills.cells import drilled as drilled_cells
 from simulator.drills.chosen import samples
 from simulator.drills.covers import CELLS
 from simulator.drills.layers import MET_IN, NODE_PRESETS, STANDS, node_waits, options
-from tests import long_runs
+from tests import sets
 from tests.console.nasty import crossed
 from tests.simulator.drills.drilled import ANSWER, RATE_LIMIT, drilled
 from tests.simulator.drills.variants import ROOM, VARIANTS, drawn, layered, with_fallbacks, with_policy
@@ -138,7 +137,7 @@ def test_a_chain_that_was_worked_out_by_hand_is_promised_and_kept(name):
     assert (cell.expected, cell.observed, cell.verdict) == (chain, chain, "pass")
 
 
-DRAWN = 30 if long_runs.ASKED in os.environ else 5
+DRAWN = 30 if sets.is_nightly() else 5
 
 
 @pytest.mark.parametrize("block", range(6))

@@ -23,7 +23,7 @@ from fabric.services.graph_import.ag2 import CONDITIONS, HOPS_SAID, TARGETS, ag2
 from tests.fabric.core.graph.graphs import decided, handing, packet
 from tests.fabric.services.graph_import.ag2_cases import CASES, GRAPHS, channel, played
 from tests.fabric.services.graph_import.ag2_process import AG2, PYTHON, VERSION
-from tests.long_runs import many
+from tests.sets import many
 
 DATA = Path(django_settings.BASE_DIR) / "tests" / "data" / "ag2"
 PLAYED = json.loads((DATA / "played.json").read_text())

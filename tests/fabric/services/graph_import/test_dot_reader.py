@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.services.graph_import.dot_reader import BYTES_MAX, DEPTH_MAX, Attribute, DotProblem, dot_read
-from tests.long_runs import many
+from tests.sets import many
 
 TEXT = """// A workflow
 strict digraph "Two parts" {

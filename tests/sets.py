@@ -1,11 +1,13 @@
-"""Tests that are not in every run, which must end within 15 minutes on two cores: `manage.py test --long` has them all.
+"""The three sets of tests. Each is fixed: the same commit gives the same answer on every day.
 
-`FILES` are whole files. `LONG` has its like among the others (said beside it); nothing is there that is proved by no other test. Of what is in `IN_TURN` a run has a part, another
-one each day, so that after nine days at most all were there. A name that no test has any more is refused when all tests are collected.
+1. `fast` (`manage.py test --fast`): what neither waits nor needs a server, in less than four minutes.
+2. `full` (`manage.py test`): all but what `NIGHTLY` names, and of what `SAMPLED` names one of so many, in less than 15 minutes on two cores.
+3. `nightly` (`manage.py test --nightly`): everything, before a release.
+
+Who names files or folders has all their samples; who names a test has it. A name here that no test has is refused when all tests are collected.
 """
 
 import os
-import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -14,49 +16,50 @@ from typing import TypeVar
 import pytest
 
 T = TypeVar("T")
-TURN = "FABRIC_TEST_TURN"
-"""Variable: whose turn it is, a whole number. Where all tests are run it is the days since 1970 unless it is said, so that a day has the same ones; where
-files or folders are named it is nobody's, and all that they have is run.
-"""
-ASKED = "FABRIC_TEST_LONG"
-"""Variable that is set where the long ones are asked for: some tests try all there is then, and a part of it else."""
+SET = "FABRIC_TEST_SET"
+"""Variable with the set's name: `fast`, `full`, `nightly`; `named` where files or folders were named."""
 
-LONG = {
+SLOW_FOLDERS = ("tests/e2e/", "tests/chaos/", "tests/peers/", "tests/hostile/", "tests/deploy/", "tests/simulator/")
+"""Folders that `fast` leaves out."""
+SERVERS = frozenset({"postgresql", "redis", "rabbitmq", "peers", "local_model", "ag2", "slow"})
+"""Marks of the tests that `fast` leaves out."""
+
+NIGHTLY = {
     "tests/chaos/test_bad_broker.py::*": "messages lost and doubled: `tests/console/test_celery.py`, and each seed of the simulator",
-    "tests/chaos/test_chaos.py::*(postgresql-rabbitmq)": "on PostgreSQL and Redis it is in every run",
-    "tests/chaos/test_chaos.py::*(sqlite)": "on PostgreSQL and Redis it is in every run",
+    "tests/chaos/test_chaos.py::*(postgresql-rabbitmq)": "on PostgreSQL and Redis it is in `full`",
+    "tests/chaos/test_chaos.py::*(sqlite)": "on PostgreSQL and Redis it is in `full`",
     "tests/chaos/test_parts.py::*(deploy)": "a worker that is replaced: `tests/chaos/test_up.py`",
     "tests/chaos/test_parts.py::*(outage)": "a broker that is away: `tests/console/test_celery.py`",
     "tests/chaos/test_parts.py::*(zombies)": "writes under a lost fence: `tests/fabric/adapters/test_writer_under_fire.py`",
-    "tests/chaos/test_workers.py::*(sqlite)": "on PostgreSQL it is in every run",
-    "tests/console/api/test_at_once.py::test_it_is_done_once(sqlite)": "on PostgreSQL it is in every run",
-    "tests/console/api/test_at_once.py::test_sixty_four_*(sqlite)": "on PostgreSQL it is in every run",
-    "tests/console/api/test_database_away.py::test_a_disk_that_is_full(sqlite)": "on PostgreSQL it is in every run",
-    "tests/console/live/test_outages.py::*(burst-sqlite)": "on PostgreSQL it is in every run",
-    "tests/console/live/test_outages.py::*(killed_server-sqlite)": "on PostgreSQL it is in every run",
-    "tests/console/live/test_outages.py::*(restarted_server-postgresql)": "on SQLite it is in every run",
-    "tests/console/live/test_outages.py::*(sleeping_laptop-sqlite)": "on PostgreSQL it is in every run",
-    "tests/e2e/test_canaries.py::*(postgresql)": "on SQLite it is in every run",
+    "tests/chaos/test_workers.py::*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/console/api/test_at_once.py::test_it_is_done_once(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/console/api/test_at_once.py::test_sixty_four_*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/console/api/test_database_away.py::test_a_disk_that_is_full(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/console/live/test_outages.py::*(burst-sqlite)": "on PostgreSQL it is in `full`",
+    "tests/console/live/test_outages.py::*(killed_server-sqlite)": "on PostgreSQL it is in `full`",
+    "tests/console/live/test_outages.py::*(restarted_server-postgresql)": "on SQLite it is in `full`",
+    "tests/console/live/test_outages.py::*(sleeping_laptop-sqlite)": "on PostgreSQL it is in `full`",
+    "tests/e2e/test_canaries.py::*(postgresql)": "on SQLite it is in `full`",
     "tests/e2e/test_run_events.py::test_a_burst_of_10_000_*": "without a browser: `burst` in `tests/console/live/test_outages.py`",
     "tests/e2e/test_payloads.py::*": "a text as text: `tests/console/test_markdown.py`, `tests/e2e/test_trusted.py`",
-    "tests/fabric/services/test_review_at_once.py::*(sqlite)": "on PostgreSQL it is in every run",
-    "tests/simulator/bench/test_command.py::test_the_audit_stream_*(sqlite)": "on PostgreSQL it is in every run",
-    "tests/simulator/bench/test_command.py::test_the_last_line_*(sqlite*": "on PostgreSQL it is in every run",
+    "tests/fabric/services/test_review_at_once.py::*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/simulator/bench/test_command.py::test_the_audit_stream_*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/simulator/bench/test_command.py::test_the_last_line_*(sqlite*": "on PostgreSQL it is in `full`",
     "tests/simulator/bench/test_idle.py::test_runs_that_wait_*": "its figures are made by hand (docs/figures.md)",
-    "tests/simulator/bench/test_pages.py::test_every_view_*(sqlite)": "on PostgreSQL it is in every run",
-    "tests/simulator/bench/test_spends.py::test_processes_*(sqlite)": "on PostgreSQL it is in every run",
-    "tests/simulator/drills/test_at_once.py::*(sqlite)": "on PostgreSQL it is in every run",
-    "tests/simulator/drills/test_conductor.py::test_a_real_worker_*(sqlite)": "on PostgreSQL it is in every run",
-    "tests/simulator/drills/test_in_place.py::test_one_that_passes_a_cap_*(cost)": "with the cap of time it is in every run",
-    "tests/simulator/drills/test_in_place.py::test_where_the_worker_is_killed_*(postgresql)": "on SQLite it is in every run",
-    "tests/simulator/scoreboard/test_scoreboard.py::*(batch)": "the tier that everybody starts in is in every run",
-    "tests/simulator/scoreboard/test_scoreboard.py::*(high_stakes)": "the tier that everybody starts in is in every run",
+    "tests/simulator/bench/test_pages.py::test_every_view_*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/simulator/bench/test_spends.py::test_processes_*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/simulator/drills/test_at_once.py::*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/simulator/drills/test_conductor.py::test_a_real_worker_*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/simulator/drills/test_in_place.py::test_one_that_passes_a_cap_*(cost)": "with the cap of time it is in `full`",
+    "tests/simulator/drills/test_in_place.py::test_where_the_worker_is_killed_*(postgresql)": "on SQLite it is in `full`",
+    "tests/simulator/scoreboard/test_scoreboard.py::*(batch)": "the tier that everybody starts in is in `full`",
+    "tests/simulator/scoreboard/test_scoreboard.py::*(high_stakes)": "the tier that everybody starts in is in `full`",
+    "tests/console/api/test_any_request.py::*": "each operation by its own example: `tests/console/api/test_docs.py`",
 }
-"""Patterns of names, round brackets for square ones, and what is like them in every run."""
+"""Tests that only `nightly` has: patterns of names, round brackets for square ones, and the tests of `full` that are like them."""
 
-
-IN_TURN: Mapping[str, int] = {
-    # A browser: each page and each way is gone in a turn of its own.
+SAMPLED: Mapping[str, int] = {
+    # A browser: each page and each way.
     "tests/e2e/test_axe.py::test_what_*": 7,
     "tests/e2e/test_axe.py::test_drills_*": 7,
     "tests/e2e/test_axe.py::test_members_*": 7,
@@ -174,65 +177,57 @@ IN_TURN: Mapping[str, int] = {
     "tests/simulator/scenarios/test_meeting.py::test_every_scenario_*": 6,
     "tests/simulator/scenarios/test_playing.py::test_every_shipped_*": 4,
 }
-"""Patterns as in `LONG`, and of how many tests that it fits one is in a run."""
-
-
-FILES: Mapping[str, int] = {"tests/console/api/test_any_request.py": 3}
-"""Whole files that take turns, and in how many days each has one: their cases take long to be made up, and every process makes them."""
-
+"""Patterns as in `NIGHTLY`: `full` has one test of so many that a pattern fits, always the same; `nightly` has all."""
 
 PAGES = 5
-"""In how many days each page is looked at that a test goes through. Prime to the turns of those tests: a page whose day were never one of its test's would have none."""
+"""Of so many pages that a test goes through, `full` looks at one."""
 
 
-def rests(file: str) -> bool:
-    """Whether it is not the turn of a file."""
-    return file in FILES and not in_turn([file], FILES[file], file)
+def is_nightly() -> bool:
+    """Tells whether everything is run."""
+    return os.environ.get(SET) == "nightly"
 
 
 def many(whole: int) -> int:
-    """How many of what is drawn at random: all of them where the long ones are asked for, else a third, drawn anew in every run."""
-    return whole if ASKED in os.environ else whole // 3
+    """Number of random examples: ``whole`` of them in `nightly`, else a third."""
+    return whole if is_nightly() else whole // 3
 
 
-def in_turn(whole: Iterable[T], each: int, name: str) -> list[T]:
-    """Of many alike within one test those whose turn it is, one of ``each``; all of them where nobody takes turns. ``name``: of what they are."""
-    if ASKED in os.environ or TURN not in os.environ:
+def sample(whole: Iterable[T], each: int, name: str) -> list[T]:
+    """One of ``each`` of many alike in `fast` and `full`, always the same; else all. ``name`` says which of them come first."""
+    if os.environ.get(SET) not in ("fast", "full"):
         return list(whole)
-    return [one for n, one in enumerate(whole) if (n + _beginning(name)) % each == int(os.environ[TURN]) % each]
+    first = zlib.crc32(name.encode())
+    return [one for n, one in enumerate(whole) if (n + first) % each == 0]
 
 
-def today() -> str:
-    """Whose turn it is where nobody says it."""
-    return str(int(time.time()) // 86_400)
-
-
-def _beginning(name: str) -> int:
-    """Where the turns of one pattern begin: not all have the same day."""
-    return zlib.crc32(name.encode())
-
-
-def of(items: Sequence[pytest.Item]) -> tuple[set[pytest.Item], list[str]]:
-    """Those of the tests that are not in this run, and the names here that none of them has."""
+def leave_out(items: Sequence[pytest.Item]) -> tuple[set[pytest.Item], list[str]]:
+    """The tests that the present set does not have, and the names in the tables above that no test has."""
     by_file: dict[str, list[pytest.Item]] = {}
     for item in items:
         by_file.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    found = {pattern: _fitting(by_file, pattern) for pattern in (*LONG, *IN_TURN)}
-    left = {item for pattern in LONG for item in found[pattern]}
-    # A test takes turns once: with two patterns, of which the one has it on even days and the other on odd ones, it would never be run.
+    found = {pattern: _fitting(by_file, pattern) for pattern in (*NIGHTLY, *SAMPLED)}
+    left = set() if is_nightly() else {item for pattern in NIGHTLY for item in found[pattern]}
+    # The first pattern that fits a test samples it.
     judged = set(left)
-    for pattern, each in IN_TURN.items():
+    for pattern, each in SAMPLED.items():
         fitting = [item for item in found[pattern] if item not in judged]
         judged |= set(fitting)
-        left |= set(fitting) - set(in_turn(fitting, each, pattern))
+        left |= set(fitting) - set(sample(fitting, each, pattern))
+    if os.environ.get(SET) == "fast":
+        left |= {item for item in items if _is_slow(item)}
     return left, [name for name, named in found.items() if not named]
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return item.nodeid.startswith(SLOW_FOLDERS) or any(mark.name in SERVERS for mark in item.iter_markers())
 
 
 def _fitting(by_file: Mapping[str, Sequence[pytest.Item]], pattern: str) -> list[pytest.Item]:
     file = pattern.partition("::")[0]
     named = [file] if file in by_file else [one for one in by_file if fnmatchcase(one, file)]
-    return [item for one in named for item in by_file[one] if _named(item, pattern)]
+    return [item for one in named for item in by_file[one] if _is_named(item, pattern)]
 
 
-def _named(item: pytest.Item, pattern: str) -> bool:
+def _is_named(item: pytest.Item, pattern: str) -> bool:
     return fnmatchcase(item.nodeid.replace("[", "(").replace("]", ")"), pattern)

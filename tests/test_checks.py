@@ -1,0 +1,35 @@
+"""The checks of the source as a whole: each is one command that must find nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from console.launch.paths import ROOT
+
+LINT_IMPORTS = "from importlinter.cli import lint_imports_command as main; main()"
+
+
+def found_by(*command: str) -> str:
+    """What a command of this Python prints when it fails."""
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def test_import_contracts():
+    cache = os.environ.get("IMPORT_LINTER_CACHE_DIR", tempfile.gettempdir())
+    assert found_by("-c", LINT_IMPORTS, "--no-logo", "--cache-dir", cache) == ""
+
+
+@pytest.mark.parametrize("command", ["check", "format --check --output-format concise"])
+def test_ruff(command):
+    assert found_by("-m", "ruff", *command.split(), ".") == ""
+
+
+@pytest.mark.slow
+def test_mypy():
+    assert found_by("-m", "mypy") == ""

@@ -1,0 +1,84 @@
+"""The sets of tests are fixed, and each test is in one of them at least."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tests import sets
+
+FILE = "tests/chaos/test_web.py"
+
+
+class Mark(NamedTuple):
+    """A mark of a test."""
+
+    name: str
+
+
+class Item(NamedTuple):
+    """A test, by its name."""
+
+    nodeid: str
+    marks: tuple[Mark, ...] = ()
+
+    def iter_markers(self) -> tuple[Mark, ...]:
+        """Its marks."""
+        return self.marks
+
+
+CASES = [Item(f"{FILE}::test_it[{n}]") for n in range(30)]
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """Chooses a set by its name."""
+    return lambda name: monkeypatch.setenv(sets.SET, name)
+
+
+def left_out(cases=CASES):
+    return {item.nodeid for item in sets.leave_out(cases)[0]}
+
+
+def test_full_has_the_same_sample_every_time(chosen):
+    chosen("full")
+    assert sets.sample(range(10), 4, "pages") == sets.sample(range(10), 4, "pages")
+    assert len({tuple(sets.sample(range(4), 4, name)) for name in "abcdefgh"}) == 4, "not all begin with the first"
+    each = sets.SAMPLED[f"{FILE}::*"]
+    assert abs(len(CASES) - len(CASES) / each - len(left_out())) < 1
+
+
+@pytest.mark.parametrize("name", ["nightly", "named"])
+def test_all_samples_are_run_where_all_or_files_are_named(chosen, name):
+    chosen(name)
+    assert left_out() == set()
+    assert sets.sample(range(9), 3, "pages") == list(range(9))
+
+
+def test_what_only_nightly_has_is_left_out_else(chosen):
+    pattern = next(iter(sets.NIGHTLY))
+    one = Item(pattern.replace("*", "test_it"))
+    for name, out in (("fast", True), ("full", True), ("named", True), ("nightly", False)):
+        chosen(name)
+        assert (one.nodeid in left_out([one])) is out, name
+
+
+def test_fast_leaves_out_what_waits_or_needs_a_server(chosen):
+    waits = [Item("tests/test_a.py::test_it", (Mark(name),)) for name in sorted(sets.SERVERS)]
+    inside = [Item(f"{folder}test_a.py::test_it") for folder in sets.SLOW_FOLDERS]
+    quick = Item("tests/test_b.py::test_it", (Mark("django_db"),))
+    chosen("fast")
+    assert left_out([*waits, *inside, quick]) == {one.nodeid for one in (*waits, *inside)}
+
+
+def test_a_sample_of_two_patterns_is_taken_once(chosen, monkeypatch):
+    monkeypatch.setattr(sets, "SAMPLED", {f"{FILE}::*": 30, f"{FILE}::test_i*": 2})
+    chosen("full")
+    assert len(left_out()) == len(CASES) - 1
+
+
+def test_a_pattern_that_fits_nothing_is_named():
+    unknown = sets.leave_out(CASES)[1]
+    assert "tests/e2e/test_drills.py::*" in unknown
+    assert f"{FILE}::*" not in unknown
