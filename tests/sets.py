@@ -1,6 +1,6 @@
 """The three sets of tests. Each is fixed: the same commit gives the same answer on every day.
 
-1. `fast` (`manage.py test --fast`): what neither waits nor needs a server, in less than four minutes.
+1. `fast` (`manage.py test --fast`): the core and the runtime, and of all else that neither waits nor needs a server one test in twelve; under four minutes.
 2. `full` (`manage.py test`): all but what `NIGHTLY` names, and of what `SAMPLED` names one of so many, in less than 15 minutes on two cores.
 3. `nightly` (`manage.py test --nightly`): everything, before a release.
 
@@ -19,8 +19,19 @@ T = TypeVar("T")
 SET = "FABRIC_TEST_SET"
 """Variable with the set's name: `fast`, `full`, `nightly`; `named` where files or folders were named."""
 
-SLOW_FOLDERS = ("tests/e2e/", "tests/chaos/", "tests/peers/", "tests/hostile/", "tests/deploy/", "tests/simulator/")
+FAST_FOLDERS = ("tests/fabric/core/", "tests/fabric/runtime/", "tests/fabric/packing/", "tests/test_")
+"""What `fast` has whole."""
+SLOW_FOLDERS = (
+    "tests/e2e/",
+    "tests/chaos/",
+    "tests/peers/",
+    "tests/hostile/",
+    "tests/deploy/",
+    "tests/simulator/bench/",
+)
 """Folders that `fast` leaves out."""
+FAST_EACH = 12
+"""Of so many tests elsewhere, `fast` has one."""
 SERVERS = frozenset({"postgresql", "redis", "rabbitmq", "peers", "local_model", "ag2", "slow"})
 """Marks of the tests that `fast` leaves out."""
 
@@ -216,6 +227,8 @@ def leave_out(items: Sequence[pytest.Item]) -> tuple[set[pytest.Item], list[str]
         left |= set(fitting) - set(sample(fitting, each, pattern))
     if os.environ.get(SET) == "fast":
         left |= {item for item in items if _is_slow(item)}
+        others = [item for item in items if item not in left and not item.nodeid.startswith(FAST_FOLDERS)]
+        left |= set(others) - set(sample(others, FAST_EACH, "fast"))
     return left, [name for name, named in found.items() if not named]
 
 

@@ -67,9 +67,15 @@ def test_what_only_nightly_has_is_left_out_else(chosen):
 def test_fast_leaves_out_what_waits_or_needs_a_server(chosen):
     waits = [Item("tests/test_a.py::test_it", (Mark(name),)) for name in sorted(sets.SERVERS)]
     inside = [Item(f"{folder}test_a.py::test_it") for folder in sets.SLOW_FOLDERS]
-    quick = Item("tests/test_b.py::test_it", (Mark("django_db"),))
+    quick = Item("tests/fabric/core/test_b.py::test_it", (Mark("django_db"),))
     chosen("fast")
     assert left_out([*waits, *inside, quick]) == {one.nodeid for one in (*waits, *inside)}
+
+
+def test_fast_has_one_of_twelve_tests_outside_the_core(chosen):
+    others = [Item(f"tests/console/test_c.py::test_it[{n}]") for n in range(120)]
+    chosen("fast")
+    assert len(others) - len(left_out(others)) == len(others) / sets.FAST_EACH
 
 
 def test_a_sample_of_two_patterns_is_taken_once(chosen, monkeypatch):

@@ -83,6 +83,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.slow
 def test_the_tests_of_core_and_runtime_pass_where_django_cannot_be_imported():
     passed, imported = python(WITHOUT_DJANGO).stdout.split()[-2:]
     assert int(passed) > 250
