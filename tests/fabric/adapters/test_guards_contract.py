@@ -289,7 +289,7 @@ def test_of_many_contenders_exactly_so_many_get_a_permit(shared, most):
 
 
 def test_of_many_callers_one_probes_in_each_cycle_and_what_is_stale_changes_nothing(shared):
-    """Open, half-open, a probe; every third prober crashes, and its permit expires. M4 of docs/durability-plan.md."""
+    """Open, half-open, a probe; every third prober crashes, and its permit expires."""
     stores = [shared.another_guards() for _ in range(min(8, CALLERS))]
     probes, stale = [], 0
     assert change(shared, 0, "open")
