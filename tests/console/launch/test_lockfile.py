@@ -9,36 +9,6 @@ from console.launch import lockfile
 from console.launch.paths import ROOT, RUN_LOCK, TEST_LOCK
 from simulator.bench.peers.measuring import PEERS
 
-VARIABLES = {
-    "python_version": "3.9",
-    "python_full_version": "3.11.7",
-    "sys_platform": "linux",
-    "platform_python_implementation": "CPython",
-}
-
-
-@pytest.mark.parametrize(
-    ("marker", "expected"),
-    [
-        ("sys_platform == 'win32'", False),
-        ("sys_platform != 'win32'", True),
-        ("python_full_version < '3.11.3'", False),
-        ("python_full_version >= '3.11.7'", True),
-        ("python_version < '3.11'", True),  # As text it would not be.
-        ("sys_platform == 'win32' or python_full_version >= '3.11'", True),
-        ("python_full_version >= '3.12' and sys_platform == 'linux'", False),
-        ("platform_python_implementation != 'PyPy' and (sys_platform == 'linux' or sys_platform == 'darwin')", True),
-        ("'linux' in sys_platform", True),
-    ],
-)
-def test_markers(marker, expected):
-    assert lockfile.applies(marker, VARIABLES) is expected
-
-
-@pytest.mark.parametrize("marker", ["platform_release == '1'", "os.remove('x')", "python_version ~= '3.9'", "'a' < 3"])
-def test_a_marker_that_is_not_understood_applies(marker):
-    assert lockfile.applies(marker, VARIABLES) is True
-
 
 def write(folder, text):
     path = folder / "some.lock"
@@ -52,10 +22,10 @@ def test_a_lock_is_satisfied_by_exactly_its_versions(tmp_path):
     assert not lockfile.satisfied(write(tmp_path, f"pytest=={version}.1\n"))
 
 
-def test_a_missing_package_counts_unless_its_marker_excludes_it(tmp_path):
+def test_a_missing_package_counts_unless_it_has_a_marker(tmp_path):
     assert not lockfile.satisfied(write(tmp_path, "there-is-no-such-package==1\n"))
     assert lockfile.satisfied(write(tmp_path, "there-is-no-such-package==1 ; sys_platform == 'win32' \\\n"))
-    assert not lockfile.satisfied(write(tmp_path, "there-is-no-such-package==1 ; sys_platform != 'win32' \\\n"))
+    assert not lockfile.satisfied(write(tmp_path, "pytest==0.1 ; sys_platform == 'linux' \\\n")), "another version"
 
 
 @pytest.mark.parametrize("lock", [RUN_LOCK, TEST_LOCK])
