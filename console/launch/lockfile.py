@@ -19,18 +19,14 @@ def pins(lock: Path) -> Iterator[tuple[str, str, str]]:
 def satisfied(lock: Path, folder: str | None = None) -> bool:
     """Say whether the running interpreter, or a `site-packages` folder for it, has exactly the versions of the lock.
 
-    A package whose lines all have markers may be missing, and has one of its versions otherwise: the installer has judged the markers (PEP 508).
+    A package with a marker is not looked at: the installer has judged the marker (PEP 508).
     """
     path = sys.path if folder is None else [folder]
-    versions: dict[str, set[str | None]] = {}
     for name, version, marker in pins(lock):
-        versions.setdefault(name, set()).update({version, None} if marker else {version})
-    return all(_installed(name, path) in fitting for name, fitting in versions.items())
-
-
-def _installed(name: str, path: list[str]) -> str | None:
-    found = next(iter(metadata.distributions(name=name, path=path)), None)
-    return None if found is None else _version(found)
+        found = next(iter(metadata.distributions(name=name, path=path)), None)
+        if not marker and (found is None or _version(found) != version):
+            return False
+    return True
 
 
 def _version(found: metadata.Distribution) -> str | None:

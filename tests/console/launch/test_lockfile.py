@@ -25,12 +25,6 @@ def test_a_lock_is_satisfied_by_exactly_its_versions(tmp_path):
 def test_a_missing_package_counts_unless_it_has_a_marker(tmp_path):
     assert not lockfile.satisfied(write(tmp_path, "there-is-no-such-package==1\n"))
     assert lockfile.satisfied(write(tmp_path, "there-is-no-such-package==1 ; sys_platform == 'win32' \\\n"))
-    assert not lockfile.satisfied(write(tmp_path, "pytest==0.1 ; sys_platform == 'linux' \\\n")), "another version"
-
-
-def test_of_a_package_with_two_versions_one_is_installed(tmp_path):
-    lines = f"pytest==0.1 ; python_version < '3'\npytest=={metadata.version('pytest')} ; python_version >= '3'\n"
-    assert lockfile.satisfied(write(tmp_path, lines))
 
 
 @pytest.mark.parametrize("lock", [RUN_LOCK, TEST_LOCK])
