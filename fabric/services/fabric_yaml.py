@@ -19,6 +19,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_paths import path_in
 from fabric.core.stage_policy import StagePolicy
+from fabric.core.wrong_values import describe_wrong_value, show_value
 from fabric.selectors.errors import Placed, Refused
 from fabric.services.yaml_tree import BYTES_MAX, Tree, YamlProblem, read_yaml
 
@@ -133,26 +134,19 @@ def _problems(detail: ErrorDetails, root: JSON) -> Iterator[Problem]:
         yield Problem(path, f"there is no such field{_alike(loc)}", about_name=True)
     elif kind == "string_pattern_mismatch":
         yield Problem(
-            path, f"{_shown(detail['input'])} is no name; use lower-case letters, digits, - and _, a letter first"
+            path, f"{show_value(detail['input'])} is no name; use lower-case letters, digits, - and _, a letter first"
         )
     elif kind == "too_short":
         yield Problem(path, "is empty; give at least one")
     elif kind == "union_tag_invalid":
         there = detail["ctx"]["expected_tags"].replace("'", "")
-        yield Problem(f"{path}.kind", f"there is no kind {_shown(detail['ctx']['tag'])}; there are: {there}")
+        yield Problem(f"{path}.kind", f"there is no kind {show_value(detail['ctx']['tag'])}; there are: {there}")
     elif kind == "union_tag_not_found":
         yield Problem(path, "does not say its kind; give `kind`")
     elif kind == "value_error":
         yield from _own(path, detail["msg"].removeprefix("Value error, "), root)
     else:
-        message = _plain(detail["msg"])
-        yield Problem(path, f"{_shown(detail['input'])}: {message[:1].lower()}{message[1:]}")
-
-
-def _plain(message: str) -> str:
-    """Returns pydantic's sentence about a number without what only its authors need."""
-    wanted = message.partition(", unable to parse")[0]
-    return wanted.replace("a valid integer", "a whole number").replace("a valid number", "a number")
+        yield Problem(path, describe_wrong_value(detail))
 
 
 def _own(path: str, message: str, root: JSON) -> Iterator[Problem]:
@@ -213,13 +207,6 @@ def _resolved(schema: JSON, node: JSON) -> JSON:
 @cache
 def _schema() -> JSON:
     return FabricSpec.model_json_schema()
-
-
-def _shown(value: JSON) -> str:
-    if isinstance(value, dict | list | tuple):
-        return "a list" if not isinstance(value, dict) else "a group of fields"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from fabric.core.wrong_values import describe_wrong_value, show_value
+
 JSON = Any
 Path = tuple[str | int, ...]
-SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def shown(value: JSON) -> str:
     """A value as a sentence shows it, cut."""
-    if isinstance(value, dict | list | tuple):
-        return "a table" if isinstance(value, dict) else "a list"
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."
+    return show_value(value, "table")
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], at: Path = ()) -> list[Problem]:
@@ -69,20 +67,6 @@ def problems_of(error: ValidationError, model: type[BaseModel], at: Path = ()) -
     return [
         Problem((*at, *path), sentence) for detail in error.errors() for path, sentence in [_sentence(detail, model)]
     ]
-
-
-WANTED = {
-    "int_type": "is no whole number",
-    "float_type": "is no number",
-    "bool_type": "is neither true nor false",
-    "string_type": "is no text; write it in quotes",
-    "tuple_type": "is no list",
-    "list_type": "is no list",
-    "dict_type": "is no table",
-    "model_type": "is no table",
-    "mapping_type": "is no table",
-}
-"""What pydantic calls a wrong type, in words."""
 
 
 def _sentence(detail: ErrorDetails, model: type[BaseModel]) -> tuple[Path, str]:
@@ -95,15 +79,10 @@ def _sentence(detail: ErrorDetails, model: type[BaseModel]) -> tuple[Path, str]:
         return path, detail["msg"].removeprefix("Value error, ")
     if kind == "too_short":
         return path, "is empty; give at least one"
-    if kind in WANTED:
-        return path, f"{shown(value)} {WANTED[kind]}"
     if kind in ("literal_error", "enum"):
         known = str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ").split(", ")
         return path, f"{shown(value)} is none of {', '.join(known)}{_meant(value, known)}"
-    if kind == "finite_number":
-        return path, f"{shown(value)} is no finite number"
-    message = detail["msg"]
-    return path, f"{shown(value)}: {message[:1].lower()}{message[1:]}"
+    return path, describe_wrong_value(detail, "table")
 
 
 def _meant(value: JSON, known: list[str]) -> str:

@@ -15,6 +15,7 @@ from fabric.core.graph.targets import NAMES as TARGET_NAMES
 from fabric.core.graph.targets import Target
 from fabric.core.spec_parts import Name, SpecGroup
 from fabric.core.spec_paths import path_in
+from fabric.core.wrong_values import SENTENCES, describe_wrong_value
 
 JSON = Any
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
@@ -175,6 +176,8 @@ def _told(detail: ErrorDetails, tree: JSON) -> tuple[str, str]:
         what = "condition" if str(detail["ctx"]["expected_tags"]).startswith("'always'") else "target"
         names = ", ".join(CONDITION_NAMES if what == "condition" else TARGET_NAMES)
         return f"{path}.kind", f"there is no {what} of kind {detail['ctx']['tag']!r}; there are: {names}"
+    if detail["type"] in SENTENCES:
+        return path, describe_wrong_value(detail)
     return path, _SENTENCES.get(detail["type"], f"{message[:1].lower()}{message[1:]}")
 
 
@@ -184,6 +187,4 @@ _SENTENCES = {
     "string_pattern_mismatch": "is no name; use lower-case letters, digits, - and _, a letter first",
     "too_short": "is empty; give at least one",
     "union_tag_not_found": "does not say its kind; give `kind`",
-    "model_type": "is not a group of fields; give fields with values",
-    "model_attributes_type": "is not a group of fields; give fields with values",
 }

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from fabric.core.policy import FailureSignature, Limits, StallWatchdog
 from fabric.core.retry_policy import RetryLayers, WorkerRetries
+from fabric.core.wrong_values import describe_wrong_value
 from fabric.services.graph_import.dot_reader import Node
 
 JSON = Any
@@ -127,7 +128,7 @@ def policy_of(part: Part, text: str) -> dict[str, JSON]:
     try:
         read = part.model.model_validate({**fields, **part.besides})
     except ValidationError as error:
-        raise ValueError(f"{text!r}: {error.errors()[0]['msg'].lower()}") from None
+        raise ValueError(describe_wrong_value(error.errors()[0])) from None
     return {name: getattr(read, name) for name in fields} | dict(part.besides)
 
 
@@ -137,7 +138,7 @@ def retries_of(name: str, text: str) -> JSON:
     try:
         WorkerRetries.model_validate({name: value})
     except ValidationError as error:
-        raise ValueError(f"{text!r}: {error.errors()[0]['msg'].lower()}") from None
+        raise ValueError(describe_wrong_value(error.errors()[0])) from None
     return value
 
 

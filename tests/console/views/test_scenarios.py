@@ -180,7 +180,7 @@ def test_several_tiers_are_played_and_shown_on_the_page(browser, small):
     ("sent", "said", "at"),
     [
         ({"p-times": "many"}, "'many' is not a whole number", "p-times"),
-        ({"p-times": "0"}, "0: input should be greater than or equal to 1", "p-times"),
+        ({"p-times": "0"}, "0 is too small; at least 1", "p-times"),
         ({"p-role": "nobody"}, "'nobody' is none of planner", "p-role"),
         ({"tier": []}, "Pick at least one tier.", "tier"),
         ({"tier": ["batsh"]}, "There is no such tier.", "tier"),

@@ -79,7 +79,7 @@ def test_a_fault_of_the_world_is_refused_live():
         ("rate_limit", {"time": 3}, "disturbance.0.time: there is no such key; did you mean 'times'?"),
         ("rate_limit", {"times": "3"}, "disturbance.0.times: '3' is no whole number"),
         ("rate_limit", {"times": True}, "disturbance.0.times: True is no whole number"),
-        ("rate_limit", {"times": 0}, "disturbance.0.times: 0: input should be greater than or equal to 1"),
+        ("rate_limit", {"times": 0}, "disturbance.0.times: 0 is too small; at least 1"),
         ("slow", {"delay_s": "long"}, "disturbance.0.delay_s: 'long' is no number"),
         ("slow", {"delay_s": float("inf")}, "disturbance.0.delay_s: inf is no finite number"),
         ("outage", {}, "disturbance.0.to_s: is missing; give it a value"),

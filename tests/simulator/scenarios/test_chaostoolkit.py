@@ -182,7 +182,7 @@ def test_a_looked_up_value_is_its_default_or_a_mistake():
             {"contributions": {"reliability": "much"}},
             "e.json, contributions.reliability: 'much' is none of high, medium, low, none",
         ),
-        ({"title": ""}, "e.json, title: '': string should have at least 1 character"),
+        ({"title": ""}, "e.json, title: is empty; give it a value"),
         ({"tags": [5]}, "e.json, tags.0: 5 is no text; write it in quotes"),
         (
             {"steady-state-hypothesis": {"title": "T", "probes": [{"name": "p", "provider": {"type": OURS, "probe": "stat"}, "tolerance": {"type": "rang"}}]}},
@@ -333,7 +333,7 @@ def test_a_record_of_the_tool_itself_is_read_and_kept_whole():
     [
         ({"status": "done"}, "j, status: 'done' is none of completed, failed, aborted, interrupted"),
         ({"start": "soon"}, "j, start: 'soon' is no time; write one like 2026-01-01T00:00:00Z"),
-        ({"duration": -1}, "j, duration: -1: input should be greater than or equal to 0"),
+        ({"duration": -1}, "j, duration: -1 is too small; at least 0"),
         ({"deviated": "no"}, "j, deviated: 'no' is neither true nor false"),
     ],
 )

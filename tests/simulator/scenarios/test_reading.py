@@ -108,7 +108,7 @@ def test_a_wrong_override_is_refused(word, said):
 
 
 def test_an_override_is_held_to_the_fault_as_well():
-    with pytest.raises(Refused, match=r"disturbance.0.times: 0: input should be greater than or equal to 1"):
+    with pytest.raises(Refused, match=r"disturbance.0.times: 0 is too small; at least 1"):
         read(GOOD).disturbances({"times": 0})
 
 
@@ -129,7 +129,7 @@ def test_an_override_is_held_to_the_fault_as_well():
         ("[0, 1_000_000]", "[0]", ["a.toml, line 38, steady_state.probes.1.tolerance.range: a range is a list of two numbers, such as [4, 8.5]"]),
         ('type = "range"', 'type = "rage"', ["a.toml, line 38, steady_state.probes.1.tolerance.type: there is no tolerance of type 'rage'; did you mean 'range'?"]),
         ('tolerance = "completed"', "", ["a.toml, line 32, steady_state.probes.0.tolerance: is missing; give it a value"]),
-        ("virtual_s = 400_000", "virtual_s = 0", ["a.toml, line 42, abort.virtual_s: 0: input should be greater than 0"]),
+        ("virtual_s = 400_000", "virtual_s = 0", ["a.toml, line 42, abort.virtual_s: 0 is too small; it has to be more than 0"]),
         ('"provider_failure"', '"provider"', ["a.toml, line 6, failure: 'provider' is none of infinite_tool_loop, sub_agent_deadlock, cost_overrun, provider_failure, schema_grounding_fail, plan_malformed, semantic_no_progress, unsafe_output; did you mean 'provider_failure'?"]),
         ('["batch", "interactive"]', '["batch", "fast"]', ["a.toml, line 7, tiers.1: 'fast' is none of interactive, batch, high_stakes"]),
         ('["batch", "interactive"]', '["batch", "batch"]', ["a.toml, line 7, tiers: a tier is named twice; name each once"]),

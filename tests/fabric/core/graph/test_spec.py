@@ -106,8 +106,8 @@ def _nested(levels: int) -> dict[str, Any]:
         ),
         (_when(kind="context_equals", key="k", value=2**70), "transitions.0.when.value", "is no value that JSON"),
         (_when(**_nested(8)), "transitions.0.when", "has conditions nested deeper than 8 levels"),
-        (_graph(max_turns=0), "max_turns", "input should be greater than or equal to 1"),
-        ("graph", "", "is not a group of fields"),
+        (_graph(max_turns=0), "max_turns", "0 is too small; at least 1"),
+        ("graph", "", "'graph' is no group of fields"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_path(tree, path, sentence):

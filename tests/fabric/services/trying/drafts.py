@@ -129,7 +129,7 @@ CASES: dict[str, Case] = {
         {"answer": "40 euros. " * 10},
         "100 characters, at most 60 are allowed",
         {"answer": "40 euros"},
-        "input should be a whole number",
+        "'many' is no whole number",
         {"gates.max_outcome_chars": "many"},
     ),
     "grounding": Case(
@@ -138,7 +138,7 @@ CASES: dict[str, Case] = {
         {"answer": "It is 41 euros.", **SAID},
         "41 is in no source and no tool's answer",
         {"answer": "It is 40 euros.", **SAID},
-        "input should be",
+        "'words' is none of",
         {"gates.grounding": "words"},
     ),
     "oracle": Case(
