@@ -22,6 +22,7 @@ SET = "FABRIC_TEST_SET"
 FAST_FOLDERS = ("tests/fabric/core/", "tests/fabric/runtime/", "tests/fabric/packing/", "tests/test_")
 """What `fast` has whole."""
 SLOW_FOLDERS = (
+    "tests/documents/",
     *("tests/e2e/", "tests/chaos/", "tests/peers/", "tests/hostile/", "tests/deploy/", "tests/simulator/bench/"),
     *("tests/console/launch/", "tests/console/backup/", "tests/fabric/management/test_"),
 )
