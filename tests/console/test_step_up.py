@@ -151,6 +151,8 @@ def test_nothing_that_opens_an_account_is_made_in_a_sign_in_by_anothers_link(ver
         at_page("token-create", ("vera",)): {"name": "hers", "scopes": ["read"]},
         "/notifications/mine": MAIL,
     }
+    for page in ("/settings/account", "/settings/security"):
+        assert "made the link of this sign-in" in came.get(page).content.decode(), page
     before = acts()
     for where, sent in planted.items():
         refused = came.get(where) if where.endswith("/app") else came.post(where, sent)
