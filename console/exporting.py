@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
@@ -41,14 +41,19 @@ def memories_response(actor: Actor, fabric: str, memory: str = "") -> FileRespon
 
 def list_response(lines: ListLines) -> StreamingHttpResponse:
     """A list, a page at a time: the server asks for the next when the last has gone out."""
-    response = StreamingHttpResponse(_pages(lines), content_type=FORMS[lines.form])
-    response.headers["Content-Disposition"] = f'attachment; filename="{lines.name}.{lines.form}"'
+    return lines_response(lines.next_page, FORMS[lines.form], f"{lines.name}.{lines.form}")
+
+
+def lines_response(next_page: Callable[[], bytes], content_type: str, filename: str) -> StreamingHttpResponse:
+    """A file of what ``next_page`` gives, until that is empty."""
+    response = StreamingHttpResponse(_pages(next_page), content_type=content_type)
+    response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-async def _pages(lines: ListLines) -> AsyncIterator[bytes]:
-    while page := await sync_to_async(lines.next_page)():
+async def _pages(next_page: Callable[[], bytes]) -> AsyncIterator[bytes]:
+    while page := await sync_to_async(next_page)():
         yield page
 
 

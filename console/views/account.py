@@ -90,6 +90,7 @@ def _page(request: HttpRequest, actor: Actor, form: PasswordForm, status: int = 
     shown = {
         "form": form,
         "has": User.objects.get(username=actor.name).has_usable_password(),
+        "behind": "".join(actor.behind),
         "by_provider": comes_by_provider(User.objects.get(username=actor.name)),
         "rules": password_validators_help_texts(),
         "me": member_get(actor, actor.name),

@@ -125,7 +125,6 @@ def one_factor_shown(request: HttpRequest, user: User, way: str, behind: str = "
     half = {
         "user": user.pk,
         "way": way,
-        "behind": behind,
         "at": time.time_ns() // 1_000,
         "is": user.get_session_auth_hash(),
     }

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.request import QueryDict
 from django.shortcuts import render
@@ -16,6 +14,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import actor_on_run
+from console.exporting import NDJSON, lines_response
 from console.views import json_tree
 from console.views.event_line import EventLine, Line, lines_of
 from console.views.inspect import inspect
@@ -24,7 +23,6 @@ from fabric.core.flow import Stage
 from fabric.core.roles import Right
 from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.errors import Refused
-from fabric.selectors.event_export import EventLines
 from fabric.selectors.moments import EventRecord, event_get
 from fabric.selectors.run_events import (
     SCAN_MAX,
@@ -267,16 +265,7 @@ def download(request: HttpRequest, run_id: UUID) -> StreamingHttpResponse:
     """The run's events as lines of JSON, streamed: ``?form=journal`` with hashes, to be verified and replayed, or ``readable``. 403: not for this person."""
     form = str(request.GET.get("form", "journal"))
     lines = run_lines(actor=actor_on_run(request), run_id=str(run_id), form=form)
-    response = StreamingHttpResponse(_pages(lines), content_type="application/x-ndjson")
-    response.headers["Content-Disposition"] = f'attachment; filename="run-{run_id}.{form}.ndjson"'
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    return response
-
-
-async def _pages(lines: EventLines) -> AsyncIterator[bytes]:
-    """One page at a time: the server asks for the next when the last has gone out."""
-    while page := await sync_to_async(lines.next_page)():
-        yield page
+    return lines_response(lines.next_page, NDJSON, f"run-{run_id}.{form}.ndjson")
 
 
 def _varying(response: HttpResponse) -> HttpResponse:

@@ -184,6 +184,7 @@ def _page(request: HttpRequest, actor: Actor, user: User, problem: str = "", sta
         "required": settings.FABRIC_SECOND_FACTOR == REQUIRED,
         "enrols": getattr(request.user, ENROLS, False),
         "by_provider": by_provider,
+        "behind": "".join(actor.behind),
         "fresh": fresh,
         "idle_hours": settings.FABRIC_SIGN_IN_IDLE_HOURS,
         "hours": settings.FABRIC_SIGN_IN_HOURS,

@@ -55,7 +55,7 @@ def fresh_wanted(actor: Actor, doing: str, *, by_token: bool = False) -> None:
         raise Refused(message, code="forbidden", field="actor")
     if is_recent(actor) and actor.behind:
         maker = actor.behind[0]
-        message = f"{maker} made the link of this sign-in, so it does not show who signed in: choose a password, sign in with it, then {doing}"
+        message = f"{maker} made the link of this sign-in, so it does not show who signed in: sign in by a password, a passkey or a second factor that is yours, then {doing}"
         raise Refused(message, code="forbidden", field=SIGN_IN)
     if not is_fresh(actor):
         message = f"to {doing} wants a sign-in of the last {SIGN_IN_S // 60} minutes: sign in again, then do it"

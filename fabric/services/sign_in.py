@@ -14,7 +14,7 @@ from fabric.core.audit import Act
 from fabric.models import LoginLink, Member
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
-from fabric.services.rights import SIGN_IN, is_recent
+from fabric.services.rights import fresh_wanted
 from fabric.services.second_factors import comes_by_provider
 from fabric.services.sign_ins import sign_ins_end_all
 from fabric.services.workspaces import workspace_default
@@ -43,7 +43,7 @@ def password_change(*, actor: Actor, user: User, old: str, new: str, mark: str =
     """Gives the signed-in actor, who is ``user``, another password. Their sign-ins but ``mark`` end (the marks of those), and their sign-in links that
     were not used yet.
 
-    Who has none yet needs a fresh sign-in in place of the old one. Raises Refused: forbidden (no person's own sign-in, or an old one), invalid (old, password).
+    Who has none yet needs a fresh sign-in of their own in place of the old one: whoever made its link would know the password. Raises Refused: forbidden (no person's own sign-in, or an old one), invalid (old, password).
     """
     if actor.kind != "person" or actor.via or user.get_username() != actor.name:
         message = "a password is for whoever it is of to change, signed in; a token cannot"
@@ -54,9 +54,8 @@ def password_change(*, actor: Actor, user: User, old: str, new: str, mark: str =
     if user.has_usable_password():
         if not user.check_password(old):
             raise Refused("this is not your password: type the one that you sign in with", code="invalid", field="old")
-    elif not is_recent(actor):
-        message = "a first password needs a sign-in of the last 15 minutes: sign in again, then choose it"
-        raise Refused(message, code="forbidden", field=SIGN_IN)
+    else:
+        fresh_wanted(actor, "choose a first password")
     if old and new == old:
         raise Refused("this is the password that you have: choose another one", code="invalid", field="password")
     password_fits(new, user)

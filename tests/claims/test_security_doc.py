@@ -10,7 +10,7 @@ SECURITY = ROOT / "docs" / "security.md"
 STATES = {"held", "partly", "open", "operator", "none"}
 TESTED = {"held", "partly"}
 CHAPTERS = 17
-_row = re.compile(r"^\| ((?:V\d+\.\d+|LLM\d\d|ASI\d\d)) \| ([^|]+) \| (\w+) \|(.*)\|$")
+_row = re.compile(r"^\| ((?:V\d+\.\d+|LLM\d\d|ASI\d\d|W\d\d)) \| ([^|]+) \| (\w+) \|(.*)\|$")
 _test = re.compile(r"`(tests/[\w/]+\.py::[\w:]+)`")
 
 

@@ -134,8 +134,31 @@ def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: Us
     refused = came.post(at_page("token-create", ("vera",)), {"name": "hers", "scopes": ["read"]})
     assert refused.status_code == 403
     assert "owner made the link of this sign-in" in refused.content.decode().lower()
+
+
+def test_nothing_that_opens_an_account_is_made_in_a_sign_in_by_anothers_link(vera: User):
+    """A password, a second factor, a code, a token, an address for mail: whoever made the link would keep it, and pass for its person."""
+    link = login_link_for(actor=owner_actor(), name="vera")
+    came = Client(HTTP_HOST="127.0.0.1")
+    came.post("/login/link", {"token": link})
     chosen = {"password": "four-dull-words-in-a-row", "again": "four-dull-words-in-a-row"}
-    assert came.post("/settings/account", chosen).status_code == 302
-    own = Client(HTTP_HOST="127.0.0.1")
-    assert own.post("/login", {"name": "vera", "password": chosen["password"]}).status_code == 302
-    assert own.post(at_page("token-create", ("vera",)), {"name": "hers", "scopes": ["read"]}).status_code == 200
+    planted = {
+        "/settings/account": chosen,
+        "/settings/security/app": {},
+        "/settings/security/passkey": {"state": "x", "answer": "x"},
+        "/settings/security/codes": {},
+        "/settings/security/remove": {"factor": "x"},
+        at_page("token-create", ("vera",)): {"name": "hers", "scopes": ["read"]},
+        "/notifications/mine": MAIL,
+    }
+    for page in ("/settings/account", "/settings/security"):
+        assert "made the link of this sign-in" in came.get(page).content.decode(), page
+    before = acts()
+    for where, sent in planted.items():
+        refused = came.get(where) if where.endswith("/app") else came.post(where, sent)
+        assert refused.status_code == 403, where
+        assert "made the link of this sign-in" in refused.content.decode(), where
+    assert acts() == before
+    vera.refresh_from_db()
+    assert (vera.has_usable_password(), vera.email) == (False, "")
+    assert Client(HTTP_HOST="127.0.0.1").post("/login", {"name": "vera", **chosen}).status_code == 422

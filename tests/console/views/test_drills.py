@@ -53,6 +53,16 @@ def test_every_word_is_there():
     assert set(STRIKES) == set(FailureType)
 
 
+def test_a_cell_shows_the_ladder_of_the_fabrics_own_table(browser, actor):
+    fabric_publish(actor=actor, source=OTHER)
+    page = browser.get(PAGE).content.decode()
+    found = {
+        tier: re.findall(r'class="rung[^"]*">\s*([\w ]+\w)', cell(page, "provider_failure", tier)[1]) for tier in Tier
+    }
+    assert found[Tier.BATCH] == ["abort"]
+    assert len(found[Tier.INTERACTIVE]) > 1
+
+
 def test_without_a_fabric_the_page_says_what_would_give_one(browser, actor):
     assert "There is nothing to drill: no fabric is published yet" in text(browser.get(PAGE))
 

@@ -11,7 +11,10 @@ import pytest
 from django.core import mail
 from django.test import Client
 
+from fabric.core.roles import Right, Role, has
 from fabric.models import AuditLine, LoginLink, SignIn
+from fabric.selectors.errors import Refused
+from fabric.services.invitations import invitation_create
 from fabric.services.second_factors import totp_add, totp_secret
 from tests.people import fresh, member, signed_in
 
@@ -131,6 +134,27 @@ def test_who_has_no_way_to_use_one_gets_none(vera):
     vera.save()
     asked("vera")
     assert mail.outbox == []
+
+
+@pytest.mark.parametrize("role", Role)
+def test_an_address_that_an_inviter_wrote_is_nobodys_until_its_person_says_so(vera, role):
+    """Whoever may invite could write an address of their own, and have another's password link mailed there."""
+    inviter = fresh(member("ivan", role))
+    if not has({role}, Right.MEMBERS):
+        with pytest.raises(Refused, match="may not invite people"):
+            invitation_create(actor=inviter, roles=["reviewer"], email="ivan@example.org")
+        return
+    token = invitation_create(actor=inviter, roles=["reviewer"], email="ivan@example.org").token
+    browser = visitor()
+    browser.post("/invitations", {"token": token})
+    browser.post("/invitations", {"name": "rosa", "password": NEW, "again": NEW})
+    assert browser.get("/runs").status_code == 200
+    for wanted in ("rosa", "ivan@example.org"):
+        asked(wanted)
+    assert mail.outbox == []
+    browser.post("/notifications/mine", {"email": "rosa@example.org", "wants": ["question"]})
+    asked("rosa")
+    assert [one.to for one in mail.outbox] == [["rosa@example.org"]]
 
 
 def test_so_many_are_asked_for_and_no_more(vera, settings):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from django.contrib.auth.models import User
 
@@ -116,6 +118,18 @@ def test_who_has_an_account_joins_with_it_and_a_member_does_not(actor):
     invitation_join(token=made.token, user=vera)
     assert actor_of(vera).roles == {"safety"}
     assert refused(invitation_find, token=made.token).code == "not_found"
+
+
+def test_the_trail_says_who_invited_whom(actor):
+    """Whoever invites may accept it and invent a person: that is seen here."""
+    known, new = (invitation_create(actor=actor, roles=["viewer"]) for _ in range(2))
+    invitation_accept(token=new.token, name="rosa", password=PASSWORD)
+    invitation_join(token=known.token, user=User.objects.create_user("sam"))
+    lines = AuditLine.objects.filter(kind="invitation_accepted")
+    assert {line.actor: json.loads(bytes(line.body))["invited_by"] for line in lines} == {
+        "rosa": "owner",
+        "sam": "owner",
+    }
 
 
 def test_one_that_was_accepted_is_not_revoked(actor):

@@ -11,6 +11,7 @@ from django.test import Client
 
 from fabric.models import AuditLine, RecoveryCode, SecondFactor, SignIn
 from fabric.selectors.errors import Refused
+from fabric.services.members import login_link_for
 from fabric.services.second_factors import (
     code_use,
     factor_remove,
@@ -61,6 +62,17 @@ def test_a_password_alone_lets_nobody_in_who_has_an_app():
     assert SignIn.objects.get().way == "password, totp"
 
 
+def test_a_second_factor_shows_who_came_by_a_link_that_another_made():
+    vera = with_password()
+    secret, _ = with_app(vera)
+    link = login_link_for(actor=owner_actor(), name="vera")
+    client = Client(HTTP_HOST="127.0.0.1")
+    assert client.post("/login/link", {"token": link}).headers["Location"] == "/login/second"
+    assert client.post("/settings/security/codes").headers["Location"].startswith("/login")
+    client.post("/login/second", {"code": pyotp.TOTP(secret).now()})
+    assert client.post("/settings/security/codes").status_code == 200
+
+
 def test_a_code_counts_once():
     vera = with_password()
     secret, _ = with_app(vera)
@@ -106,6 +118,16 @@ def test_a_recovery_code_stands_in_once_however_it_is_typed():
     other = recovery_codes_make(actor=fresh(vera), user=vera)
     assert code_use(vera, codes[1]) == ""
     assert code_use(vera, other[0].replace("-", "")) == "recovery"
+
+
+def test_a_secret_that_another_began_with_is_not_taken():
+    vera, ben = signed_in(with_password()), signed_in(with_password("ben"))
+    page = ben.get("/settings/security/app").content.decode()
+    secret = re.search(r'class="secret">([A-Z2-7 ]+)<', page)[1].replace(" ", "")
+    sent = {"secret": re.search(r'name="secret" value="([^"]+)"', page)[1], "code": pyotp.TOTP(secret).now()}
+    assert vera.post("/settings/security/app", sent).status_code == 422
+    assert not SecondFactor.objects.exists()
+    assert ben.post("/settings/security/app", sent).status_code == 200
 
 
 def test_codes_are_guessed_at_only_so_often_whatever_the_address(settings):
