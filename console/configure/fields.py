@@ -16,6 +16,7 @@ from console.configure.spelled import spelled
 from console.typed_fields import same
 from fabric.core.breaker.policy import PRESETS, UNNAMED
 from fabric.core.decision_table import DEFAULT_TABLE
+from fabric.core.loop_names import LOOP_NAMES, as_written
 from fabric.core.policy import DEADLINES
 from fabric.core.spec_conversation import BY_KIND
 from fabric.core.spec_memories import OFFERED, tool_name
@@ -251,18 +252,26 @@ def field_at(
     shape = shape_of(path)
     if shape is None:
         raise KeyError(path)
-    given = at(tree, path)
+    given, was = (_named(shape, one) for one in (at(tree, path), at(base, path) if base is not None else MISSING))
     return EditField(
         path=path,
         shape=shape,
         given=given,
-        inherited=standing(tree, path),
-        was=at(base, path) if base is not None else MISSING,
+        inherited=_named(shape, standing(tree, path)),
+        was=was,
         inside=whole_of(tree, path) is not None,
         spared=_spared(tree, path),
         options=_options(tree, shape, given, words or {}),
         findings=tuple(one for one in findings if one.path == path or _inside(one.path, path, shape)),
     )
+
+
+_SENTENCES: Mapping[str, str] = {one.written: one.sentence for one in LOOP_NAMES.values()}
+
+
+def _named(shape: Shape, value: JSON) -> JSON:
+    """A value as its control has it: a draft of before has letters for detectors."""
+    return as_written(value) if shape.place.endswith("loop_detector.detectors") else value
 
 
 def _spared(tree: JSON, path: str) -> bool:
@@ -279,7 +288,7 @@ def _options(tree: JSON, shape: Shape, given: JSON, said: Mapping[str, str]) -> 
     elif shape.refers:
         found = {one: one for one in named_in(tree, shape.refers)}
     else:
-        found = {one: one.replace("_", " ") for one in shape.options}
+        found = {one: _SENTENCES.get(one, one.replace("_", " ")) for one in shape.options}
     if found or shape.refers or source is not None:
         for one in given if isinstance(given, list) else [given]:
             if not isinstance(one, Missing) and one is not None and (text := _picked(shape, one)):
