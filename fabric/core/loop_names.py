@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 
@@ -65,8 +65,10 @@ def as_written(given: Any) -> Any:
     return [LOOP_NAMES[one].written if isinstance(one, str) and one in LOOP_NAMES else one for one in given]
 
 
-def names_of(letters: Iterable[str]) -> str:
-    """Returns the names of several detectors, in the letters' order: ``identical calls, same answer``."""
+def names_of(letters: Collection[str]) -> str:
+    """Returns the names of several detectors, in the letters' order: ``identical calls, same answer``; ``all`` of them in a word."""
+    if set(letters) == set(LOOP_NAMES):
+        return "all"
     return ", ".join(LOOP_NAMES[one].name for one in sorted(letters))
 
 
