@@ -67,7 +67,7 @@ class EditField:
     @property
     def placeholder(self) -> str:
         """What holds where nothing is given, in the words of its control."""
-        return "" if isinstance(self.inherited, Missing) else shown(self.shape.kind, self.inherited)
+        return self._said(self.inherited)
 
     @property
     def own(self) -> bool:
@@ -109,7 +109,15 @@ class EditField:
     def before(self) -> str:
         """What the draft began with, in words."""
         value = self.inherited if isinstance(self.was, Missing) else self.was
-        return "not given" if isinstance(value, Missing) or value is None else shown(self.shape.kind, value) or "empty"
+        return "not given" if isinstance(value, Missing) or value is None else self._said(value) or "empty"
+
+    def _said(self, value: JSON) -> str:
+        """A value as its control has it, or what is picked of several in words."""
+        if self.shape.kind not in SEVERAL or not isinstance(value, list):
+            return shown(self.shape.kind, value)
+        if self.shape.options and set(map(str, value)) == set(self.shape.options):
+            return "all"
+        return ", ".join(str(one).replace("_", " ") if self.shape.options else str(one) for one in value) or "none"
 
     @property
     def wrong(self) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 from django.utils.html import strip_tags
 
+from console.configure.fields import field_at
 from console.views.run_page import VIEWS
 from fabric.core.actor import Actor
 from fabric.core.loop_names import LOOP_NAMES, PRESET_NAMES, letter_of
@@ -101,3 +102,13 @@ def test_a_fabric_names_detectors_and_keeps_the_digest_that_letters_gave() -> No
 def test_a_name_that_there_is_not_is_said_with_those_that_there_are() -> None:
     with pytest.raises(ValueError, match="there is no detector 'Z'; there are: identical_calls, repeated_cycle"):
         LoopDetector(detectors=["Z"])
+
+
+def test_the_editor_says_what_is_picked_in_words() -> None:
+    policy = {"loop_detector": {"detectors": ["A", "same_answer"]}}
+    given, left = (
+        field_at({"policy": one}, "policy.loop_detector.detectors", base={"policy": policy}) for one in (policy, {})
+    )
+    assert given.picked == ("identical_calls", "same_answer")
+    assert (left.placeholder, left.before) == ("all", "identical calls, same answer")
+    assert field_at({}, "policy.humans.four_eyes").placeholder == "none"
