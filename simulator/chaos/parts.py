@@ -15,6 +15,7 @@ from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
+from simulator.bench.database import ROOT
 from simulator.chaos import judge
 from simulator.chaos.campaign import CALM_S, ENDS, Campaign, Order, Say
 from simulator.chaos.failpoints import REFUSED
@@ -181,6 +182,7 @@ def deploy(runs: int, delay_s: float, workers: int, say: Say, before: Path | Non
             # Each worker is up, and as many calls are out as there are runs.
             _until(lambda: len(made.ledger()) >= runs and all(map(made.owns, made.slots)), 60.0 + runs)
             if before is not None:
+                assert all(_runs_in(slot, before) for slot in made.slots), "a worker is not of the version before"
                 since = now_us()
                 made.upgrade()
                 say(f"the tables were brought up to date in {(now_us() - since) / 1e6:.1f} s")
@@ -189,7 +191,10 @@ def deploy(runs: int, delay_s: float, workers: int, say: Say, before: Path | Non
                 made.restart(slot)
                 campaign.settled()
                 say(f"{slot.name} was restarted in {(now_us() - at[-1]) / 1e6:.1f} s")
+        replaced = sum(_runs_in(slot, ROOT) for slot in made.slots)
         case, bad = _judged(campaign)
+    if replaced < workers:
+        bad.append(f"deploy: {replaced} of {workers} workers are of this version at the end")
     out = [judge.calls_out(case, instant) for instant in at]
     repeated = sum(entry.kind == "model" and entry.attempt > 1 for entry in case.ledger)
     if repeated >= 0.01 * sum(out):
@@ -204,6 +209,11 @@ def deploy(runs: int, delay_s: float, workers: int, say: Say, before: Path | Non
         "stale_writes_accepted": len(judge.stale_writes_accepted(case)),
     }
     return line, bad
+
+
+def _runs_in(slot: Slot, folder: Path) -> bool:
+    """Whether a slot's worker runs the checkout in a folder."""
+    return slot.pid > 0 and Path(f"/proc/{slot.pid}/cwd").resolve() == folder.resolve()
 
 
 # -- outage ------------------------------------------------------------------------------------------------------------
