@@ -27,7 +27,7 @@ from simulator.endpoint import ScriptedEndpoint
 from simulator.endpoint.scripts import agents
 from tests.peers.processes import free_port
 
-HOST = "localhost"
+HOST = "fabric.localhost"
 CADDYFILE = ROOT / "deploy" / "Caddyfile"
 REDIS = "redis://127.0.0.1:6379/15"
 
@@ -178,11 +178,12 @@ def main(runs: int, callers: int) -> int:
         ]
         named["proxy"] = stack.enter_context(process(caddy, environment, folder / "proxy"))
         with httpx2.Client(
-            base_url=f"https://{HOST}:{https}",
+            base_url=f"https://127.0.0.1:{https}",
             verify=False,
             timeout=60,
             trust_env=False,
-            headers={"Authorization": f"Bearer {made['token']}"},
+            headers={"Authorization": f"Bearer {made['token']}", "Host": f"{HOST}:{https}"},
+            event_hooks={"request": [lambda request: request.extensions.update(sni_hostname=HOST)]},
         ) as api:
             try:
                 until_ready(api, "/api/v1/runs")
@@ -199,7 +200,11 @@ def main(runs: int, callers: int) -> int:
             line = load(api, runs, callers)
             over.set()
             watch.join()
-    print(json.dumps({**line, "callers": callers, "probes_from_outside": probes, **found, "cores": os.cpu_count()}))
+    print(
+        json.dumps(
+            {**line, "callers": callers, "probes_from_outside": probes, **found, "machine_cores": os.cpu_count()}
+        )
+    )
     return 0
 
 
