@@ -139,6 +139,17 @@ def load(api: httpx2.Client, runs: int, callers: int) -> dict[str, object]:
     }
 
 
+def commands(folder: Path, web: int) -> dict[str, list[str]]:
+    """What is started, by its name."""
+    caddy = [shutil.which("caddy") or "caddy", "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+    python = [sys.executable, "-m"]
+    return {
+        "web": [*python, "console.web_server", "--port", str(web)],
+        "worker": [*python, *(WORKER + WORKER_MORE).split()],
+        "proxy": caddy,
+    }
+
+
 def main(runs: int, callers: int) -> int:
     """Puts everything up, measures, takes it down."""
     with ExitStack() as stack:
@@ -159,24 +170,11 @@ def main(runs: int, callers: int) -> int:
         }
         Site(environment).manage("prepare", "--json")
         made = Site(environment).manage("token", "create", "load", "--scope", "read", "start", "--json")
-        named = {
-            "web": stack.enter_context(
-                process([sys.executable, "-m", "console.web_server", "--port", str(web)], environment, folder / "web")
-            ),
-            "worker": stack.enter_context(
-                process([sys.executable, "-m", *(WORKER + WORKER_MORE).split()], environment, folder / "worker")
-            ),
-        }
         (folder / "Caddyfile").write_text(caddyfile(https, http, web))
-        caddy = [
-            shutil.which("caddy") or "caddy",
-            "run",
-            "--adapter",
-            "caddyfile",
-            "--config",
-            str(folder / "Caddyfile"),
-        ]
-        named["proxy"] = stack.enter_context(process(caddy, environment, folder / "proxy"))
+        named = {
+            name: stack.enter_context(process(command, environment, folder / name))
+            for name, command in commands(folder, web).items()
+        }
         with httpx2.Client(
             base_url=f"https://127.0.0.1:{https}",
             verify=False,
@@ -185,13 +183,7 @@ def main(runs: int, callers: int) -> int:
             headers={"Authorization": f"Bearer {made['token']}", "Host": f"{HOST}:{https}"},
             event_hooks={"request": [lambda request: request.extensions.update(sni_hostname=HOST)]},
         ) as api:
-            try:
-                until_ready(api, "/api/v1/runs")
-            except TimeoutError:
-                for name in named:
-                    if (folder / name).exists():
-                        print(name, (folder / name).read_text()[-800:], file=sys.stderr)
-                raise
+            until_ready(api, "/api/v1/runs")
             probes = {path: api.get(path).status_code for path in ("/healthz", "/readyz", "/livez")}
             load(api, callers, callers)  # The first of everything is no measure.
             over, found = threading.Event(), {}
