@@ -16,7 +16,9 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ("requirements.lock", "requirements-test.lock", "tests/peers/requirements-peers.lock")
@@ -75,33 +77,62 @@ def _scripts() -> list[dict[str, object]]:
 
 def audit() -> int:
     """Ask pip-audit and npm for known vulnerabilities of each lock; 1 also when nobody could be asked: unknown is no success."""
+    pip_audit = _pip_audit()
     worst = 0
-    uvx = shutil.which("uvx") or shutil.which("uv")
-    runner = [uvx, *(["tool", "run"] if uvx.endswith("uv") else [])] if uvx else ["pipx", "run"]
     for lock in LOCKS:
-        command = [
-            *runner,
-            "pip-audit",
-            "--require-hashes",
-            "--disable-pip",
-            "--progress-spinner",
-            "off",
-            "-r",
-            str(ROOT / lock),
-        ]
-        worst |= _asked(lock, command, ROOT)
-    return worst | _asked(NODE_LOCK, ["npm", "audit", "--package-lock-only"], (ROOT / NODE_LOCK).parent)
+        options = ("--require-hashes", "--disable-pip", "--progress-spinner", "off", "-f", "json", "-r")
+        worst |= _asked(lock, [*pip_audit, *options, str(ROOT / lock)], ROOT, _of_python)
+    node = ["npm", "audit", "--package-lock-only", "--json"]
+    return worst | _asked(NODE_LOCK, node, (ROOT / NODE_LOCK).parent, _of_node)
 
 
-def _asked(lock: str, command: list[str], folder: Path) -> int:
+def _pip_audit() -> list[str]:
+    """How pip-audit is called here."""
+    ways = (["pip-audit"], ["uvx", "pip-audit"], ["uv", "tool", "run", "pip-audit"], ["pipx", "run", "pip-audit"])
+    return next((way for way in ways if shutil.which(way[0])), ways[0])
+
+
+def _asked(lock: str, command: list[str], folder: Path, read: Callable[[Any], tuple[int, int, list[str]]]) -> int:
+    """Ask about one lock and say what came of it; 0: every package was looked up, and nothing is known against any."""
     try:
-        done = subprocess.run(command, cwd=folder, check=False)
+        done = subprocess.run(command, cwd=folder, check=False, stdout=subprocess.PIPE, text=True)
     except FileNotFoundError:
         print(f"{lock}: {command[0]} is not here: install it, then ask again.", file=sys.stderr)
         return 1
-    if done.returncode:
-        print(f"{lock}: something was found, or nobody could be asked: the messages above say which.", file=sys.stderr)
-    return 1 if done.returncode else 0
+    try:
+        looked_up, unknown, found = read(json.loads(done.stdout))
+    except (ValueError, KeyError, TypeError):
+        looked_up, unknown, found = 0, 0, []
+    for one in found:
+        print(f"{lock}: {one}", file=sys.stderr)
+    if not looked_up:
+        print(
+            f"{lock}: no source of known vulnerabilities answered, so nothing is known of its packages. Ask again with the internet and no package mirror.",
+            file=sys.stderr,
+        )
+    elif unknown:
+        print(f"{lock}: {unknown} packages could not be looked up: nothing is known of them.", file=sys.stderr)
+    elif not found:
+        print(f"{lock}: {looked_up} packages were looked up, and nothing is known against them.")
+    return 0 if looked_up and not unknown and not found else 1
+
+
+def _of_python(said: Any) -> tuple[int, int, list[str]]:
+    """Packages looked up, packages not looked up, and what is known: of pip-audit, which calls a package that it cannot look up no fault."""
+    packages = said["dependencies"]
+    known = [one for one in packages if "skip_reason" not in one]
+    found = [
+        f"{one['name']} {one['version']} has {bad['id']}; mended in {', '.join(bad['fix_versions']) or 'no version yet'}"
+        for one in known
+        for bad in one["vulns"]
+    ]
+    return len(known), len(packages) - len(known), found
+
+
+def _of_node(said: Any) -> tuple[int, int, list[str]]:
+    """The same of npm, which looks up all or none."""
+    found = [f"{name} has a vulnerability ({one['severity']})" for name, one in said["vulnerabilities"].items()]
+    return said["metadata"]["dependencies"]["total"], 0, found
 
 
 def sums(folder: Path) -> str:

@@ -1,6 +1,6 @@
 """Does what the Dockerfile says in a bare Debian, where there is no container builder, and then works with the result.
 
-    python3 deploy/try_image.py FOLDER [--suite trixie] [--bind FOLDER ...]     # as root, with debootstrap; a new folder, of 1.5 GB
+    python3 deploy/try_image.py FOLDER [--suite trixie] [--bind FOLDER ...]     # as root, with debootstrap; a new folder, of 750 MB
 
 Both stages are done in one root, with the instructions that the Dockerfile has (FROM, WORKDIR, RUN, COPY, ENV, USER). Then, as its user and over a root that
 nobody can write: `serve migrate`, `serve web` asked by `serve probe /readyz`, a run, `doctor`, a backup. By hand; no part of `manage.py test`.

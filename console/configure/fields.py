@@ -16,6 +16,7 @@ from console.configure.spelled import spelled
 from console.typed_fields import same
 from fabric.core.breaker.policy import PRESETS, UNNAMED
 from fabric.core.decision_table import DEFAULT_TABLE
+from fabric.core.loop_names import LOOP_NAMES, as_written
 from fabric.core.policy import DEADLINES
 from fabric.core.spec_conversation import BY_KIND
 from fabric.core.spec_memories import OFFERED, tool_name
@@ -66,7 +67,7 @@ class EditField:
     @property
     def placeholder(self) -> str:
         """What holds where nothing is given, in the words of its control."""
-        return "" if isinstance(self.inherited, Missing) else shown(self.shape.kind, self.inherited)
+        return self._said(self.inherited)
 
     @property
     def own(self) -> bool:
@@ -108,7 +109,15 @@ class EditField:
     def before(self) -> str:
         """What the draft began with, in words."""
         value = self.inherited if isinstance(self.was, Missing) else self.was
-        return "not given" if isinstance(value, Missing) or value is None else shown(self.shape.kind, value) or "empty"
+        return "not given" if isinstance(value, Missing) or value is None else self._said(value) or "empty"
+
+    def _said(self, value: JSON) -> str:
+        """A value as its control has it, or what is picked of several in words."""
+        if self.shape.kind not in SEVERAL or not isinstance(value, list):
+            return shown(self.shape.kind, value)
+        if self.shape.options and set(map(str, value)) == set(self.shape.options):
+            return "all"
+        return ", ".join(str(one).replace("_", " ") if self.shape.options else str(one) for one in value) or "none"
 
     @property
     def wrong(self) -> bool:
@@ -251,18 +260,26 @@ def field_at(
     shape = shape_of(path)
     if shape is None:
         raise KeyError(path)
-    given = at(tree, path)
+    given, was = (_named(shape, one) for one in (at(tree, path), at(base, path) if base is not None else MISSING))
     return EditField(
         path=path,
         shape=shape,
         given=given,
-        inherited=standing(tree, path),
-        was=at(base, path) if base is not None else MISSING,
+        inherited=_named(shape, standing(tree, path)),
+        was=was,
         inside=whole_of(tree, path) is not None,
         spared=_spared(tree, path),
         options=_options(tree, shape, given, words or {}),
         findings=tuple(one for one in findings if one.path == path or _inside(one.path, path, shape)),
     )
+
+
+_SENTENCES: Mapping[str, str] = {one.written: one.sentence for one in LOOP_NAMES.values()}
+
+
+def _named(shape: Shape, value: JSON) -> JSON:
+    """A value as its control has it: a draft of before has letters for detectors."""
+    return as_written(value) if shape.place.endswith("loop_detector.detectors") else value
 
 
 def _spared(tree: JSON, path: str) -> bool:
@@ -279,7 +296,7 @@ def _options(tree: JSON, shape: Shape, given: JSON, said: Mapping[str, str]) -> 
     elif shape.refers:
         found = {one: one for one in named_in(tree, shape.refers)}
     else:
-        found = {one: one.replace("_", " ") for one in shape.options}
+        found = {one: _SENTENCES.get(one, one.replace("_", " ")) for one in shape.options}
     if found or shape.refers or source is not None:
         for one in given if isinstance(given, list) else [given]:
             if not isinstance(one, Missing) and one is not None and (text := _picked(shape, one)):

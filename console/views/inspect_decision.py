@@ -12,6 +12,7 @@ from console.views.inspect_models import candidates
 from console.views.sections import Pair, Section, gate_checks, pairs, told
 from fabric import wiring
 from fabric.core.decision_table import Reaction, Rung
+from fabric.core.loop_names import detector_name
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.retry_layers import stage_of
 from fabric.core.taxonomy import FailureType, Tier
@@ -159,7 +160,8 @@ def _after(rungs: tuple[Rung, ...], fact: Mapping[str, JSON]) -> str:
 def _evidence(trip: Mapping[str, JSON], *, first: bool) -> Section:
     seen = trip["evidence"]
     unit = f" {seen['unit']}" if seen["unit"] else ""
-    details = [Pair(words(str(key)), _flat(value)) for key, value in seen["details"].items()]
+    named = {"detector": detector_name(seen["details"].get("detector"))}
+    details = [Pair(words(str(key)), named.get(key) or _flat(value)) for key, value in seen["details"].items()]
     return pairs(
         "Evidence" if first else "Also tripped",
         Pair("cause", words(trip["cause"]), tone="warn"),

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from fabric.core.loop_names import LOOP_NAMES
 from fabric.core.taxonomy import FailureClass
 from fabric.selectors.explain import OF_NO_CLASS
 from fabric.selectors.protections import measures
@@ -33,5 +34,5 @@ def protections(request: HttpRequest) -> HttpResponse:
     rows = [(one, [(title, one.answers(which)) for which, (title, _) in CLASSES.items()]) for one in all_of_them()]
     counts = [(title, about, sum(one.answers(which) for one, _ in rows)) for which, (title, about) in CLASSES.items()]
     beside = [(one, [(title, one.answers(which)) for which, (title, _) in CLASSES.items()]) for one in measures()]
-    shown = {"rows": rows, "classes": counts, "measures": beside, "unsorted": OF_NO_CLASS}
+    shown = {"rows": rows, "classes": counts, "measures": beside, "unsorted": OF_NO_CLASS, "loops": LOOP_NAMES.values()}
     return render(request, "protections/list.html", shown)

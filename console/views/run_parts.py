@@ -26,6 +26,7 @@ from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.cost import Price
 from fabric.core.flow import RunState, Stage
+from fabric.core.loop_names import names_of
 from fabric.core.mechanisms import budget, hop_limit, state_of
 from fabric.core.teams import spec_within
 from fabric.core.words import words
@@ -188,7 +189,9 @@ class SettingLine:
             return "off"
         if isinstance(value, Mapping):
             return "; ".join(caps_said(name, one) for name, one in value.items()) or "none"
-        if isinstance(value, frozenset | tuple):
+        if isinstance(value, frozenset):
+            return names_of(value)
+        if isinstance(value, tuple):
             return ", ".join(str(one) for one in sorted(value)) or "none"
         if isinstance(value, bool | str):
             return str(value).replace("_", " ").lower() if isinstance(value, bool) else value.replace("_", " ")

@@ -7,18 +7,27 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    WithJsonSchema,
     field_serializer,
     model_serializer,
     model_validator,
 )
 
+from fabric.core.loop_names import LOOP_NAMES, letter_of
 from fabric.core.spec_parts import Positive
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
 Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H", "I"]
+GivenDetector = Annotated[
+    Detector,
+    BeforeValidator(letter_of),
+    WithJsonSchema({"enum": [one.written for one in LOOP_NAMES.values()], "type": "string"}),
+]
+"""A detector as an author names it, or by the letter that is stored."""
 _ALL_DETECTORS = frozenset[Detector](get_args(Detector))
 _EVER_DEFAULT = (_ALL_DETECTORS, _ALL_DETECTORS - {"F", "G", "H", "I"}, _ALL_DETECTORS - {"I"})
 """The detectors that a stored revision names beside a preset, without its author's wish."""
@@ -34,7 +43,7 @@ def _is(number: int) -> Callable[[int], bool]:
 
 
 class LoopDetector(BaseModel):
-    """Detectors A to I, or the one rule of a document (semantics.md 4). A revision of before F to I names the detectors that it has."""
+    """The loop detectors, or the one rule of a document (semantics.md 4). A revision of before the newest names the detectors that it has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,41 +51,45 @@ class LoopDetector(BaseModel):
         default=None,
         description="One document's rule instead of the detectors: flow (S0, results ignored), fabro (S1), ag2 (warns once).",
     )
-    detectors: frozenset[Detector] = Field(default=_ALL_DETECTORS, description="The detectors in force.")
-    identical_threshold: Positive = Field(default=3, description="A, C: the same call would stand this often...")
-    identical_window: Positive = Field(default=5, description="A, C: ...in this many calls. S0: N = 5, threshold = 3.")
-    period_repeats: Positive = Field(default=2, description="B: periods 2 and 3 repeated this often at the end of...")
-    period_window: Positive = Field(default=10, description="B: ...this many turns. S1: last 10 assistant turns.")
-    consecutive_threshold: Positive = Field(
-        default=5, description="D: the same call this often in a row, whatever its results."
+    detectors: frozenset[GivenDetector] = Field(
+        default=_ALL_DETECTORS, description="The detectors in force: all, where nothing else is said."
     )
-    answer_threshold: Positive = Field(default=3, description="E: the same answer to one brief this often.")
+    identical_threshold: Positive = Field(default=3, description="The same call, or nearly, would stand this often...")
+    identical_window: Positive = Field(default=5, description="...in this many calls. S0: N = 5, threshold = 3.")
+    period_repeats: Positive = Field(
+        default=2, description="Cycles of 2 and 3 turns repeated this often at the end of..."
+    )
+    period_window: Positive = Field(default=10, description="...this many turns. S1: last 10 assistant turns.")
+    consecutive_threshold: Positive = Field(
+        default=5, description="The same call this often in a row, whatever its results."
+    )
+    answer_threshold: Positive = Field(default=3, description="The same answer to one brief this often.")
     stale_threshold: AtLeastTwo = Field(
         default=5,
         exclude_if=_is(5),
-        description="F: calls in a row that were each made before in the long window, with the same result. As many as S0's window has.",
+        description="Calls in a row that were each made before in the long window, with the same result. As many as S0's window has.",
     )
     long_threshold: AtLeastTwo = Field(
         default=6,
         exclude_if=_is(6),
-        description="G: the call of C would stand this often, with nothing new in between...",
+        description="Nearly the same call would stand this often, with nothing new in between...",
     )
     long_window: Positive = Field(
         default=30,
         exclude_if=_is(30),
-        description="G: ...in this many calls, S1's window three times.",
+        description="...in this many calls, S1's window three times.",
     )
     failing_threshold: Positive = Field(
         default=4,
-        description="H: turns in a row of which every call failed, whatever it says. One less than S3's breaker, which opens at 5 consecutive.",
+        description="Turns in a row of which every call failed, whatever it says. One less than S3's breaker, which opens at 5 consecutive.",
     )
     said_threshold: AtLeastTwo = Field(
-        default=3, exclude_if=_is(3), description="I: the agent said the same before its calls this often..."
+        default=3, exclude_if=_is(3), description="The agent said the same before its calls this often..."
     )
     said_window: Positive = Field(
         default=5,
         exclude_if=_is(5),
-        description="I: ...in this many turns, while the calls failed or came to the same. A's numbers.",
+        description="...in this many turns, while the calls failed or came to the same. The numbers of identical calls.",
     )
     ag2_threshold: Positive = Field(default=3, description="Preset ag2: the same call this often in a row.")
 
@@ -94,7 +107,10 @@ class LoopDetector(BaseModel):
     @classmethod
     def _as_it_was_published(cls, given: Any) -> Any:
         """A revision of before I names its detectors, and had five turns."""
-        before = isinstance(given, dict) and "I" not in given.get("detectors", "I")
+        named = given.get("detectors") if isinstance(given, dict) else None
+        before = isinstance(named, list | tuple | set | frozenset) and not {"I", LOOP_NAMES["I"].written} & set(
+            map(str, named)
+        )
         return {"failing_threshold": BEFORE_I} | given if before else given
 
     @model_serializer(mode="wrap")

@@ -13,7 +13,7 @@ from pydantic import Field, field_serializer, model_validator
 
 from fabric.core.decision_table import Ladder
 from fabric.core.flow import Stage
-from fabric.core.loop_policy import AtLeastTwo, Detector
+from fabric.core.loop_policy import AtLeastTwo, GivenDetector
 from fabric.core.spec_parts import Positive, Seconds, SpecGroup, absent
 from fabric.core.taxonomy import FailureType, Tier
 
@@ -103,37 +103,37 @@ class StageLoops(_Partly):
 
     group = "loop_detector"
     known = frozenset({"preset"})
-    detectors: frozenset[Detector] | None = Field(
+    detectors: frozenset[GivenDetector] | None = Field(
         default=None, exclude_if=absent, description="The detectors in force in this stage."
     )
     identical_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="A, C: the same call this often..."
+        default=None, exclude_if=absent, description="The same call, or nearly, this often..."
     )
-    identical_window: Positive | None = Field(default=None, exclude_if=absent, description="A, C: ...in so many calls.")
+    identical_window: Positive | None = Field(default=None, exclude_if=absent, description="...in so many calls.")
     period_repeats: Positive | None = Field(
-        default=None, exclude_if=absent, description="B: a period repeated this often..."
+        default=None, exclude_if=absent, description="A cycle of turns repeated this often..."
     )
-    period_window: Positive | None = Field(default=None, exclude_if=absent, description="B: ...in so many turns.")
+    period_window: Positive | None = Field(default=None, exclude_if=absent, description="...in so many turns.")
     consecutive_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="D: the same call this often in a row."
+        default=None, exclude_if=absent, description="The same call this often in a row."
     )
     answer_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="E: the same answer this often."
+        default=None, exclude_if=absent, description="The same answer this often."
     )
     stale_threshold: AtLeastTwo | None = Field(
-        default=None, exclude_if=absent, description="F: calls in a row that were made before."
+        default=None, exclude_if=absent, description="Calls in a row that were made before."
     )
     long_threshold: AtLeastTwo | None = Field(
-        default=None, exclude_if=absent, description="G: the call of C this often..."
+        default=None, exclude_if=absent, description="Nearly the same call this often in the long run..."
     )
-    long_window: Positive | None = Field(default=None, exclude_if=absent, description="G: ...in so many calls.")
+    long_window: Positive | None = Field(default=None, exclude_if=absent, description="...in so many calls.")
     failing_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="H: turns in a row of failures alone."
+        default=None, exclude_if=absent, description="Turns in a row of failures alone."
     )
     said_threshold: AtLeastTwo | None = Field(
-        default=None, exclude_if=absent, description="I: the same words before calls this often..."
+        default=None, exclude_if=absent, description="The same words before calls this often..."
     )
-    said_window: Positive | None = Field(default=None, exclude_if=absent, description="I: ...in so many turns.")
+    said_window: Positive | None = Field(default=None, exclude_if=absent, description="...in so many turns.")
     ag2_threshold: Positive | None = Field(
         default=None, exclude_if=absent, description="Preset ag2: the same call this often in a row."
     )

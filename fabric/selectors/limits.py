@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from fabric.core.agent_budgets import AgentBudget, StageBudget
 from fabric.core.breaker.policy import Breaker, Signal
 from fabric.core.flow import Stage
+from fabric.core.loop_names import names_of, written_of
 from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
 from fabric.core.retry_policy import Edge, NodeLayers
 from fabric.core.spec import FabricSpec
@@ -264,7 +265,9 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
 
 
 def _in_words(limit: Limit) -> Limit:
-    """Caps of single agents and stages in a few words each; any other limit as it is."""
+    """Caps of single agents and stages in a few words each, and detectors by their names; any other limit as it is."""
+    if limit.path == "loop_detector.detectors":
+        return replace(limit, value=tuple(written_of(limit.value)), default=tuple(written_of(limit.default)))
     if limit.path not in ("budget.agents", "budget.stages"):
         return limit
     return replace(limit, value=tuple(caps_said(name, own) for name, own in limit.value.items()), default=())
@@ -279,7 +282,7 @@ def stage_said(stage: Stage, own: StagePolicy) -> Iterator[str]:
     for group, part in own.groups.items():
         for key, value in part.given.items():
             label, unit = LIMITS[f"{group}.{key}"]
-            said = ", ".join(sorted(value)) if isinstance(value, frozenset) else f"{value:g}"
+            said = names_of(value) if isinstance(value, frozenset) else f"{value:g}"
             yield f"{stage}: {label} {said}" + (f" {unit}" if unit is Unit.SECONDS else "")
     for failure, row in own.decision_table.items():
         yield from (f"{stage}: cell of {failure}, {tier}" for tier in row)

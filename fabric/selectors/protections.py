@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from fabric.core.breaker.policy import UNNAMED, Breaker
+from fabric.core.loop_names import names_of
 from fabric.core.mechanisms import ORDER
 from fabric.core.policy import Budget, FlowPolicy
 from fabric.core.taxonomy import MECHANISM_CLASSES, FailureClass
@@ -187,5 +188,5 @@ def _said(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple | list | frozenset):
-        return ", ".join(sorted(map(str, value)))
+        return names_of(value) if isinstance(value, frozenset) else ", ".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)

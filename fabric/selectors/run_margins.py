@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from fabric.core.flow import Stage
+from fabric.core.loop_names import LOOP_NAMES
 from fabric.core.mechanisms import (
     cost_velocity,
     loop_detector,
@@ -27,7 +28,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.words import words
 from fabric.selectors import budget_margins, watch_margins
 from fabric.selectors.margin import US, Margin
-from fabric.selectors.story_trips import DEADLOCKS, DETECTORS, SHARED_BUDGETS, SPEND_RATE, Fired
+from fabric.selectors.story_trips import DEADLOCKS, SHARED_BUDGETS, SPEND_RATE, Fired
 
 Measure = Callable[[Run, FabricSpec, int], Iterator[Margin]]
 """``(run, spec, now)``; now is the instant of the run's last event."""
@@ -116,7 +117,7 @@ def _too_fast(name: str, fired: Fired) -> Margin:
 
 
 ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
-    **dict.fromkeys((DETECTORS["B"], DETECTORS["C"], DETECTORS["E"]), _cycle),
+    **dict.fromkeys([LOOP_NAMES[one].name for one in "BCE"], _cycle),
     **dict.fromkeys(SHARED_BUDGETS.values(), _shared),
     **dict.fromkeys(DEADLOCKS.values(), _passed_round),
     SPEND_RATE: _too_fast,
@@ -259,7 +260,7 @@ def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         if row / config.consecutive_threshold > streak[0] / streak[1].consecutive_threshold:
             streak = row, config, step.agent
     yield Margin(
-        name="identical calls",
+        name=LOOP_NAMES["A"].name,
         observed=same[0],
         limit=same[1].identical_threshold,
         unit="count",
@@ -268,7 +269,7 @@ def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         trips_at_limit=True,
     )
     yield Margin(
-        name="same call in a row",
+        name=LOOP_NAMES["D"].name,
         observed=streak[0],
         limit=streak[1].consecutive_threshold,
         unit="count",

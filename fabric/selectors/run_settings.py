@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from fabric.core.loop_names import names_of
 from fabric.core.policy import DEADLINES, FlowPolicy
 from fabric.core.run import Run
 from fabric.core.stage_policy import StagePolicy
@@ -80,7 +81,7 @@ def _of_stages(group: str, key: str, policy: FlowPolicy, run: Run) -> tuple[str,
         part = own.deadlines.get(run.tier) if group == "deadlines" else own.groups.get(group)
         value = None if part is None else part.given.get(key)
         if value is not None:
-            said = ", ".join(sorted(value)) if isinstance(value, frozenset) else f"{value:g}"
+            said = names_of(value) if isinstance(value, frozenset) else f"{value:g}"
             found.append(f"{words(stage)} {said}")
     return tuple(found)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fabric.core.events import TripRecord
 from fabric.core.grants import FABRIC, SESSION, SESSION_TOKENS, WORKSPACE
 from fabric.core.key_caps import KEY_DAY, KEY_MONTH
+from fabric.core.loop_names import detector_name
 from fabric.core.taxonomy import Cause
 from fabric.core.words import dollars, duration, words
 
@@ -39,20 +40,6 @@ COUNTED: Mapping[str, str] = {
     "agents spawned": "sub-agents spawned",
 }
 """Margins of the hop limit, by the unit of its evidence."""
-DETECTORS: Mapping[str, str] = {
-    "A": "identical calls",
-    "B": "repeated cycle",
-    "C": "near-identical calls",
-    "D": "same call in a row",
-    "E": "same answer",
-    "F": "nothing new in a row",
-    "G": "near-identical calls over long",
-    "H": "nothing but errors",
-    "I": "same words before calls",
-    "flow": "identical calls",
-    "fabro": "repeated cycle",
-    "ag2": "same call in a row",
-}
 DEADLOCKS: Mapping[str, str] = {
     Cause.BRIEF_REPEATED: "same brief again",
     Cause.SUPERVISOR_STUCK: "supervisor's state again",
@@ -144,7 +131,7 @@ def _too_many(record: TripRecord) -> str:
 
 
 def _loop(record: TripRecord) -> str:
-    return DETECTORS.get(str(record.evidence.details.get("detector", "")), "")
+    return detector_name(record.evidence.details.get("detector", ""))
 
 
 def _looped(record: TripRecord) -> str:

@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from fabric.core.breaker.policy import SignalName
+from fabric.core.loop_names import LOOP_NAMES
 from fabric.core.loop_policy import Detector, LoopDetector
 from fabric.core.policy import Progress
 from fabric.core.spec import FabricSpec
 
-DETECTS: Mapping[Detector, str] = {
-    "A": "the same call with the same result",
-    "B": "calls that repeat in turn",
-    "C": "nearly the same call with the same result",
-    "D": "the same call whatever its results",
-    "E": "the same answer again",
-    "F": "calls that were all made before",
-    "G": "nearly the same call over many turns",
-    "H": "turns in which every call fails",
-    "I": "the same announcement again",
-}
-"""The behaviour that each detector finds."""
 NUMBERS: Mapping[str, Detector] = {
     "identical_threshold": "A",
     "consecutive_threshold": "D",
@@ -47,7 +36,7 @@ def _detectors(spec: FabricSpec) -> Iterator[Note]:
     rule, path = spec.policy.loop_detector, "policy.loop_detector"
     if rule.preset is not None:
         return
-    off = [DETECTS[one] for one in DETECTS if one not in rule.detectors]
+    off = [one.finds for letter, one in LOOP_NAMES.items() if letter not in rule.detectors]
     if off:
         yield f"{path}.detectors", f"leaves out {', '.join(off)}: nothing stops an agent that does that"
     turns = spec.policy.limits.turns
@@ -55,7 +44,7 @@ def _detectors(spec: FabricSpec) -> Iterator[Note]:
         if detector in rule.detectors and getattr(rule, field) > max(turns, _default(field)):
             yield (
                 f"{path}.{field}",
-                f"is above the {turns} turns that an agent has, so {DETECTS[detector]} never stops it",
+                f"is above the {turns} turns that an agent has, so {LOOP_NAMES[detector].finds} never stops it",
             )
 
 

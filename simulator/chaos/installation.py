@@ -13,7 +13,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from simulator.bench.database import inherited
+from simulator.bench.database import ROOT, inherited
 from simulator.bench.tables import copy_sqlite
 from simulator.booking import Entry, entries
 from simulator.chaos.clusters import cluster
@@ -101,6 +101,8 @@ class Plan:
     """Whether the database lies on a file system that can be filled up."""
     answer_s: tuple[float, float] = (DELAY_MIN_S, DELAY_MAX_S)
     """How long the outside takes to answer, from and to."""
+    before: Path | None = None
+    """A checkout of an earlier version that it begins with; None: this one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +130,8 @@ class Installation:
     restarted: set[int] = field(default_factory=set)
     """Workers that were told to stop."""
     nursery: Nursery | None = None
+    """Where the starter comes from, and the workers until an upgrade."""
+    _newer: list[Nursery] = field(default_factory=list)
     _starter: Starter | None = None
     _asked: dict[str, str] = field(default_factory=dict)
     """Keys of starts that were not confirmed yet."""
@@ -157,6 +161,14 @@ class Installation:
         self.cancelled.add(run)
         if self._starter is not None:
             self._starter.tell({"cancel": run})
+
+    def upgrade(self) -> None:
+        """Brings the tables up to date beside processes of the version before; whoever is born from now on is of this one."""
+        nursery = Nursery(self.environment, self.folder)
+        self._newer.append(nursery)
+        nursery.manage("migrate", "--verbosity", "0")
+        for slot in self.slots:
+            slot.move(nursery)
 
     def approve(self, question: str) -> None:
         """Asks for a question to be answered with an approval."""
@@ -255,8 +267,8 @@ class Installation:
             self._starter.stop()
         for slot in self.slots:
             slot.stop()
-        if self.nursery is not None:
-            self.nursery.stop()  # With whoever was born that moment, or did not end in time.
+        for nursery in filter(None, (self.nursery, *self._newer)):
+            nursery.stop()  # With whoever was born that moment, or did not end in time.
 
 
 def _fabric(authority: str) -> str:
@@ -287,7 +299,7 @@ def installed(plan: Plan) -> Iterator[Installation]:
             environment["DATABASE_URL"] = server.url()
         else:
             copy_sqlite(inherited(), Path(environment["FABRIC_DATA"]))
-        nursery = Nursery(environment, folders["chaos"])
+        nursery = Nursery(environment, folders["chaos"], (plan.before or ROOT).resolve())
         stack.callback(nursery.stop)
         nursery.manage("prepare", "--json")
         rows = Rows(server.url() if server is not None else Path(environment["FABRIC_DATA"]), keep=True)
@@ -344,7 +356,7 @@ def _database(stack: ExitStack, plan: Plan, folders: Mapping[str, Path]) -> Post
         tablespace.mkdir()
     server = PostgresqlServer(folders["postgresql"], tablespace=tablespace)
     stack.callback(server.stop)
-    server.create(like=cluster(inherited()))
+    server.create(like=cluster(inherited()) if plan.before is None else None)
     return server
 
 

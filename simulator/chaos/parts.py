@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil, inf
+from pathlib import Path
 from typing import Any
 
+from simulator.bench.database import ROOT
 from simulator.chaos import judge
 from simulator.chaos.campaign import CALM_S, ENDS, Campaign, Order, Say
 from simulator.chaos.failpoints import REFUSED
@@ -166,21 +168,33 @@ def _percentile(values: Sequence[float], share: float) -> float | None:
 # -- deploy ------------------------------------------------------------------------------------------------------------
 
 
-def deploy(runs: int, delay_s: float, workers: int, say: Say) -> Found:
-    """Every worker is stopped with SIGTERM and started again, one after the other, while ``runs`` runs wait for answers of about ``delay_s`` seconds."""
+def deploy(runs: int, delay_s: float, workers: int, say: Say, before: Path | None = None) -> Found:
+    """Every worker is stopped with SIGTERM and started again, one after the other, while ``runs`` runs wait for answers of about ``delay_s`` seconds.
+
+    ``before``: a checkout of an earlier version. Its workers begin; each that takes the place of one is of this version. The first of these is restarted too,
+    so that workers of before get runs on which this version has written.
+    """
     at: list[int] = []
-    plan = Plan("postgresql", "redis", workers, answer_s=(0.8 * delay_s, 1.2 * delay_s))
+    plan = Plan("postgresql", "redis", workers, answer_s=(0.8 * delay_s, 1.2 * delay_s), before=before)
     with _put_up(plan) as campaign:
         made = campaign.made
         with campaign.load(runs, ("load-",)):
             # Each worker is up, and as many calls are out as there are runs.
             _until(lambda: len(made.ledger()) >= runs and all(map(made.owns, made.slots)), 60.0 + runs)
-            for slot in made.slots:
+            if before is not None:
+                assert all(_runs_in(slot, before) for slot in made.slots), "a worker is not of the version before"
+                since = now_us()
+                made.upgrade()
+                say(f"the tables were brought up to date in {(now_us() - since) / 1e6:.1f} s")
+            for slot in made.slots if before is None else [made.slots[0], *made.slots]:
                 at.append(now_us())
                 made.restart(slot)
                 campaign.settled()
                 say(f"{slot.name} was restarted in {(now_us() - at[-1]) / 1e6:.1f} s")
+        replaced = sum(_runs_in(slot, ROOT) for slot in made.slots)
         case, bad = _judged(campaign)
+    if replaced < workers:
+        bad.append(f"deploy: {replaced} of {workers} workers are of this version at the end")
     out = [judge.calls_out(case, instant) for instant in at]
     repeated = sum(entry.kind == "model" and entry.attempt > 1 for entry in case.ledger)
     if repeated >= 0.01 * sum(out):
@@ -195,6 +209,11 @@ def deploy(runs: int, delay_s: float, workers: int, say: Say) -> Found:
         "stale_writes_accepted": len(judge.stale_writes_accepted(case)),
     }
     return line, bad
+
+
+def _runs_in(slot: Slot, folder: Path) -> bool:
+    """Whether a slot's worker runs the checkout in a folder."""
+    return slot.pid > 0 and Path(f"/proc/{slot.pid}/cwd").resolve() == folder.resolve()
 
 
 # -- outage ------------------------------------------------------------------------------------------------------------
@@ -254,7 +273,7 @@ def _seen(journals: Mapping[str, Sequence[Mapping[str, Any]]], since: float, unt
 PARTS: Mapping[str, Callable[[Mapping[str, Any], Say], Found]] = {
     "zombies": lambda given, say: zombies(given["trials"], given["workers"] or 8, say, given.get("live", 0)),
     "takeover": lambda given, say: takeover(given["kills"] or 50, given["workers"] or 4, say, given.get("live", 0)),
-    "deploy": lambda given, say: deploy(given["runs"], given["delay"], given["workers"] or 4, say),
+    "deploy": lambda given, say: deploy(given["runs"], given["delay"], given["workers"] or 4, say, given.get("before")),
     "outage": lambda given, say: outage(
         given["away"], given["workers"] or 4, given["broker"] or "redis", say, given.get("live", 0)
     ),

@@ -37,13 +37,14 @@ class Talking:
         log: Path,
         on_line: Callable[[dict[str, Any]], None],
         on_end: Callable[[], None] = lambda: None,
+        root: Path = ROOT,
     ) -> None:
         ours, its = socket.socketpair()
         with log.open("ab") as said, its:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
-                env={**environment, "PYTHONPATH": str(ROOT)},
-                cwd=ROOT,
+                env={**environment, "PYTHONPATH": str(root)},
+                cwd=root,
                 stdin=its.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -114,13 +115,13 @@ class Line:
 
 
 class Nursery:
-    """Where workers and starters are born in a moment, and what becomes of each: ``nursery.py``."""
+    """Where workers and starters are born in a moment, and what becomes of each: ``nursery.py``. ``root``: the checkout that they run."""
 
-    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, environment: Mapping[str, str], folder: Path, root: Path = ROOT) -> None:
         self._heard: dict[str, Callable[[dict[str, Any]], None]] = {}
         log = folder / "worker.log"
         self._process = Talking(
-            "simulator.chaos.nursery", str(log), environment=environment, log=log, on_line=self._said
+            "simulator.chaos.nursery", str(log), environment=environment, log=log, on_line=self._said, root=root
         )
 
     def bear(
@@ -213,6 +214,10 @@ class Slot:
     def set_wall(self, off_s: float) -> None:
         """Sets the wall clock of the worker, and of those who take its place, so many seconds forward or back of the machine's."""
         skew.set_wall(self._wall, off_s)
+
+    def move(self, nursery: Nursery) -> None:
+        """Has those who take the worker's place born elsewhere: in another version's nursery."""
+        self._nursery = nursery
 
     def wait_for_birth(self, timeout_s: float) -> bool:
         """Waits until there is a worker."""

@@ -1,9 +1,11 @@
 """The counted kinds of chaos, a few of each: long ones are made by hand, `manage.py chaos zombies|takeover|deploy|outage`."""
 
 import os
+import shutil
 
 import pytest
 
+from simulator.bench.database import ROOT
 from simulator.chaos import parts
 from simulator.chaos.parts import PARTS
 from tests.chaos.test_chaos import PLANS, missing
@@ -45,6 +47,17 @@ def test_nothing_is_lost_and_nothing_is_done_twice(name):
     assert line.get("stale_writes_refused", 0) >= line.get("trials", 0)
     assert line.get("runs_taken_over", 1) > 0
     assert sum(line.get("calls_out", [1])) > 0
+
+
+def test_workers_of_a_version_before_are_replaced_while_runs_go_on(tmp_path):
+    before = tmp_path / "before"
+    for name in ("fabric", "console", "simulator", "templates", "static"):
+        shutil.copytree(ROOT / name, before / name, ignore=shutil.ignore_patterns("__pycache__"))
+    said = []
+    line, bad = PARTS["deploy"]({"runs": 8, "delay": 3.0, "workers": 2, "before": before}, said.append)
+    assert bad == []
+    assert said[0].startswith("the tables were brought up to date in")
+    assert (line["restarts"], line["repeated"], line["lost"], line["reexecuted"]) == (3, 0, 0, 0)
 
 
 def test_percentiles_are_of_the_nearest_rank():

@@ -74,3 +74,58 @@ def test_whatever_is_changed_shows(signed, what):
         spec.loader.exec_module(module)
         (folder / "SHA256SUMS").write_text(module.sums(folder))
     assert not verified(signed, "somebody" if what == "signer" else "releaser")
+
+
+ASKED = {
+    "nobody answers": (
+        {"dependencies": [{"name": "amqp", "skip_reason": "Dependency not found on PyPI"}]},
+        {"message": "405 Method Not Allowed", "method": "POST"},
+        "no source of known vulnerabilities answered, so nothing is known of its packages",
+    ),
+    "one is not looked up": (
+        {"dependencies": [{"name": "amqp", "skip_reason": "not found"}, {"name": "vine", "version": "5", "vulns": []}]},
+        {"vulnerabilities": {}, "metadata": {"dependencies": {"total": 3}}},
+        "requirements.lock: 1 packages could not be looked up: nothing is known of them.",
+    ),
+    "one is bad": (
+        {"dependencies": [{"name": "vine", "version": "5", "vulns": [{"id": "PYSEC-1", "fix_versions": ["5.1"]}]}]},
+        {"vulnerabilities": {"ws": {"severity": "high"}}, "metadata": {"dependencies": {"total": 3}}},
+        "requirements.lock: vine 5 has PYSEC-1; mended in 5.1",
+    ),
+    "all is well": (
+        {"dependencies": [{"name": "vine", "version": "5", "vulns": []}]},
+        {"vulnerabilities": {}, "metadata": {"dependencies": {"total": 3}}},
+        "requirements.lock: 1 packages were looked up, and nothing is known against them.",
+    ),
+}
+"""What pip-audit and npm print, and what is said of it. Both end with 0: pip-audit does so where a package mirror has no advisories."""
+
+
+@pytest.mark.parametrize("case", ASKED)
+def test_unknown_is_no_success(tmp_path, case):
+    python, node, sentence = ASKED[case]
+    for name, said in (("pip-audit", python), ("npm", node)):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(said)}\nEND\n")
+        program.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, ROOT / "deploy" / "release.py", "audit"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert sentence in done.stdout + done.stderr
+    assert done.returncode == (0 if case == "all is well" else 1)
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "deploy" / "release.py", "audit"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "requirements.lock: pip-audit is not here: install it, then ask again." in done.stderr

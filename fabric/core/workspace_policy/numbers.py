@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fabric.core.frozen import value
+from fabric.core.loop_names import names_of
 from fabric.core.loop_policy import LoopDetector
 from fabric.core.policy import DeadlockMonitor, FlowPolicy, Progress
 from fabric.core.velocity_policy import CostVelocity
@@ -124,10 +125,10 @@ def detectors_off(flow: FlowPolicy) -> Iterator[tuple[str, str]]:
     if flow.loop_detector.preset is not None:
         yield "policy.loop_detector.preset", f"is {flow.loop_detector.preset}"
     elif missing := every - flow.loop_detector.detectors:
-        yield "policy.loop_detector.detectors", f"leaves out {', '.join(sorted(missing))}"
+        yield "policy.loop_detector.detectors", f"leaves out {names_of(missing)}"
     for stage, own in flow.stages.items():
         if own.loop_detector.detectors is not None and (missing := every - own.loop_detector.detectors):
-            yield f"policy.stages.{stage}.loop_detector.detectors", f"leaves out {', '.join(sorted(missing))}"
+            yield f"policy.stages.{stage}.loop_detector.detectors", f"leaves out {names_of(missing)}"
 
 
 def all_detectors(flow: FlowPolicy) -> FlowPolicy:

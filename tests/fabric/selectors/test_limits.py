@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core.loop_names import LOOP_NAMES
 from fabric.core.policy import DEADLINES, FlowPolicy
 from fabric.core.taxonomy import Tier
 from fabric.selectors.limits import GROUPS, LIMITS, OWN, breaker_said, limits_of, policy_paths
@@ -43,6 +44,8 @@ def test_values_are_those_in_force():
             assert limit.value == (), "they are told in words, and nothing is said of them"
         elif path in ("budget.agents", "budget.stages", "stages"):
             assert limit.value == limit.default == (), "they are told in words, and nothing is said of them"
+        elif path == "loop_detector.detectors":
+            assert limit.value == limit.default == tuple(one.written for one in LOOP_NAMES.values())
         elif path == "breakers":
             assert limit.value == limit.default == tuple(map(breaker_said, policy.breakers))
         else:
@@ -119,6 +122,6 @@ def test_values_of_single_stages_are_told_in_words():
         "validate: Call timeout 5 s, batch",
         "validate: Turns a step 3",
         "validate: Longest wait 2 s",
-        "plan: Detectors A, D",
+        "plan: Detectors identical calls, same call in a row",
         "plan: cell of cost_overrun, batch",
     )

@@ -6,14 +6,15 @@ from typing import get_args
 
 import pytest
 
+from fabric.core.loop_names import LOOP_NAMES
 from fabric.core.loop_policy import Detector, LoopDetector
 from fabric.services.publication import publication_warnings
-from fabric.services.publication_weak import DETECTS, NUMBERS, RULES, weakened
+from fabric.services.publication_weak import NUMBERS, RULES, weakened
 from tests.fabric.core.fabrics import spec
 
 
 def test_each_detector_has_its_words():
-    assert set(DETECTS) == set(get_args(Detector))
+    assert set(LOOP_NAMES) == set(get_args(Detector))
     assert set(NUMBERS) <= set(LoopDetector.model_fields)
 
 

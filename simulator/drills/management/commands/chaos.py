@@ -58,6 +58,11 @@ class Command(BaseCommand):
         parser.add_argument(
             "--runs", type=int, default=200, help="inflight: runs at once; fanout: briefs of one run (default 200)"
         )
+        parser.add_argument(
+            "--before",
+            type=Path,
+            help="deploy: a checkout of an earlier version, whose workers are replaced by this one's",
+        )
         parser.add_argument("--delay", type=float, default=5.0, help="inflight: seconds a call takes (default 5)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -109,6 +114,13 @@ class Command(BaseCommand):
             raise CommandError(f"give --trials and --kills of at least 1, --workers of at least {least}", returncode=2)
         if not 1 <= options["away"] <= 3_600:
             raise CommandError("give --away from 1 to 3600 seconds", returncode=2)
+        before = options["before"]
+        if before is not None and (
+            options["what"] != "deploy" or not (before / "simulator/chaos/nursery.py").is_file()
+        ):
+            raise CommandError(
+                "give --before with deploy alone, and a folder with a checkout of Fabric Flow", returncode=2
+            )
         say = self.stderr.write if options["json"] else self.stdout.write
         _end_in_order()
         try:

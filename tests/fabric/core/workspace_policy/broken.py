@@ -99,7 +99,7 @@ CASES: Mapping[str, Case] = {
         lone(loop_detector={"detectors": ["B"]}),
         lone(),
         "policy.loop_detector.detectors",
-        "leaves out A, C, D, E, F, G, H, I, and the workspace's policy keeps every loop detector on (protections); leave it out, or have an owner change the policy",
+        "leaves out identical calls, near-identical calls, same call in a row, same answer, nothing new in a row, near-identical calls in the long run, nothing but errors, same words before calls, and the workspace's policy keeps every loop detector on (protections); leave it out, or have an owner change the policy",
     ),
 }
 """By field of the policy; total by test."""

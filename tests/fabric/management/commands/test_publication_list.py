@@ -112,7 +112,7 @@ ROWS = (
     cell("a ladder that never reaches its end", "cost_overrun", "batch", "{rungs: [{reaction: abort}, {reaction: escalate}]}", "only the last rung may be unbounded"),
     cell("a ladder without rungs", "cost_overrun", "batch", "{rungs: []}", "give at least one", inner=".rungs"),
     limits("an unknown mechanism", "loop_detektor: {}", "loop_detektor", "there is no such field", "loop_detector"),
-    limits("an unknown detector", "loop_detector: {detectors: [A, Z]}", "loop_detector.detectors", "'Z'", "D, E, F"),
+    limits("an unknown detector", "loop_detector: {detectors: [A, Z]}", "loop_detector.detectors", "'Z'", "same_answer"),
     cell("an unknown reaction", "cost_overrun", "batch", "{rungs: [{reaction: panic}]}", "'panic'", "abort", inner=".rungs.0.reaction"),
     Row("an unknown failure type", "reviewers:", f"{TABLE}  bad_weather: {{}}\nreviewers:", "decision_table.bad_weather", ("'bad_weather'", "cost_overrun")),
     gates("a pattern that would not end", "guardrails: [{patterns: [{name: own, pattern: '(?=a+)+b'}]}]", "guardrails.0.patterns.0.pattern", "pattern 'own' is no RE2 pattern"),
@@ -140,7 +140,11 @@ ROWS = (
     limits("deadlock detection on", "deadlock_monitor: {brief_chars: 100000}", "deadlock_monitor.brief_chars", "at most 1000"),
     limits("a stall that cannot be told from a call", "deadlines: {batch: {call_s: 50, stage_s: 60, run_s: 90}}", "deadlines.batch.call_s", "30 s without an event are taken for a stall", "policy.stall_watchdog.after_s"),
     Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: []", "reviewers", ("is put to a person", "name users or roles who answer")),
+<<<<<<< HEAD
     Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: ['']", "reviewers.0", ("is empty",)),
+=======
+    Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: ['']", "reviewers.0", ("''", "at least 1 character")),
+>>>>>>> s7-ops
     cell("an escalation path with someone in it", "cost_overrun", "batch", "{rungs: [{reaction: escalate, role: legal}]}", "asks for 'legal'", "auditor, editor, finance, operator, owner, reader, reviewer, safety, viewer", inner=".rungs.0.role"),
     tool("a compensation, or irreversible, for each mutating tool", f"effect: mutating, {OBJECT}", ".compensation", "name the tool that undoes it, or declare it irreversible"),
     tool("a compensation, or irreversible, for each mutating tool", f"effect: mutating, compensation: undo, {OBJECT}", ".compensation", "no tool is named 'undo'"),
