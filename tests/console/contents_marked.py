@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
-from fabric.core.fingerprint import encode
+from fabric.core.fingerprint import ZERO_HASH, content_ref, encode, event_hash
 from fabric.models import Attachment, Escalation, Event, Inbox, MemoryEntry, Notification, Run, TicketClosure
 from fabric.selectors.contents import CHOSEN, SENTENCES
 from tests.unguarded import unguarded
@@ -85,15 +87,33 @@ def words_marked(given: Any) -> Any:
     return {field: words_marked(value) for field, value in given.items()} | written
 
 
+def _mark_journal(run_id: str) -> None:
+    """Marks what one journal has, and names and chains it anew, so that it is still whole for what reads it on."""
+    before, refs = ZERO_HASH, {}
+    for event in Event.objects.filter(run_id=run_id).order_by("seq"):
+        header, payload, payload_hash = bytes(event.header), event.payload, bytes(event.payload_hash)
+        if payload is not None:
+            given = json.loads(_named_anew(bytes(payload), refs))
+            new = encode(marked(given, OF_KINDS.get(event.kind, "prompt")))
+            refs[content_ref(bytes(payload))] = content_ref(new)
+            payload, payload_hash = new, sha256(new).digest()
+        header = encode(sentences_marked(json.loads(_named_anew(header, refs))))
+        before = event_hash(before, event.seq, event.kind, event.version, header, payload_hash)
+        fields = {"header": header, "payload": payload, "payload_hash": payload_hash, "hash": before}
+        Event.objects.filter(run_id=run_id, seq=event.seq).update(**fields)
+
+
+def _named_anew(raw: bytes, refs: Mapping[str, str]) -> bytes:
+    for old, new in refs.items():
+        raw = raw.replace(old.encode(), new.encode())
+    return raw
+
+
 def mark_all() -> None:
     """Marks the contents of all runs, memories and questions."""
     with unguarded():
-        for event in Event.objects.all():
-            fields = {"header": encode(sentences_marked(json.loads(bytes(event.header))))}
-            if event.payload is not None:
-                content = marked(json.loads(bytes(event.payload)), OF_KINDS.get(event.kind, "prompt"))
-                fields["payload"] = encode(content)
-            Event.objects.filter(run_id=event.run_id, seq=event.seq).update(**fields)
+        for run_id in Run.objects.values_list("id", flat=True):
+            _mark_journal(run_id)
         for row in MemoryEntry.objects.exclude(value=""):
             given = {"value": json.dumps(mark("memory")), "reason": f"{row.reason} {mark('words')}"}
             MemoryEntry.objects.filter(pk=row.pk).update(**given)
