@@ -10,6 +10,7 @@ from typing import Any
 from fabric.core.fingerprint import ZERO_HASH, content_ref, encode, event_hash
 from fabric.models import Attachment, Escalation, Event, Inbox, MemoryEntry, Notification, Run, TicketClosure
 from fabric.selectors.contents import CHOSEN, SENTENCES
+from simulator.drills.models import Drill
 from tests.unguarded import unguarded
 
 MARKS = (
@@ -110,7 +111,7 @@ def _named_anew(raw: bytes, refs: Mapping[str, str]) -> bytes:
 
 
 def mark_all() -> None:
-    """Marks the contents of all runs, memories and questions."""
+    """Marks the contents of all runs, memories, questions and drills."""
     with unguarded():
         for run_id in Run.objects.values_list("id", flat=True):
             _mark_journal(run_id)
@@ -133,3 +134,14 @@ def mark_all() -> None:
         data = json.loads(bytes(told.content))
         Notification.objects.filter(id=told.id).update(content=encode(data | {"reason": mark("told")}))
     TicketClosure.objects.update(note=mark("words"))
+    for drill in Drill.objects.exclude(body="{}"):
+        Drill.objects.filter(id=drill.id).update(body=json.dumps(_drill_marked(json.loads(drill.body))))
+
+
+def _drill_marked(body: Any) -> Any:
+    """The same of a drill: the mark is in the sentences that its journal's are copied to."""
+    run = body.get("story", {}).get("disturbed", {})
+    for part, field in (("moments", "said"), ("decisions", "evidence")):
+        for one in run.get(part, ()):
+            one[field] = f"{one[field]} {mark('sentence')}"
+    return body
