@@ -90,7 +90,8 @@ def words_marked(given: Any) -> Any:
 
 def _mark_journal(run_id: str) -> None:
     """Marks what one journal has, and names and chains it anew, so that it is still whole for what reads it on."""
-    before, refs = ZERO_HASH, {}
+    before = ZERO_HASH
+    refs: dict[str, str] = {}
     for event in Event.objects.filter(run_id=run_id).order_by("seq"):
         header, payload, payload_hash = bytes(event.header), event.payload, bytes(event.payload_hash)
         if payload is not None:
