@@ -295,6 +295,8 @@ def refused_at_door(actor: Actor, route: str, method: str) -> str:
     if not rights or (any(may(right) for right in rights) and (beside is None or may(beside))):
         return ""
     also = "" if beside is None else f", who may also do what is for {holders(beside)} (the right to {beside})"
+    if rights == (Right.CONTENTS,):
+        also = f"; an owner can give you the role {Role.READER}"
     return f"{actor.name} may not do this: that is for {', or for '.join(holders(right) for right in rights)}{also}"
 
 

@@ -9,17 +9,22 @@ from django.views.decorators.http import require_safe
 from console.access import actor_of
 from console.views.drill_words import cell_words
 from fabric.core.actor import Actor
+from fabric.selectors.contents import UNREAD, may_read
+from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_get, revision_spec
 from fabric.services.fabric_yaml import fabric_dump
 from simulator.drills.as_pytest import pytest_of
 from simulator.drills.selectors import DrillView, batch_get, coverage, drill_get
 from simulator.drills.stored_reports import Report, batch_report, coverage_report, drill_report
+from simulator.library.selectors import scenario_source
 
 PYTHON = "text/x-python; charset=utf-8"
 
 
 def pytest_report(actor: Actor, seen: DrillView) -> Report:
-    """A drill as a test. Refused conflict for a live one."""
+    """A drill as a test. Refused conflict for a live one, forbidden where its scenario holds contents that the actor may not read."""
+    if seen.scenario and not may_read(actor, seen.fabric) and not scenario_source(actor, seen.scenario):
+        raise Refused(UNREAD, code="forbidden", field="drill")
     # A drill's revision is its workspace's, or the draft that somebody there had drilled.
     spec = revision_spec(seen.revision_id) if seen.author else revision_get(actor, seen.fabric, seen.number).spec
     text = pytest_of(seen, fabric_dump(spec))

@@ -25,6 +25,7 @@ from console.views.drill_words import STRIKES, Mark, cell_words, drill_mark
 from console.views.fabric_table import cell_anchor
 from console.views.overview import fresh_part
 from fabric.core.actor import Actor
+from fabric.selectors.contents import may_read
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get
 from fabric.selectors.runs import run_get
@@ -79,6 +80,7 @@ def shown_of(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]:
     watch = watch_of(seen, at, run)
     return {
         **watch,
+        "reads": may_read(actor, seen.fabric),
         "mark": drill_mark(seen),
         "title": cell_words(seen),
         "strikes": STRIKES[seen.failure] if seen.failure and not seen.scenario else "",

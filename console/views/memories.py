@@ -20,6 +20,7 @@ from console.views import errors
 from fabric.core.actor import Actor
 from fabric.core.roles import Right
 from fabric.core.spec_memories import KEY_CHARS, MemorySpec
+from fabric.selectors.contents import may_read
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import RevisionPage, fabric_get
 from fabric.selectors.memories import KEYS_SHOWN, Remembered, memories_of, memory_rows
@@ -75,7 +76,7 @@ def tab(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     """The part of a fabric's page: its memories as the published revision declares them, whichever version is looked at."""
     found = memories_of(actor, page.fabric.name)
     shown = [(one, [(entry, glance(entry)) for entry in one.entries]) for one in found]
-    return {"memories": shown, "most": KEYS_SHOWN, "may": may_change(actor)}
+    return {"memories": shown, "most": KEYS_SHOWN, "may": may_change(actor), "reads": may_read(actor, page.fabric.name)}
 
 
 def glance(entry: Remembered) -> str:

@@ -12,9 +12,9 @@ from hashlib import sha256
 from typing import Any
 
 from fabric.core.actor import Actor, may
-from fabric.core.envelope import Event, fact_json
-from fabric.core.fingerprint import encode
-from fabric.core.roles import Right, holders
+from fabric.core.envelope import Event, fact_json, from_row, to_row
+from fabric.core.fingerprint import ZERO_HASH, encode
+from fabric.core.roles import Right, Role
 from fabric.guardrails.compiled import SHOWN_CHARS, looking, without
 from fabric.models.runs import ERASED_TITLE
 
@@ -30,7 +30,7 @@ CHOSEN = frozenset({"why"})
 """Those of them that hold a word of the program's own and quote nothing."""
 WITHHELD = "credentials"
 """The shipped rule whose finds no page and no program is shown."""
-UNREAD = f"You may not read this content: it needs the right to contents ({holders(Right.CONTENTS)})."
+UNREAD = f"Withheld: none of your roles reads contents here. An owner can give you the role {Role.READER}."
 """Stands in place of a content for a reader without the right."""
 UNREAD_LINE = "(withheld)"
 """Stands in place of a title or a sentence."""
@@ -75,6 +75,12 @@ def header_for(header: bytes | memoryview, *, reads: bool) -> bytes:
         return encode(_without_sentences(json.loads(raw)))
     except RecursionError:
         raise ValueError("the header is nested too deeply") from None
+
+
+def event_without_sentences(event: Event) -> Event:
+    """The same event as who may not read its sentences is told of it."""
+    row = to_row(event, None, ZERO_HASH)
+    return from_row(row.seq, row.kind, row.version, header_for(row.header, reads=False))
 
 
 def _without_sentences(given: JSON) -> JSON:

@@ -33,6 +33,8 @@ class Remembered:
     """Credentials in it are masked until revealed. A reader without the right gets one sentence."""
     withheld: bool
     """Whether something of the value is masked."""
+    unread: bool
+    """Whether the reader lacks the right to read it."""
     erased: bool
     """Its value was erased; that it was written stays."""
     run_id: str
@@ -134,6 +136,7 @@ def remembered(row: MemoryEntry, *, reads: bool, revealed: bool = False) -> Reme
         version=row.version,
         value=value,
         withheld=value != given,
+        unread=bool(row.value) and not reads,
         erased=not row.value and not row.deleted,
         run_id=row.run_id,
         stage=row.step_id.partition(".")[0],

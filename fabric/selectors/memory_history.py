@@ -112,8 +112,8 @@ def _lines(rows: QuerySet[MemoryEntry], since: Mapping[str, int], *, reads: bool
 
 
 def told(one: Remembered) -> dict[str, JSON]:
-    """An entry as a program reads it; ``at`` in microseconds since the epoch."""
-    return asdict(one)
+    """An entry as a program reads it; ``at`` in microseconds since the epoch. A value that is withheld says so itself."""
+    return {name: value for name, value in asdict(one).items() if name != "unread"}
 
 
 def _with_newest(rows: QuerySet[MemoryEntry]) -> QuerySet[MemoryEntry]:

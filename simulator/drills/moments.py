@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fabric.core.envelope import Event, fact_json
+from fabric.selectors.contents import event_without_sentences
 from fabric.selectors.display import COMPACT_MIN, EVENT_DISPLAY, summary_of, tone_of
 
 JSON = Any
@@ -29,6 +30,7 @@ def moments_of(events: Sequence[Event], spent: Sequence[int], start: int) -> Ite
             "at_s": round(max(0, event.at - start) / US, 3),
             "kind": event.fact.kind,
             "said": summary_of(event.fact.kind, fact),
+            "unread": summary_of(event.fact.kind, fact_json(event_without_sentences(event))),
             "tone": tone_of(event.fact.kind, fact),
             "stage": so_far.stage,
             "epoch": so_far.epoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -16,12 +16,14 @@ from fabric.core.actor import Actor
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.text import clean_text
 from fabric.models import Fabric
+from fabric.selectors.contents import may_read
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, RevisionPage, revision_get, revision_spec
 from fabric.selectors.reach import seen_by
 from simulator.drills.covers import Cell, covers, engine_version
 from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, Status
 from simulator.drills.names import drafted
+from simulator.drills.withheld import for_reader
 
 JSON = Any
 LIST_MAX = 100
@@ -275,7 +277,7 @@ def _ahead(batches: Sequence[BatchView], mode: str) -> int:
 
 def drill_get(actor: Actor, drill_id: str) -> DrillView:
     """One drill. Refused not_found."""
-    return view(_row(actor, drill_id))
+    return _shown(actor, view(_row(actor, drill_id)))
 
 
 def batch_get(actor: Actor, batch: str) -> BatchView:
@@ -283,7 +285,8 @@ def batch_get(actor: Actor, batch: str) -> BatchView:
     known = clean_text(batch)[0]
     if not Drill.objects.filter(seen_by(actor, Drill), batch=known).exists():
         raise Refused(f"there is no batch of drills {batch[:80]!r} in this workspace", code="not_found", field="batch")
-    return _batches({known})[0]
+    found = _batches({known})[0]
+    return replace(found, drills=tuple(_shown(actor, one) for one in found.drills))
 
 
 def drills_recent(
@@ -309,8 +312,12 @@ def drills_recent(
         rows = rows.filter(tier=str(tier))
     if before:
         rows = rows.filter(id__lt=clean_text(before)[0])
-    found = [view(row) for row in rows.select_related("fabric").order_by("-id")[: limit + 1]]
+    found = [_shown(actor, view(row)) for row in rows.select_related("fabric").order_by("-id")[: limit + 1]]
     return found[:limit], len(found) > limit
+
+
+def _shown(actor: Actor, seen: DrillView) -> DrillView:
+    return for_reader(seen, reads=may_read(actor, seen.fabric))
 
 
 def drills_open_count(actor: Actor, most: int) -> int:

@@ -15,6 +15,7 @@ from fabric.core.decision_table import Accompaniment
 from fabric.core.envelope import Event, from_row
 from fabric.core.run import Run
 from fabric.core.words import dollars, words
+from fabric.selectors.contents import event_without_sentences
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Bar
 from simulator.drills.evidence import ENDS, evidence_of, seconds
@@ -190,6 +191,7 @@ def _decisions(events: Sequence[Event], spent: Sequence[int], cap: int, start: i
                 "use": None if skipped else fact.spent + 1,
                 "bound": None if skipped else fact.bound,
                 "evidence": evidence_of(event, after, (spent[n], cap)),
+                "unread": evidence_of(event_without_sentences(event), after, (spent[n], cap)),
             }
         )
     return found
@@ -199,8 +201,9 @@ def _ticket(event: Event, before: Sequence[Segment], start: int) -> Segment:
     """What was left with the decision before it."""
     fact: Any = event.fact
     left = {"seq": event.seq, "at_s": _s(event.at - start), "what": "left", "reaction": str(Accompaniment.TICKET)}
+    evidence = f"left for {fact.required_role}, nobody waits for it"
     of = {"row": str(fact.failure_type or ""), "rung": before[-1]["rung"] if before else 0, "use": None, "bound": None}
-    return {**left, **of, "evidence": f"left for {fact.required_role}, nobody waits for it"}
+    return {**left, **of, "evidence": evidence, "unread": evidence}
 
 
 def _until(events: Sequence[Event]) -> list[Event]:

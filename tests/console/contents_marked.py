@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
-from fabric.core.fingerprint import encode
+from fabric.core.fingerprint import ZERO_HASH, content_ref, encode, event_hash
 from fabric.models import Attachment, Escalation, Event, Inbox, MemoryEntry, Notification, Run, TicketClosure
 from fabric.selectors.contents import CHOSEN, SENTENCES
+from simulator.drills.models import Drill
 from tests.unguarded import unguarded
 
 MARKS = (
@@ -85,15 +88,34 @@ def words_marked(given: Any) -> Any:
     return {field: words_marked(value) for field, value in given.items()} | written
 
 
+def _mark_journal(run_id: str) -> None:
+    """Marks what one journal has, and names and chains it anew, so that it is still whole for what reads it on."""
+    before = ZERO_HASH
+    refs: dict[str, str] = {}
+    for event in Event.objects.filter(run_id=run_id).order_by("seq"):
+        header, payload, payload_hash = bytes(event.header), event.payload, bytes(event.payload_hash)
+        if payload is not None:
+            given = json.loads(_named_anew(bytes(payload), refs))
+            new = encode(marked(given, OF_KINDS.get(event.kind, "prompt")))
+            refs[content_ref(bytes(payload))] = content_ref(new)
+            payload, payload_hash = new, sha256(new).digest()
+        header = encode(sentences_marked(json.loads(_named_anew(header, refs))))
+        before = event_hash(before, event.seq, event.kind, event.version, header, payload_hash)
+        fields = {"header": header, "payload": payload, "payload_hash": payload_hash, "hash": before}
+        Event.objects.filter(run_id=run_id, seq=event.seq).update(**fields)
+
+
+def _named_anew(raw: bytes, refs: Mapping[str, str]) -> bytes:
+    for old, new in refs.items():
+        raw = raw.replace(old.encode(), new.encode())
+    return raw
+
+
 def mark_all() -> None:
-    """Marks the contents of all runs, memories and questions."""
+    """Marks the contents of all runs, memories, questions and drills."""
     with unguarded():
-        for event in Event.objects.all():
-            fields = {"header": encode(sentences_marked(json.loads(bytes(event.header))))}
-            if event.payload is not None:
-                content = marked(json.loads(bytes(event.payload)), OF_KINDS.get(event.kind, "prompt"))
-                fields["payload"] = encode(content)
-            Event.objects.filter(run_id=event.run_id, seq=event.seq).update(**fields)
+        for run_id in Run.objects.values_list("id", flat=True):
+            _mark_journal(run_id)
         for row in MemoryEntry.objects.exclude(value=""):
             given = {"value": json.dumps(mark("memory")), "reason": f"{row.reason} {mark('words')}"}
             MemoryEntry.objects.filter(pk=row.pk).update(**given)
@@ -113,3 +135,14 @@ def mark_all() -> None:
         data = json.loads(bytes(told.content))
         Notification.objects.filter(id=told.id).update(content=encode(data | {"reason": mark("told")}))
     TicketClosure.objects.update(note=mark("words"))
+    for drill in Drill.objects.exclude(body="{}"):
+        Drill.objects.filter(id=drill.id).update(body=json.dumps(_drill_marked(json.loads(drill.body))))
+
+
+def _drill_marked(body: Any) -> Any:
+    """The same of a drill: the mark is in the sentences that its journal's are copied to."""
+    run = body.get("story", {}).get("disturbed", {})
+    for part, field in (("moments", "said"), ("decisions", "evidence")):
+        for one in run.get(part, ()):
+            one[field] = f"{one[field]} {mark('sentence')}"
+    return body

@@ -27,6 +27,9 @@ Who may do what by which address. What the roles and rights mean, and where a ro
 
 This page is made from `fabric/core/roles.py`, `fabric/core/scopes.py`, `console/route_policies.py`, `console/route_rights.py` and `console/api/callers.py` by
 `tests/console/test_rights_doc.py`; `tests/console/test_rights.py` holds the program to it, and `tests/console/test_need_to_know.py` to the column *at*.
+
+**Contents for once**: an owner gives a member, an auditor say, `reader@` the fabric that the work is about, and takes it back afterwards (page *Members*, `manage.py member`).
+The audit stream has both (`member_roles_set`), with who did it and when. A role has no end of its own; one that comes from a group of your identity provider ends there, within 5 minutes.
 """
 WHO = {Policy.PUBLIC: "everybody", Policy.ACCOUNT: "who is signed in", Policy.STAFF: "staff and owners"}
 

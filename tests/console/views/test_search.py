@@ -20,7 +20,7 @@ def test_nothing_asked(browser):
 def test_nothing_found(browser):
     page = browser.get("/search?q=zzzz")
     assert page.status_code == 200
-    assert b"No run, fabric or question has <q>zzzz</q>" in page.content
+    assert b"No run, fabric or question that you may read has <q>zzzz</q>" in page.content
 
 
 def test_results_are_grouped_and_lead_somewhere(browser, actor, doubtful):
