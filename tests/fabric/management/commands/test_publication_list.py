@@ -140,11 +140,7 @@ ROWS = (
     limits("deadlock detection on", "deadlock_monitor: {brief_chars: 100000}", "deadlock_monitor.brief_chars", "at most 1000"),
     limits("a stall that cannot be told from a call", "deadlines: {batch: {call_s: 50, stage_s: 60, run_s: 90}}", "deadlines.batch.call_s", "30 s without an event are taken for a stall", "policy.stall_watchdog.after_s"),
     Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: []", "reviewers", ("is put to a person", "name users or roles who answer")),
-<<<<<<< HEAD
     Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: ['']", "reviewers.0", ("is empty",)),
-=======
-    Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: ['']", "reviewers.0", ("''", "at least 1 character")),
->>>>>>> s7-ops
     cell("an escalation path with someone in it", "cost_overrun", "batch", "{rungs: [{reaction: escalate, role: legal}]}", "asks for 'legal'", "auditor, editor, finance, operator, owner, reader, reviewer, safety, viewer", inner=".rungs.0.role"),
     tool("a compensation, or irreversible, for each mutating tool", f"effect: mutating, {OBJECT}", ".compensation", "name the tool that undoes it, or declare it irreversible"),
     tool("a compensation, or irreversible, for each mutating tool", f"effect: mutating, compensation: undo, {OBJECT}", ".compensation", "no tool is named 'undo'"),
