@@ -38,7 +38,7 @@ class LineagePinned:
     keys: str = ""
     """What the keys of its changes begin with (``mutation_keys``); empty: its own id, since a version before 3 wrote this."""
     kind: ClassVar[str] = "lineage_pinned"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -63,7 +63,7 @@ class ChildSpawned:
     handed_down: tuple[str, ...] = ()
     """Keys of changes that earlier tries made and left to this run: they are the child's from here on. Empty: none are, or a version before 3 wrote this."""
     kind: ClassVar[str] = "child_spawned"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -90,7 +90,7 @@ class ChildAnswered:
     keys_spent: bool = False
     """Something under its keys was undone, or nobody can tell, so that no later try asks under them. False too where a version before 4 wrote this."""
     kind: ClassVar[str] = "child_answered"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)

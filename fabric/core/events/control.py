@@ -131,7 +131,7 @@ class RunForked:
     work: tuple[KeptWork, ...] = ()
     """Of branches whose call failed: what was said and done in them before."""
     kind: ClassVar[str] = "run_forked"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)

@@ -26,7 +26,7 @@ class RunStarted:
     caused_by: tuple[str, ...] = ()
     """Who made what the starter acted with, such as a service account's token, where it was somebody else."""
     kind: ClassVar[str] = "run_started"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -91,7 +91,7 @@ class StageEntered:
     agents: tuple[str, ...] = ()
     gate: GateResult | None = None
     kind: ClassVar[str] = "stage_entered"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -104,7 +104,7 @@ class StageLeft:
     output_ref: str = ""
     gate: GateResult | None = None
     kind: ClassVar[str] = "stage_left"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -118,7 +118,7 @@ class Replanned:
     planner: str = ""
     """Who plans from here on, where it was handed over; empty: who did before."""
     kind: ClassVar[str] = "replanned"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -129,7 +129,7 @@ class RunEnding:
     reaction: str
     reason: str
     kind: ClassVar[str] = "run_ending"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -147,4 +147,4 @@ class RunEnded:
     recovered: bool = False
     """True: it completed, but needed a reaction on the way."""
     kind: ClassVar[str] = "run_ended"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
