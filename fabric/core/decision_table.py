@@ -101,10 +101,6 @@ COUNTED_PER: dict[Reaction, CountScope] = {
 }
 
 
-def _absent(given: bool) -> bool:
-    return not given
-
-
 class Rung(BaseModel):
     """One bounded option: the reaction, how often, and what goes with it. ``times`` None: unbounded, only as the last rung."""
 
@@ -117,7 +113,6 @@ class Rung(BaseModel):
     critic: bool = Field(default=False, description="Replan: the planner is told what was wrong, point by point.")
     poll: bool = Field(
         default=False,
-        exclude_if=_absent,
         description="Escalate: only whether one call may go on being made. For any other cause the rung is skipped; where nobody answers, the next rung is taken.",
     )
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     field_serializer,
-    model_serializer,
     model_validator,
 )
 
@@ -20,21 +17,10 @@ from fabric.core.spec_parts import Positive
 AtLeastTwo = Annotated[int, Field(ge=2)]
 Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H", "I"]
 _ALL_DETECTORS = frozenset[Detector](get_args(Detector))
-_EVER_DEFAULT = (_ALL_DETECTORS, _ALL_DETECTORS - {"F", "G", "H", "I"}, _ALL_DETECTORS - {"I"})
-"""The detectors that a stored revision names beside a preset, without its author's wish."""
-
-
-BEFORE_I = 5
-"""Turns of failures that H let pass before detector I was there."""
-
-
-def _is(number: int) -> Callable[[int], bool]:
-    """Returns a test for the default of a number that came later. A spec's JSON leaves the default out, so that an earlier fabric keeps its digest."""
-    return lambda given: given == number
 
 
 class LoopDetector(BaseModel):
-    """Detectors A to I, or the one rule of a document (semantics.md 4). A revision of before F to I names the detectors that it has."""
+    """Detectors A to I, or the one rule of a document (semantics.md 4)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,17 +39,14 @@ class LoopDetector(BaseModel):
     answer_threshold: Positive = Field(default=3, description="E: the same answer to one brief this often.")
     stale_threshold: AtLeastTwo = Field(
         default=5,
-        exclude_if=_is(5),
         description="F: calls in a row that were each made before in the long window, with the same result. As many as S0's window has.",
     )
     long_threshold: AtLeastTwo = Field(
         default=6,
-        exclude_if=_is(6),
         description="G: the call of C would stand this often, with nothing new in between...",
     )
     long_window: Positive = Field(
         default=30,
-        exclude_if=_is(30),
         description="G: ...in this many calls, S1's window three times.",
     )
     failing_threshold: Positive = Field(
@@ -71,38 +54,23 @@ class LoopDetector(BaseModel):
         description="H: turns in a row of which every call failed, whatever it says. One less than S3's breaker, which opens at 5 consecutive.",
     )
     said_threshold: AtLeastTwo = Field(
-        default=3, exclude_if=_is(3), description="I: the agent said the same before its calls this often..."
+        default=3, description="I: the agent said the same before its calls this often..."
     )
     said_window: Positive = Field(
         default=5,
-        exclude_if=_is(5),
         description="I: ...in this many turns, while the calls failed or came to the same. A's numbers.",
     )
     ag2_threshold: Positive = Field(default=3, description="Preset ag2: the same call this often in a row.")
 
     @model_validator(mode="after")
     def _something_is_in_force(self) -> LoopDetector:
-        if self.preset and "detectors" in self.model_fields_set and self.detectors not in _EVER_DEFAULT:
+        if self.preset and self.detectors != _ALL_DETECTORS:
             raise ValueError("loop_detector: give preset or detectors, not both; a preset is one rule of its own")
         if not self.detectors:
             raise ValueError(
                 "loop_detector: detectors is empty, which would switch loop detection off; name at least one"
             )
         return self
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_it_was_published(cls, given: Any) -> Any:
-        """A revision of before I names its detectors, and had five turns."""
-        before = isinstance(given, dict) and "I" not in given.get("detectors", "I")
-        return {"failing_threshold": BEFORE_I} | given if before else given
-
-    @model_serializer(mode="wrap")
-    def _as_it_was_written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = write(self)
-        if self.failing_threshold == (4 if "I" in self.detectors else BEFORE_I):
-            written.pop("failing_threshold", None)
-        return written
 
     @field_serializer("detectors")
     def _in_order(self, detectors: frozenset[str]) -> list[str]:
