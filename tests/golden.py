@@ -54,7 +54,7 @@ BROUGHT = {
     "escalation_decided": ("roles", "agreed", "proposed_by"),
 }
 """By kind, the fields, or ``field=value``, that are looked for beside the kind, since few rows have them."""
-NEVER = frozenset({"model_changed.left_out"})
+NEVER = frozenset({"model_changed.left_out", "policy_taken_up"})
 """What no simulated run leads to."""
 
 

@@ -194,7 +194,7 @@ class ToolsStripped:
     step_id: str
     reason: str = ""
     kept: int = 0
-    """Calls whose results the agent has; 0 where a version before 2 wrote this."""
+    """Calls whose results the agent has."""
     kind: ClassVar[str] = "tools_stripped"
     version: ClassVar[int] = 1
 
@@ -243,7 +243,7 @@ class EscalationOpened:
     releases: str = ""
     """What an approval lets pass as it was shown (``releases.key``); empty: nothing."""
     weighed: Weighed | None = None
-    """What ``model`` was chosen on; None: no model was looked at, or a version before 5 wrote this."""
+    """What ``model`` was chosen on; None: no model was looked at."""
     approvals: int = 1
     """How many people have to agree: 1 or 2."""
     barred: tuple[str, ...] = ()
@@ -320,7 +320,7 @@ class EscalationDecided:
     system: bool = False
     """True: nobody answered in time and the declared expiry was applied."""
     roles: tuple[str, ...] = ()
-    """What the actor held when the run took it; empty: nothing, or a version before 2 wrote this."""
+    """What the actor held when the run took it; empty: nothing."""
     agreed: tuple[str, ...] = ()
     """Who had agreed before."""
     proposed_by: str = ""

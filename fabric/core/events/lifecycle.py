@@ -143,7 +143,7 @@ class RunEnded:
     partial: bool = False
     """True: the outcome is what there was when the run was stopped, or, of one that completed, made without branches whose retries were exhausted. A gap that a quorum allows is none."""
     truncated: bool = False
-    """True: an agent was stopped by a protection and answered with what it had. Before version 2 such a run ended as completed."""
+    """True: an agent was stopped by a protection and answered with what it had."""
     recovered: bool = False
     """True: it completed, but needed a reaction on the way."""
     kind: ClassVar[str] = "run_ended"
