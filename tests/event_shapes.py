@@ -83,7 +83,7 @@ def wrong(known: dict[str, JSON], now: dict[str, JSON], released: frozenset[int]
         was = known.get(name)
         if was == one:
             continue
-        if (was or one)["format"] in released:
+        if known.get(name, one)["format"] in released:
             found.append(_breach(name, was, one))
         else:
             found.append(f"{name.rpartition(' ')[0]} is not written down as it is: run python -m tests.event_shapes")
