@@ -1,10 +1,12 @@
-"""What `manage.py check` says of this installation's settings beyond what every process refuses."""
+"""What `manage.py check` says of this installation beyond what every process refuses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from django.core.checks import Tags, Warning, register  # noqa: A004 - Django's own name.
+from django.core.checks import Error, Tags, Warning, register  # noqa: A004 - Django's own name.
+from django.db import DEFAULT_DB_ALIAS
 
 from console.secret_files import open_to_others
 from console.variables import SECRETS
@@ -14,3 +16,12 @@ from console.variables import SECRETS
 def secret_files_closed(**_: Any) -> list[Warning]:
     """Warn of each file with a secret that others than its owner may read."""
     return [Warning(sentence, id="console.W001") for sentence in open_to_others(SECRETS)]
+
+
+@register(Tags.database)
+def tables_of_this_version(databases: Iterable[str] | None = None, **_: Any) -> list[Error]:
+    """Refuse a database that another version wrote: `migrate` asks this, and `check --database default`."""
+    from console.management.commands.prepare import other_version
+
+    said = other_version() if databases and DEFAULT_DB_ALIAS in databases else ""
+    return [Error(said, id="console.E001")] if said else []

@@ -1,7 +1,7 @@
-"""The shapes of events and inputs, each under its version, kept for good: ``tests/data/event_shapes.json``.
+"""The shapes of events and inputs, each under its version, kept for good once their format is released: ``tests/data/event_shapes.json``.
 
-``python -m tests.event_shapes`` adds the shapes of new kinds and versions under today's ``flow.FORMAT``. It refuses to change one that is there,
-unless it is of a format that has no golden journals yet, so that nothing but a working copy has written it.
+``python -m tests.event_shapes`` writes down the shapes of this program's kinds and versions. It refuses to change one of a released format
+(``golden.RELEASED``): somebody has rows of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILE = Path(__file__).parent / "data" / "event_shapes.json"
 
 
 def recorded() -> dict[str, JSON]:
-    """``{"format", "shape"}`` of everything that was ever written, by ``event run_started 1``."""
+    """``{"format", "shape"}`` of everything that a release wrote or will write, by ``event run_started 1``."""
     found: dict[str, JSON] = json.loads(FILE.read_text(encoding="utf-8"))
     return found
 
@@ -76,47 +76,47 @@ def _type(info: Any) -> JSON:
             return type(info).__name__.removesuffix("Type").lower()
 
 
-def wrong(known: dict[str, JSON], now: dict[str, JSON]) -> list[str]:
+def wrong(known: dict[str, JSON], now: dict[str, JSON], released: frozenset[int] = golden.RELEASED) -> list[str]:
     """What breaks the rule, a sentence each: which shape, and what to do."""
     found = []
     for name, one in now.items():
-        what, kind, version = name.split()
-        table, since = ("UPCAST", "SINCE") if what == "event" else ("UPCAST_INPUT", "SINCE_INPUT")
-        if name not in known:
-            found.append(
-                f"{what} {kind} version {version} is new: raise FORMAT in fabric/core/flow.py unless it was raised since the last golden "
-                f"journals, name it in fabric/core/upcasters.py {since}, then run python -m tests.event_shapes"
-            )
-        elif known[name]["shape"] != one["shape"]:
-            found.append(
-                f"{what} {kind} has another shape under version {version}, and old rows of it are kept for good: give it version "
-                f"{int(version) + 1}, add {table}[{kind!r}, {version}] and {since}[{kind!r}] in fabric/core/upcasters.py, raise FORMAT in "
-                "fabric/core/flow.py unless it was raised since the last golden journals, then run python -m tests.event_shapes"
-            )
-        elif known[name]["format"] != one["format"]:
-            found.append(
-                f"{what} {kind} version {version} came with format {known[name]['format']}, and {since} says {one['format']}: correct it"
-            )
+        was = known.get(name)
+        if was == one:
+            continue
+        if (was or one)["format"] in released:
+            found.append(_breach(name, was, one))
+        else:
+            found.append(f"{name.rpartition(' ')[0]} is not written down as it is: run python -m tests.event_shapes")
     return found
 
 
-def write() -> None:
-    """Adds what is new. SystemExit, one sentence, where that would change what somebody may have written already."""
-    known, now, out = recorded(), current(), released()
-    for name, one in now.items():
-        if known.get(name) == one:
-            continue
-        if one["format"] in out or (name in known and known[name]["format"] in out):
-            sentence = "\n".join(wrong(known, {name: one}))
-            raise SystemExit(f"journals of format {one['format']} are out (tests/data/journals). {sentence}")
-        known[name] = one
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known))
+def _breach(name: str, was: JSON, one: JSON) -> str:
+    """What is wrong with a shape that rows of a release have."""
+    what, kind, version = name.split()
+    table, since = ("UPCAST", "SINCE") if what == "event" else ("UPCAST_INPUT", "SINCE_INPUT")
+    if was is None:
+        return (
+            f"{what} {kind} version {version} is new: raise FORMAT in fabric/core/flow.py unless it was raised since the last release, "
+            f"name it in fabric/core/upcasters.py {since}, then run python -m tests.event_shapes"
+        )
+    if was["shape"] != one["shape"]:
+        return (
+            f"{what} {kind} has another shape under version {version}, and old rows of it are kept for good: give it version "
+            f"{int(version) + 1}, add {table}[{kind!r}, {version}] and {since}[{kind!r}] in fabric/core/upcasters.py, raise FORMAT in "
+            "fabric/core/flow.py unless it was raised since the last release, then run python -m tests.event_shapes"
+        )
+    return f"{what} {kind} version {version} came with format {was['format']}, and {since} says {one['format']}: correct it"
+
+
+def write(released: frozenset[int] = golden.RELEASED) -> None:
+    """Writes down what is new, and forgets what is gone. SystemExit, a sentence each, where that would change what a release wrote."""
+    known, now = recorded(), current()
+    of_releases = {name: one for name, one in now.items() if (known.get(name) or one)["format"] in released}
+    if breaches := wrong(known, of_releases, released):
+        raise SystemExit("\n".join(breaches))
+    kept = {name: one for name, one in known.items() if one["format"] in released} | now
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(kept[name])}" for name in sorted(kept))
     FILE.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
-
-
-def released() -> set[int]:
-    """The formats that there are golden journals of."""
-    return {golden.format_of(path) for path in golden.files()}
 
 
 if __name__ == "__main__":

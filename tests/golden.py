@@ -1,11 +1,11 @@
-"""Golden journals: what a version of the program wrote, kept for good, so that every later version is seen to read it.
+"""Golden journals: what a release of the program wrote, kept for good, so that every later version is seen to read it.
 
 ``python -m tests.golden NAME`` writes ``tests/data/journals/NAME-format-N.ndjson.gz``, N being ``flow.FORMAT``, from simulated runs, until
-every kind of event that they can lead to is in it. A file that has been committed is never made anew: a new version of the program adds one.
+every kind of event that they can lead to is in it. A file of a released format is never made anew: a later version of the program adds one.
 
-A line is a run: what its row knows (``run_id``, ``tier``, ``seed``), its rows in order with their bytes in base64, the inputs it took, and what
-the version that wrote it said of it (``columns``: the run row after the last event). From format 3 on also the fabric it ran (``spec``; of a nested child
-up to format 8 with the topology that it runs), so that its decisions can be derived again; of the files before, ``tables.json`` has the tables by their digest.
+A line is a run: what its row knows (``run_id``, ``tier``, ``seed``), its rows in order with their bytes in base64, the inputs it took, what the
+version that wrote it said of it (``columns``: the run row after the last event), and the fabric it ran (``spec``), so that its decisions can be
+derived again.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from fabric.core.decision_table import EARLIER_TABLE, Ladder, Table, table_with
 from fabric.core.envelope import KINDS, Row
 from fabric.core.flow import FORMAT
 from fabric.core.inputs import INBOX
-from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime import projection
 from fabric.runtime.ports import StoredRow
 from simulator.kernel import swarm
 from simulator.kernel.world import World
 
 JSON = Any
+RELEASED: frozenset[int] = frozenset()
+"""The formats that a release writes or wrote: 1.0.0 puts 1 in. Until then shapes and files may change."""
 DIRECTORY = Path(__file__).parent / "data" / "journals"
 PATIENCE = 1_000
 """Seeds without a new find after which the search for rare kinds of event ends."""
@@ -55,7 +53,9 @@ BROUGHT = {
     "escalation_opened": ("weighed", "approvals", "barred", "onward_to", "score", "item=ticket"),
     "escalation_decided": ("roles", "agreed", "proposed_by"),
 }
-"""By kind, the fields, or ``field=value``, that a later format brought to it: looked for beside the kind, since few rows have them."""
+"""By kind, the fields, or ``field=value``, that are looked for beside the kind, since few rows have them."""
+NEVER = frozenset({"model_changed.left_out"})
+"""What no simulated run leads to."""
 
 
 def files() -> list[Path]:
@@ -66,13 +66,6 @@ def files() -> list[Path]:
 def format_of(path: Path) -> int:
     """The format that a golden file's version of the program wrote."""
     return int(path.name.partition(".")[0].rpartition("-format-")[2])
-
-
-def tables() -> dict[str, Table]:
-    """Decision tables by digest, of the files whose fabrics are not in them."""
-    known = json.loads((DIRECTORY / "tables.json").read_text())
-    cells = TypeAdapter(dict[FailureType, dict[Tier, Ladder]])
-    return {digest: table_with(cells.validate_python(own), EARLIER_TABLE) for digest, own in known.items()}
 
 
 def read(path: Path) -> Iterator[JSON]:
@@ -96,18 +89,30 @@ def _stored(row: JSON) -> StoredRow:
 def shown(row: Row | StoredRow) -> Iterator[str]:
     """What a row shows: its kind, and a field of it that is looked for."""
     yield row.kind
-    looked_for = BROUGHT.get(row.kind, ())
-    held = json.loads(row.header)["d"] if looked_for else {}
-    for field in looked_for:
+    fields_of = BROUGHT.get(row.kind, ())
+    held = json.loads(row.header)["d"] if fields_of else {}
+    for field in fields_of:
         name, _, value = field.partition("=")
         if name in held and value in ("", held[name]):
             yield f"{row.kind}.{field}"
 
 
+def looked_for() -> list[str]:
+    """Everything that a file has to show: kinds, and fields of kinds."""
+    return [
+        one
+        for one in (*KINDS, *(f"{kind}.{field}" for kind, fields in BROUGHT.items() for field in fields))
+        if one not in NEVER
+    ]
+
+
 def write(name: str) -> Counter[str]:
     """Simulates runs, keeps those that show something new, writes the file; how many of the kept runs hold each kind."""
     held: Counter[str] = Counter()
-    wanted = [*KINDS, *(f"{kind}.{field}" for kind, fields in BROUGHT.items() for field in fields)]
+    path = DIRECTORY / f"{name}-format-{FORMAT}.ndjson.gz"
+    if FORMAT in RELEASED and path.exists():
+        raise SystemExit(f"{path.name} is of a released format, and is never made anew: choose another name")
+    wanted = looked_for()
     kept: list[JSON] = []
     last = 0
     for seed in count():
@@ -126,7 +131,7 @@ def write(name: str) -> Counter[str]:
                 last = seed
                 kept.append(_run(world, run, rows))
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    with gzip.GzipFile(DIRECTORY / f"{name}-format-{FORMAT}.ndjson.gz", "wb", mtime=0) as file:
+    with gzip.GzipFile(path, "wb", mtime=0) as file:
         for one in kept:
             file.write(json.dumps(one, sort_keys=True).encode() + b"\n")
     return held

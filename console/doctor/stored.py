@@ -9,8 +9,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from console.doctor.findings import Finding, note, unknown, wrong
-from console.launch.errors import Refused
-from console.management.commands.prepare import database, refuse_newer_database
+from console.management.commands.prepare import database, other_version
 from fabric.core.audit import Act
 from fabric.core.flow import RunState
 from fabric.core.notifications import State
@@ -41,10 +40,8 @@ def look_at_database() -> Iterator[Finding]:
 
 def look_at_migrations() -> Iterator[Finding]:
     """Whether its tables are those of this version."""
-    try:
-        refuse_newer_database()
-    except Refused as refused:
-        yield wrong(refused.sentence, "Run the newer version here too.")
+    if said := other_version():
+        yield wrong(said, "Run the version that wrote it, or give this one a new data directory.")
         return
     executor = MigrationExecutor(connection)
     if waiting := executor.migration_plan(executor.loader.graph.leaf_nodes()):

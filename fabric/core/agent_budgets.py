@@ -7,18 +7,17 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from fabric.core.flow import Stage
-from fabric.core.spec_parts import Name, SpecGroup, absent
+from fabric.core.spec_parts import Name, SpecGroup
 
 
 class AgentBudget(SpecGroup):
     """Caps of one agent; what it leaves out is what every agent has (``agent_usd_micros``, ``agent_tokens``)."""
 
     usd_micros: Annotated[int, Field(ge=0, le=10**15)] | None = Field(
-        default=None, exclude_if=absent, description="Most this agent may spend in a run, micro-dollars."
+        default=None, description="Most this agent may spend in a run, micro-dollars."
     )
     tokens: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        exclude_if=absent,
         description="Most tokens of this agent in a run, input and output together.",
     )
 
@@ -33,11 +32,10 @@ class StageBudget(SpecGroup):
     """Caps of one stage; what it leaves out is what every stage has (``stage_usd_micros``, ``stage_tokens``)."""
 
     usd_micros: Annotated[int, Field(ge=0, le=10**15)] | None = Field(
-        default=None, exclude_if=absent, description="Most this stage may spend in a run, micro-dollars."
+        default=None, description="Most this stage may spend in a run, micro-dollars."
     )
     tokens: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        exclude_if=absent,
         description="Most tokens of this stage in a run, input and output together.",
     )
 

@@ -68,7 +68,7 @@ class ChildRequested:
     mutations: tuple[HandedDown, ...] = ()
     """What earlier tries changed, the oldest first."""
     kind: Literal["child_requested"] = "child_requested"
-    version: Literal[5] = 5
+    version: Literal[1] = 1
 
 
 @value(kw_only=True)
@@ -141,4 +141,4 @@ class ChildEnded:
     keys_spent: bool = False
     """Something under its keys was undone, or nobody can tell (``mutation_keys.spent``)."""
     kind: Literal["child_ended"] = "child_ended"
-    version: Literal[5] = 5
+    version: Literal[1] = 1

@@ -101,10 +101,6 @@ COUNTED_PER: dict[Reaction, CountScope] = {
 }
 
 
-def _absent(given: bool) -> bool:
-    return not given
-
-
 class Rung(BaseModel):
     """One bounded option: the reaction, how often, and what goes with it. ``times`` None: unbounded, only as the last rung."""
 
@@ -117,7 +113,6 @@ class Rung(BaseModel):
     critic: bool = Field(default=False, description="Replan: the planner is told what was wrong, point by point.")
     poll: bool = Field(
         default=False,
-        exclude_if=_absent,
         description="Escalate: only whether one call may go on being made. For any other cause the rung is skipped; where nobody answers, the next rung is taken.",
     )
 
@@ -242,19 +237,10 @@ DIRECT: Mapping[tuple[Direct, Tier], Reaction] = {
 Table = Mapping[tuple[FailureType, Tier], Ladder]
 
 
-EARLIER_TABLE: Table = {
-    **DEFAULT_TABLE,
-    (_F.TOOL_LOOP, _T.INTERACTIVE): _ladder(_rung(_R.INJECT, 1), _rung(_R.TERMINATE)),
-    (_F.TOOL_LOOP, _T.BATCH): _ladder(_rung(_R.INJECT, 1), _rung(_R.REPLAN, 1), _rung(_R.ABORT)),
-    (_F.PROVIDER, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 2), _rung(_R.FALLBACK_MODEL, 1), _rung(_R.SURFACE)),
-}
-"""The default table before journal format 12: decisions of then are derived under it."""
-
-
-def table_with(overrides: Mapping[FailureType, Mapping[Tier, Ladder]], default: Table = DEFAULT_TABLE) -> Table:
+def table_with(overrides: Mapping[FailureType, Mapping[Tier, Ladder]]) -> Table:
     """The default table with a fabric's own cells in place."""
     own = {(failure, tier): ladder for failure, tiers in overrides.items() for tier, ladder in tiers.items()}
-    return {**default, **own}
+    return {**DEFAULT_TABLE, **own}
 
 
 def table_digest(table: Table) -> str:

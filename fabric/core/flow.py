@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-FORMAT = 12
+FORMAT = 1
 """What this program reads: raised with every new event, input or version of one. A run or an input above it is a newer program's."""
 
 

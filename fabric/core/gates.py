@@ -1,7 +1,4 @@
-"""What a fabric asks of its gates beside the schemas, which are always on (semantics.md 1, 9).
-
-Groups that came later are left out of a spec's JSON where they are not given, so that a fabric of before keeps its digest.
-"""
+"""What a fabric asks of its gates beside the schemas, which are always on (semantics.md 1, 9)."""
 
 from __future__ import annotations
 
@@ -15,10 +12,6 @@ from fabric.core.spec_parts import Line, Name, SpecGroup
 Place = Literal["plan", "fan_out", "fan_in", "validate", "finalize", "arguments"]
 """Where guardrails look: what a stage passes on, or the arguments of tool calls."""
 PLACES: tuple[Place, ...] = ("plan", "fan_out", "fan_in", "validate", "finalize", "arguments")
-
-
-def _absent(value: Any) -> bool:
-    return value is None
 
 
 class GuardrailPattern(SpecGroup):
@@ -60,7 +53,7 @@ class HttpTest(SpecGroup):
         description="Address with {outcome.text}, {outcome.citations.0}, {exit_criteria.0} or {run.id} where the outcome goes in, behind the host alone."
     )
     timeout_s: Annotated[float, Field(gt=0, le=600)] | None = Field(
-        default=None, exclude_if=_absent, description="Seconds for one attempt. None: the tier's."
+        default=None, description="Seconds for one attempt. None: the tier's."
     )
 
 
@@ -70,17 +63,16 @@ class OracleCheck(SpecGroup):
     name: Name
     expression: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)] | None = Field(
         default=None,
-        exclude_if=_absent,
         description="CEL over outcome (text, citations), exit_criteria (the plan's), run (as for invariants), and answer where a tool or an "
         "address is asked; true: it holds. Alone, or with tool or http, where it may be left out.",
     )
     message: Line = Field(description="What is said when it does not hold; what a critic is asked to look at.")
-    tool: Name | None = Field(default=None, exclude_if=_absent, description="Read-only tool that is asked.")
+    tool: Name | None = Field(default=None, description="Read-only tool that is asked.")
     arguments: dict[str, Any] | None = Field(
-        default=None, exclude_if=_absent, description="The tool's arguments, with places as in http.url."
+        default=None, description="The tool's arguments, with places as in http.url."
     )
-    http: HttpTest | None = Field(default=None, exclude_if=_absent, description="Address that is asked.")
-    critic: Name | None = Field(default=None, exclude_if=_absent, description="Agent that judges the outcome.")
+    http: HttpTest | None = Field(default=None, description="Address that is asked.")
+    critic: Name | None = Field(default=None, description="Agent that judges the outcome.")
 
     @model_validator(mode="after")
     def _one_way(self) -> OracleCheck:
@@ -128,45 +120,37 @@ class Gates(SpecGroup):
     max_outcome_chars: Annotated[int, Field(ge=1)] | None = None
     grounding: Literal["citations", "quotes", "numbers"] | None = Field(
         default=None,
-        exclude_if=_absent,
         description="citations: each cited document is attached. quotes: and each quoted passage is in its source. "
         "numbers: and each number is in a source or a tool's answer, was calculated, or follows by a stated formula.",
     )
-    invariants: tuple[Invariant, ...] | None = Field(
-        default=None, exclude_if=_absent, description="Conditions on what stages pass on."
-    )
+    invariants: tuple[Invariant, ...] | None = Field(default=None, description="Conditions on what stages pass on.")
     guardrails: tuple[GuardrailGroup, ...] | None = Field(
-        default=None, exclude_if=_absent, description="What neither outputs nor arguments of tools may hold."
+        default=None, description="What neither outputs nor arguments of tools may hold."
     )
 
     unguarded: Line | None = Field(
         default=None,
-        exclude_if=_absent,
         description="Why the outcome is not searched for credentials: a deviation. None: it is, besides what the guardrails look for.",
     )
 
     unscreened: Line | None = Field(
         default=None,
-        exclude_if=_absent,
         description="Why results are not screened for instructions before their agent changes something: a deviation. None: they are.",
     )
 
     policies: Annotated[tuple[CedarPolicy, ...], Field(min_length=1)] | None = Field(
         default=None,
-        exclude_if=_absent,
         description="Cedar policies, asked before each tool call, handoff and spawn, when a stage is entered, and on what it passes on. "
         "What none permits is denied, and so is what cannot be evaluated.",
     )
 
     oracle: Annotated[tuple[OracleCheck, ...], Field(min_length=1)] | None = Field(
         default=None,
-        exclude_if=_absent,
         description="Conditions on the finished outcome, asked last: what does not keep them is no success.",
     )
 
     grounding_critic: Name | None = Field(
         default=None,
-        exclude_if=_absent,
         description="Agent that judges whether each statement is founded in the sources, on top of a grounding level.",
     )
 

@@ -40,7 +40,7 @@ class RunRequested:
     requested_by: str = ""
     caused_by: tuple[str, ...] = ()  # Who made what the starter acted with (``run_started``).
     kind: Literal["run_requested"] = "run_requested"
-    version: Literal[2] = 2
+    version: Literal[1] = 1
 
 
 @value(kw_only=True)
@@ -65,7 +65,7 @@ class DecisionMade:
     tool: str = ""
     """``edit`` of a call: the tool that is called in place of the one that is shown; empty: that one."""
     kind: Literal["decision_made"] = "decision_made"
-    version: Literal[6] = 6
+    version: Literal[1] = 1
 
 
 @value(kw_only=True)
@@ -142,7 +142,7 @@ class ForkRequested:
     stopped: tuple[str, ...] = ()  # Sentences, as in ``RunForked``.
     work: tuple[KeptWork, ...] = ()  # As in ``RunForked``.
     kind: Literal["fork_requested"] = "fork_requested"
-    version: Literal[4] = 4
+    version: Literal[1] = 1
 
 
 @value(kw_only=True)
@@ -365,8 +365,7 @@ class _Inbox:
         """The input in a row, of an older version too. NewerInput, or ValueError for what is no input at all: one sentence each."""
         try:
             body = msgspec.json.decode(raw, type=dict[str, Any])
-            # What has no version was written before there was a second one.
-            kind, version = _envelope(body.pop("kind", None), body.pop("version", 1))
+            kind, version = _envelope(body.pop("kind", None), body.pop("version", None))
             cls = _BY_KIND[kind]
             known = latest(cls)
             found: InboxInput = msgspec.convert(upcast(body, kind, version, known, UPCAST_INPUT), cls)

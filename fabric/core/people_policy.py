@@ -6,16 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fabric.core.spec_parts import Line, SpecGroup, absent
+from fabric.core.spec_parts import Line, SpecGroup
 from fabric.core.taxonomy import Tier
 
 ONWARD_TO = ("owner",)
 """To whom a question is passed on where its fabric says nothing of that."""
-
-
-def _owner_alone(value: object) -> bool:
-    """A field that came later is left out of a spec's JSON where it says nothing of its own, so that a fabric of before keeps its digest."""
-    return value == ONWARD_TO
 
 
 class Humans(SpecGroup):
@@ -29,11 +24,9 @@ class Humans(SpecGroup):
     )
     four_eyes: tuple[Tier, ...] = Field(
         default=(),
-        exclude_if=absent,
         description="Tiers in which two different people approve exactly the same, neither of whom started the run.",
     )
     onward_to: tuple[Line, ...] = Field(
         default=ONWARD_TO,
-        exclude_if=_owner_alone,
         description="Roles and users who may answer as well once three quarters of the time have passed.",
     )

@@ -5,7 +5,7 @@ Limits allow N and refuse N+1; thresholds act at the N-th (semantics.md, general
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -17,21 +17,10 @@ from fabric.core.flow import Stage
 from fabric.core.loop_policy import LoopDetector
 from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
-from fabric.core.signatures import LIMIT
 from fabric.core.spec_parts import Micros, Positive, Seconds, SpecGroup
 from fabric.core.stage_policy import StagePolicy
 from fabric.core.taxonomy import Tier
 from fabric.core.velocity_policy import CostVelocity
-
-
-def _absent(value: object) -> bool:
-    """Fields that came later are left out of a spec's JSON where they are not given, so that a fabric of before keeps its digest."""
-    return value is None
-
-
-def _empty(value: object) -> bool:
-    """The same of texts."""
-    return value == ""
 
 
 class _Policy(SpecGroup):
@@ -58,24 +47,21 @@ class Budget(_Policy):
     )
     session_tokens: Positive | None = Field(
         default=None,
-        exclude_if=_absent,
         description="Most tokens that the runs of one session may use together, input and output; at least run_tokens, which goes with it.",
     )
     run_tokens: Positive | None = Field(default=None, description="Most tokens of one run, input and output together.")
     stage_tokens: Positive | None = Field(
-        default=None, exclude_if=_absent, description="Most tokens of one stage, input and output together."
+        default=None, description="Most tokens of one stage, input and output together."
     )
     agent_tokens: Positive | None = Field(
-        default=None, exclude_if=_absent, description="Most tokens of one agent in a run, input and output together."
+        default=None, description="Most tokens of one agent in a run, input and output together."
     )
     agents: AgentBudgets = Field(
         default={},
-        exclude_if=lambda given: not given,
         description="Caps of single agents by name; they beat agent_usd_micros and agent_tokens.",
     )
     stages: StageBudgets = Field(
         default={},
-        exclude_if=lambda given: not given,
         description="Caps of single stages by name; they beat stage_usd_micros and stage_tokens.",
     )
 
@@ -142,21 +128,15 @@ class Limits(_Policy):
     corrections_per_step: Positive = Field(default=3, description="S2: waves with an error a step.")
     max_node_visits: Positive | None = Field(
         default=None,
-        exclude_if=_absent,
         description="How often a run may enter any one stage, replans included; None: no limit. S1: node visit limits.",
     )
     max_visits: dict[Stage, Positive] | None = Field(
         default=None,
-        exclude_if=_absent,
         description="The same for single stages; it beats max_node_visits. S1: per-node overrides.",
     )
     visits_preset: Literal["fabro"] | None = Field(
-        default=None, exclude_if=_absent, description="fabro: the N-th visit is refused, not the one after it (S1)."
+        default=None, description="fabro: the N-th visit is refused, not the one after it (S1)."
     )
-
-
-def _as_before(limit: int) -> bool:
-    return limit == LIMIT
 
 
 class FailureSignature(_Policy):
@@ -167,7 +147,6 @@ class FailureSignature(_Policy):
     )
     restart_limit: int = Field(
         default=3,
-        exclude_if=_as_before,
         description="The same failure this often at restart edges of a graph, counted apart; 0 or less means 3. S1: loop restart edges.",
     )
 
@@ -221,7 +200,7 @@ class StallWatchdog(_Policy):
     )
 
 
-Why = Annotated[str, Field(max_length=500, exclude_if=_empty, description="Why it is laxer than required.")]
+Why = Annotated[str, Field(max_length=500, description="Why it is laxer than required.")]
 
 
 class Retry(_Policy):
@@ -240,7 +219,6 @@ class Retry(_Policy):
     )
     stage_retries: Positive | None = Field(
         default=None,
-        exclude_if=_absent,
         description="Retries of each stage in one run, all calls together; None: no limit.",
     )
     deviation: Why = ""
@@ -302,12 +280,6 @@ class FanIn(_Policy):
         return self
 
 
-def _as_ever(part: type[_Policy]) -> Callable[[_Policy], bool]:
-    """Whether a part that came later says nothing of its own: it is left out of a spec's JSON then, so that a fabric of before keeps its digest."""
-    standard = part()
-    return lambda given: given == standard
-
-
 class FlowPolicy(_Policy):
     """Every budget and limit of a fabric."""
 
@@ -317,14 +289,13 @@ class FlowPolicy(_Policy):
     limits: Limits = Limits()
     loop_detector: LoopDetector = LoopDetector()
     failure_signature: FailureSignature = FailureSignature()
-    deadlock_monitor: DeadlockMonitor = Field(default=DeadlockMonitor(), exclude_if=_as_ever(DeadlockMonitor))
-    progress: Progress = Field(default=Progress(), exclude_if=_as_ever(Progress))
+    deadlock_monitor: DeadlockMonitor = Field(default=DeadlockMonitor())
+    progress: Progress = Field(default=Progress())
     goal_gates: GoalGates = GoalGates()
     stall_watchdog: StallWatchdog = StallWatchdog()
     retry: Retry = Retry()
     retry_layers: RetryLayers = Field(
         default=RetryLayers(),
-        exclude_if=lambda given: given == RetryLayers(),
         description="The layers that a failure goes through before it is the run's. S1: retry layers.",
     )
     breakers: Breakers = UNNAMED
@@ -333,9 +304,7 @@ class FlowPolicy(_Policy):
     fan_in: FanIn = FanIn()
     saga: SagaPolicy = SagaPolicy()
     tau: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.7, description="S0: confidence threshold.")
-    stages: dict[Stage, StagePolicy] = Field(
-        default={}, exclude_if=lambda given: not given, description="What single stages have otherwise."
-    )
+    stages: dict[Stage, StagePolicy] = Field(default={}, description="What single stages have otherwise.")
 
     def of_stage(self, stage: Stage) -> FlowPolicy:
         """The policy as a stage sees it: its own values over the fabric's."""

@@ -84,7 +84,6 @@ class RetryLayers(_WaysOut):
     stages: dict[Stage, NodeLayers] = Field(default_factory=dict, description="Stages that differ.")
     workers: Annotated[dict[Name, WorkerRetries], Field(max_length=64)] = Field(
         default_factory=dict,
-        exclude_if=lambda given: not given,
         description="Workers of a graph whose turns are retried otherwise than their stage says.",
     )
     deviation: str = Field(default="", max_length=500, description="Why nodes are retried in high-stakes.")

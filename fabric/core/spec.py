@@ -12,9 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
     StringConstraints,
-    model_serializer,
     model_validator,
 )
 
@@ -32,7 +30,7 @@ from fabric.core.spec_layers import layer_problems
 from fabric.core.spec_mcp import McpServers, mcp_problems
 from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
 from fabric.core.spec_memories import problems as memory_problems
-from fabric.core.spec_parts import Line, Name, Named, Prose, SpecGroup, absent
+from fabric.core.spec_parts import Line, Name, Named, Prose, SpecGroup
 from fabric.core.spec_persona import Persona
 from fabric.core.spec_price import ModelPrice
 from fabric.core.spec_stages import OwnCell, cells_of, stage_problems
@@ -52,10 +50,6 @@ class Capability(StrEnum):
     STRUCTURED_OUTPUT = "structured_output"
     VISION = "vision"
     REASONING = "reasoning"
-
-
-_ADDED_LATER = ("capabilities", "fallbacks", "cheaper")
-"""Left out of what is stored and hashed while empty, so that a revision of before keeps its digest."""
 
 
 class ModelSpec(Named):
@@ -89,11 +83,6 @@ class ModelSpec(Named):
         default=None, description="Model of this fabric that answers in its place where a run costs too much."
     )
 
-    @model_serializer(mode="wrap")
-    def _without_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = handler(self)
-        return {name: held for name, held in dumped.items() if held or name not in _ADDED_LATER}
-
     @property
     def capable(self) -> frozenset[Capability]:
         """Everything that it can."""
@@ -114,12 +103,10 @@ class AgentSpec(Named):
     )
     needs: tuple[Literal["structured_output", "vision", "reasoning"], ...] = Field(
         default=(),
-        exclude_if=absent,
         description="What a model must be capable of to stand in for its own, beside the tool use that its tools ask for.",
     )
     output_schema: dict[str, Any] | None = Field(
         default=None,
-        exclude_if=absent,
         description="JSON schema of data, a field that its answers have beside text and citations: for workers, the aggregator and the finalizer. "
         "None: they have no such field.",
     )
@@ -129,12 +116,9 @@ class AgentSpec(Named):
     )
     calls: Literal["planned"] | None = Field(
         default=None,
-        exclude_if=absent,
         description="planned: calls may come as JSON in its answers, with conditions. None: as its endpoint's tool calls.",
     )
-    persona: Persona | None = Field(
-        default=None, exclude_if=absent, description="What it may use at all. None: every tool that it has."
-    )
+    persona: Persona | None = Field(default=None, description="What it may use at all. None: every tool that it has.")
 
 
 class FabricSpec(SpecGroup):
@@ -150,7 +134,6 @@ class FabricSpec(SpecGroup):
     tools: tuple[ToolSpec, ...] = ()
     memories: Annotated[tuple[MemorySpec, ...], Field(max_length=16)] = Field(
         default=(),
-        exclude_if=absent,
         description="What runs remember. Agents write and read by the tools that they name: memory_write_NAME, "
         "memory_read_NAME, memory_delete_NAME.",
     )
@@ -162,7 +145,6 @@ class FabricSpec(SpecGroup):
     safe_fallback: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)] | None = (
         Field(
             default=None,
-            exclude_if=absent,
             description="Static answer that a run ends with where its cell says safe_fallback. None: it is surfaced instead.",
         )
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fabric.core.spec_parts import Name, SpecGroup, absent
+from fabric.core.spec_parts import Name, SpecGroup
 from fabric.core.spec_single import Single
 from fabric.core.spec_topology import PlannedTopology, TopologySpec
 
@@ -18,11 +18,10 @@ class Team(SpecGroup):
     topology: Single = Field(description="How it works together. Its workers may lead teams as well.")
     run_usd_micros: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        exclude_if=absent,
         description="Most that one run of the team may spend of what is reserved for it, micro-dollars. None: all of that.",
     )
     run_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, exclude_if=absent, description="The same in tokens, input and output together. None: all of that."
+        default=None, description="The same in tokens, input and output together. None: all of that."
     )
 
 

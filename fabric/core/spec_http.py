@@ -17,15 +17,9 @@ PLACEHOLDER = re.compile(r"\{([^{}/]{1,100})\}")
 """Where an argument stands in the path of a target: ``{name}``."""
 
 
-def nothing(value: object) -> bool:
-    """Left out of a spec's JSON while empty, so that a fabric of before keeps its digest."""
-    return not value
-
-
 Places = Annotated[
     dict[Annotated[str, StringConstraints(min_length=1, max_length=100)], Place],
     Field(
-        exclude_if=nothing,
         description="http: where arguments travel, by name. path: at {NAME} in the target; query; header: under its own name; body: it is the whole "
         "JSON body. Others: in the JSON body of POST, PUT and PATCH, in the query of GET and DELETE.",
     ),
@@ -33,7 +27,6 @@ Places = Annotated[
 HeadersFrom = Annotated[
     dict[HeaderName, VariableName],
     Field(
-        exclude_if=nothing,
         description="http: headers whose values come from the worker's environment: header to variable, such as Authorization: CRM_TOKEN. The operator "
         "allows them in FABRIC_TOOL_VARIABLES as NAME@HOST:PORT.",
     ),

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from fabric.core.spec_http import HeaderName, VariableName
-from fabric.core.spec_parts import Name, SpecGroup, absent
+from fabric.core.spec_parts import Name, SpecGroup
 
 Argument = Annotated[str, StringConstraints(max_length=4_000, pattern=r"^[^\x00]*$")]
 READ_RESOURCE = "resources/read"
@@ -72,7 +72,6 @@ McpServers = Annotated[
     tuple[McpServer, ...],
     Field(
         max_length=32,
-        exclude_if=absent,
         description="MCP servers, whose tools are declared in `tools`: kind mcp, target SERVER/TOOL.",
     ),
 ]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from fabric.core.spec_parts import Prose, SpecGroup, absent
+from fabric.core.spec_parts import Prose, SpecGroup
 
 JSON = Any
 KEY_CHARS = 100
@@ -68,7 +68,6 @@ class MemorySpec(SpecGroup):
     )
     conflicts: Literal["last_write_wins"] | None = Field(
         default=None,
-        exclude_if=absent,
         description="Two calls of one answer that write the same key, neither of which waits for the other. last_write_wins: one after the other, as "
         "the answer has them. None: both are refused.",
     )

@@ -34,8 +34,3 @@ class Named(SpecGroup):
     """A group that others of the fabric refer to by its name."""
 
     name: Name
-
-
-def absent(value: object) -> bool:
-    """Fields that came later are left out of a spec's JSON where they are not given, so that a fabric of before keeps its digest."""
-    return value is None or value == ()

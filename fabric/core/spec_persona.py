@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from fabric.core.frozen import value
-from fabric.core.spec_parts import SpecGroup, absent
+from fabric.core.spec_parts import SpecGroup
 
 if TYPE_CHECKING:
     from fabric.core.spec import AgentSpec, FabricSpec
@@ -56,11 +56,10 @@ class Persona(SpecGroup):
 
     allowed_capabilities: Annotated[tuple[Entry, ...], Field(min_length=1, max_length=64)] | None = Field(
         default=None,
-        exclude_if=lambda given: given is None,
         description="All that it may use, such as database:read or files:*. None: everything that is not denied.",
     )
     denied_capabilities: Annotated[tuple[Entry, ...], Field(max_length=64)] = Field(
-        default=(), exclude_if=absent, description="What it may not use, allowed or not."
+        default=(), description="What it may not use, allowed or not."
     )
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from fabric.core.cost import Price
-from fabric.core.spec_parts import SpecGroup, absent
+from fabric.core.spec_parts import SpecGroup
 
 _Dollars = Annotated[
     str,
@@ -23,7 +23,7 @@ _OwnPrice = Annotated[
 
 
 def _own(description: str) -> Any:
-    return Field(default=None, exclude_if=absent, description=description)
+    return Field(default=None, description=description)
 
 
 def _price_text(value: Any, unit: str, example: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from fabric.core.spec_http import HeadersFrom, Places
-from fabric.core.spec_parts import Name, Named, Prose, absent
+from fabric.core.spec_parts import Name, Named, Prose
 from fabric.core.spec_persona import Capabilities
 from fabric.core.spec_price import CallPrice, micros
 
@@ -37,7 +37,6 @@ class ToolSpec(Named):
     timeout_s: Annotated[float, Field(gt=0, le=3_600)] | None = None
     usd_per_call: CallPrice = Field(
         default=None,
-        exclude_if=absent,
         description="Dollars for one call, such as 0.005: each attempt that goes out costs so much. None: it costs nothing.",
     )
     compensation: Name | None = Field(
@@ -56,27 +55,23 @@ class ToolSpec(Named):
     )
     hands_over: bool = Field(
         default=False,
-        exclude_if=lambda given: not given,
         description='HTTP: its result {"handoff": {"target": ..., "reason": ...}} or {"finish": {"reason": ...}} decides who speaks next in a conversation, and '
         '{"set_context": {...}, "delete_context": [...], "result": ...} writes its context variables.',
     )
     ends_turn: bool = Field(
         default=False,
-        exclude_if=lambda given: not given,
         description="In a conversation: once a call of it came back without an error, its agent's turn is over, and the result is what the turn says.",
     )
     deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
     approve_when: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)] | None = (
         Field(
             default=None,
-            exclude_if=absent,
             description="Before which calls a person is asked: a condition in CEL over args, agent, stage and run, such as args.amount > 100. "
             "What it cannot say of a call is asked too. None: none but irreversible ones.",
         )
     )
     capabilities: Capabilities = Field(
         default=(),
-        exclude_if=absent,
         description="What an agent must be allowed to call it, such as database:write. None: tool:NAME.",
     )
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from fabric.core.payloads import Plan
-from fabric.core.spec_parts import Name, SpecGroup, absent
+from fabric.core.spec_parts import Name, SpecGroup
 from fabric.core.taxonomy import Tier
 
 DEFAULT_KIND = "supervisor"
@@ -31,7 +31,6 @@ class TopologySpec(SpecGroup):
     critic: Name | None = Field(default=None, description="Agent that scores the aggregate. None: no confidence check.")
     plan_critic: Name | None = Field(
         default=None,
-        exclude_if=absent,
         description="Agent that judges each plan before it goes out. None: its gate's checks alone do.",
     )
     finalizer: Name | None = Field(
@@ -39,7 +38,6 @@ class TopologySpec(SpecGroup):
     )
     handover: Name | None = Field(
         default=None,
-        exclude_if=absent,
         description="Stronger agent above the others that takes over where they are stuck. None: nobody is above them.",
     )
 

@@ -14,7 +14,7 @@ from pydantic import Field, field_serializer, model_validator
 from fabric.core.decision_table import Ladder
 from fabric.core.flow import Stage
 from fabric.core.loop_policy import AtLeastTwo, GivenDetector
-from fabric.core.spec_parts import Positive, Seconds, SpecGroup, absent
+from fabric.core.spec_parts import Positive, Seconds, SpecGroup
 from fabric.core.taxonomy import FailureType, Tier
 
 Cells = dict[FailureType, dict[Tier, Ladder]]
@@ -73,8 +73,8 @@ class StageDeadlines(_Partly):
 
     group = "deadlines"
     known = frozenset({"run_s"})
-    call_s: Seconds | None = Field(default=None, exclude_if=absent, description="Most one call of this stage may take.")
-    stage_s: Seconds | None = Field(default=None, exclude_if=absent, description="Most this stage may take.")
+    call_s: Seconds | None = Field(default=None, description="Most one call of this stage may take.")
+    stage_s: Seconds | None = Field(default=None, description="Most this stage may take.")
 
 
 class StageLimits(_Partly):
@@ -88,14 +88,12 @@ class StageLimits(_Partly):
             *("claims_without_progress", "max_node_visits", "max_visits", "visits_preset"),
         }
     )
-    hops: Positive | None = Field(default=None, exclude_if=absent, description="Handoffs in the fan-out.")
-    turns: Positive | None = Field(default=None, exclude_if=absent, description="Model turns a step of this stage.")
+    hops: Positive | None = Field(default=None, description="Handoffs in the fan-out.")
+    turns: Positive | None = Field(default=None, description="Model turns a step of this stage.")
     calls_per_turn: Positive | None = Field(
-        default=None, exclude_if=absent, description="Tool calls executed of one answer in this stage."
+        default=None, description="Tool calls executed of one answer in this stage."
     )
-    corrections_per_step: Positive | None = Field(
-        default=None, exclude_if=absent, description="Waves with an error a step of this stage."
-    )
+    corrections_per_step: Positive | None = Field(default=None, description="Waves with an error a step of this stage.")
 
 
 class StageLoops(_Partly):
@@ -104,39 +102,23 @@ class StageLoops(_Partly):
     group = "loop_detector"
     known = frozenset({"preset"})
     detectors: frozenset[GivenDetector] | None = Field(
-        default=None, exclude_if=absent, description="The detectors in force in this stage."
+        default=None, description="The detectors in force in this stage."
     )
-    identical_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="The same call, or nearly, this often..."
-    )
-    identical_window: Positive | None = Field(default=None, exclude_if=absent, description="...in so many calls.")
-    period_repeats: Positive | None = Field(
-        default=None, exclude_if=absent, description="A cycle of turns repeated this often..."
-    )
-    period_window: Positive | None = Field(default=None, exclude_if=absent, description="...in so many turns.")
-    consecutive_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="The same call this often in a row."
-    )
-    answer_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="The same answer this often."
-    )
-    stale_threshold: AtLeastTwo | None = Field(
-        default=None, exclude_if=absent, description="Calls in a row that were made before."
-    )
+    identical_threshold: Positive | None = Field(default=None, description="The same call, or nearly, this often...")
+    identical_window: Positive | None = Field(default=None, description="...in so many calls.")
+    period_repeats: Positive | None = Field(default=None, description="A cycle of turns repeated this often...")
+    period_window: Positive | None = Field(default=None, description="...in so many turns.")
+    consecutive_threshold: Positive | None = Field(default=None, description="The same call this often in a row.")
+    answer_threshold: Positive | None = Field(default=None, description="The same answer this often.")
+    stale_threshold: AtLeastTwo | None = Field(default=None, description="Calls in a row that were made before.")
     long_threshold: AtLeastTwo | None = Field(
-        default=None, exclude_if=absent, description="Nearly the same call this often in the long run..."
+        default=None, description="Nearly the same call this often in the long run..."
     )
-    long_window: Positive | None = Field(default=None, exclude_if=absent, description="...in so many calls.")
-    failing_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="Turns in a row of failures alone."
-    )
-    said_threshold: AtLeastTwo | None = Field(
-        default=None, exclude_if=absent, description="The same words before calls this often..."
-    )
-    said_window: Positive | None = Field(default=None, exclude_if=absent, description="...in so many turns.")
-    ag2_threshold: Positive | None = Field(
-        default=None, exclude_if=absent, description="Preset ag2: the same call this often in a row."
-    )
+    long_window: Positive | None = Field(default=None, description="...in so many calls.")
+    failing_threshold: Positive | None = Field(default=None, description="Turns in a row of failures alone.")
+    said_threshold: AtLeastTwo | None = Field(default=None, description="The same words before calls this often...")
+    said_window: Positive | None = Field(default=None, description="...in so many turns.")
+    ag2_threshold: Positive | None = Field(default=None, description="Preset ag2: the same call this often in a row.")
 
     @model_validator(mode="after")
     def _something_is_in_force(self) -> StageLoops:
@@ -156,10 +138,10 @@ class StageProgress(_Partly):
 
     group = "progress"
     agent_turns: Annotated[int, Field(ge=2, le=100)] | None = Field(
-        default=None, exclude_if=absent, description="Turns of one agent in a row after which nothing has changed."
+        default=None, description="Turns of one agent in a row after which nothing has changed."
     )
     supervisor_turns: Annotated[int, Field(ge=2, le=100)] | None = Field(
-        default=None, exclude_if=absent, description="The same of the agent that plans."
+        default=None, description="The same of the agent that plans."
     )
 
 
@@ -168,16 +150,16 @@ class StageDeadlocks(_Partly):
 
     group = "deadlock_monitor"
     similarity: Annotated[float, Field(ge=0.5, le=1.0)] | None = Field(
-        default=None, exclude_if=absent, description="Least Jaccard index of two briefs that count as one."
+        default=None, description="Least Jaccard index of two briefs that count as one."
     )
     brief_chars: Annotated[int, Field(ge=1, le=1_000)] | None = Field(
-        default=None, exclude_if=absent, description="Characters that a brief has at least to be compared."
+        default=None, description="Characters that a brief has at least to be compared."
     )
     window_moves: Annotated[int, Field(ge=6, le=200)] | None = Field(
-        default=None, exclude_if=absent, description="Moves that are looked back at."
+        default=None, description="Moves that are looked back at."
     )
     cycle_max: Annotated[int, Field(ge=2, le=3)] | None = Field(
-        default=None, exclude_if=absent, description="Longest cycle of handoffs that is looked for."
+        default=None, description="Longest cycle of handoffs that is looked for."
     )
 
 
@@ -186,19 +168,10 @@ class StageRetry(_Partly):
 
     group = "retry"
     known = frozenset({"bucket", "earn", "shared", "deviation"})
-    base_s: Seconds | None = Field(default=None, exclude_if=absent, description="First backoff ceiling, seconds.")
-    factor: Annotated[float, Field(ge=1.0, le=10.0)] | None = Field(
-        default=None, exclude_if=absent, description="Growth a retry."
-    )
-    cap_s: Seconds | None = Field(default=None, exclude_if=absent, description="Longest wait, seconds.")
-    stage_retries: Positive | None = Field(
-        default=None, exclude_if=absent, description="Retries of this stage in one run."
-    )
-
-
-def _nothing(given: object) -> bool:
-    """Left out of a spec's JSON while nothing of it is given."""
-    return not given or (isinstance(given, _Partly) and not given.given)
+    base_s: Seconds | None = Field(default=None, description="First backoff ceiling, seconds.")
+    factor: Annotated[float, Field(ge=1.0, le=10.0)] | None = Field(default=None, description="Growth a retry.")
+    cap_s: Seconds | None = Field(default=None, description="Longest wait, seconds.")
+    stage_retries: Positive | None = Field(default=None, description="Retries of this stage in one run.")
 
 
 class StagePolicy(_Partly):
@@ -219,19 +192,15 @@ class StagePolicy(_Partly):
         }
     )
     tau: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
-        default=None, exclude_if=absent, description="Confidence threshold of this stage's gate."
+        default=None, description="Confidence threshold of this stage's gate."
     )
-    deadlines: dict[Tier, StageDeadlines] = Field(
-        default={}, exclude_if=_nothing, description="Deadlines of this stage by tier."
-    )
-    limits: StageLimits = Field(default=StageLimits(), exclude_if=_nothing)
-    loop_detector: StageLoops = Field(default=StageLoops(), exclude_if=_nothing)
-    progress: StageProgress = Field(default=StageProgress(), exclude_if=_nothing)
-    deadlock_monitor: StageDeadlocks = Field(default=StageDeadlocks(), exclude_if=_nothing)
-    retry: StageRetry = Field(default=StageRetry(), exclude_if=_nothing)
-    decision_table: Cells = Field(
-        default={}, exclude_if=_nothing, description="Cells that differ where the failure happened in this stage."
-    )
+    deadlines: dict[Tier, StageDeadlines] = Field(default={}, description="Deadlines of this stage by tier.")
+    limits: StageLimits = Field(default=StageLimits())
+    loop_detector: StageLoops = Field(default=StageLoops())
+    progress: StageProgress = Field(default=StageProgress())
+    deadlock_monitor: StageDeadlocks = Field(default=StageDeadlocks())
+    retry: StageRetry = Field(default=StageRetry())
+    decision_table: Cells = Field(default={}, description="Cells that differ where the failure happened in this stage.")
 
     @property
     def groups(self) -> dict[str, _Partly]:

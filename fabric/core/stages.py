@@ -259,9 +259,7 @@ def complete(work: Work) -> None:
     parts = [part for part in work.ctx.output(run.stages[Stage.FAN_OUT].output_ref) if part["gap"]]
     gaps = [f"{part['title']} ({part['agent']}): {part['gap']}" for part in parts]
     outcome = {**output, "gaps": gaps} if gaps or not ref else None
-    # A fork has no steps of what it keeps; and of a run that left its fan-out before parts said so, the steps alone say it.
-    accepted = any(part.get("accepted") for part in parts)
-    partial = accepted or any(slices.accepted(work, step) for step in run.steps.values())
+    partial = any(part.get("accepted") for part in parts)
     finished = "finished as a partial success" if partial else "finished"
     closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed == MAX_TURNS else ""
     closed += _calls_refused(work)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fabric.core.spec_parts import SpecGroup, absent
+from fabric.core.spec_parts import SpecGroup
 
 Rate = Annotated[int, Field(ge=1, le=10**15)] | None
 
@@ -14,21 +14,18 @@ Rate = Annotated[int, Field(ge=1, le=10**15)] | None
 class CostVelocity(SpecGroup):
     """When money or tokens go out too fast (S0 "Cost Velocity Monitoring")."""
 
-    usd_micros_per_minute: Rate = Field(
-        default=None, exclude_if=absent, description="Most one run may spend in a minute, micro-dollars."
-    )
+    usd_micros_per_minute: Rate = Field(default=None, description="Most one run may spend in a minute, micro-dollars.")
     agent_usd_micros_per_minute: Rate = Field(
-        default=None, exclude_if=absent, description="Most one agent of a run may spend in a minute, micro-dollars."
+        default=None, description="Most one agent of a run may spend in a minute, micro-dollars."
     )
     stage_usd_micros_per_minute: Rate = Field(
-        default=None, exclude_if=absent, description="Most one stage of a run may spend in a minute, micro-dollars."
+        default=None, description="Most one stage of a run may spend in a minute, micro-dollars."
     )
     tokens_per_minute: Rate = Field(
-        default=None, exclude_if=absent, description="Most tokens of one run in a minute, input and output together."
+        default=None, description="Most tokens of one run in a minute, input and output together."
     )
     times_usual: Annotated[float, Field(ge=0.0, le=1_000.0)] = Field(
         default=10.0,
-        exclude_if=lambda given: given == 10.0,
         description="Times the fabric's own usual rate, where no rate is configured; 0: what is usual is not compared.",
     )
     calls: Annotated[int, Field(ge=1)] = Field(

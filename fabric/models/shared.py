@@ -144,9 +144,6 @@ class Guard(models.Model):
     changed_at = models.BigIntegerField()
     permits = models.TextField(default="{}", db_default="{}")
     """Who may probe, and until when, by holder: JSON."""
-    permit_holder = models.TextField(blank=True, default="", db_default="")
-    permit_until = models.BigIntegerField(default=0, db_default=0)
-    """The one permit as programs of before keep it; it is not read any more."""
 
     class Meta:
         """Its name."""

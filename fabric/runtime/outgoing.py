@@ -10,8 +10,6 @@ from fabric.core.outbox import Outgoing, Spawn, Tell
 from fabric.runtime.batch_parts import FamilyCaps, Send
 from fabric.runtime.ports import Claimed, NewRun
 
-FORMAT = 3
-"""``flow.FORMAT`` of a run with a parent: older programs do not know its events and inputs."""
 WAKES: Mapping[str, int] = {"cancel_requested": 2, "terminate_requested": 2, "decision_made": 2}
 """``JournalStore.put_input``'s, by kind: what a quarantined run is woken for too; 1 for the others."""
 
@@ -38,7 +36,7 @@ def _new_run(claimed: Claimed, spawn: Spawn) -> NewRun:
         deadline_at=given.deadline_at,
         input_id=given.input_id,
         input_body=INBOX.dump_json(given),
-        format=FORMAT,
+        format=INBOX.format_of(given),
         parent_run_id=given.parent_run_id,
         parent_command=given.command_id,
         root_run_id=given.root_run_id,

@@ -16,8 +16,12 @@ from tests.console.launch.processes import PATIENCE_S, free_port
 
 
 def prepare(data, **named):
+    return manage(data, "prepare", "--json", **named)
+
+
+def manage(data, *command, **named):
     return subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), "prepare", "--json"],
+        [sys.executable, str(ROOT / "manage.py"), *command],
         env=inherited() | {"FABRIC_DATA": str(data)} | named,
         capture_output=True,
         text=True,
@@ -52,6 +56,21 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path):
             "INSERT INTO django_migrations (app, name, applied) VALUES ('gone', '0001_initial', '2020-01-01')"
         )
     assert "was written by a newer Fabric Flow, which has fabric.9999_future" in refusal(tmp_path)
+
+
+def test_a_database_of_a_development_version_is_refused_by_each_command(tmp_path):
+    prepare(tmp_path)
+    with sqlite3.connect(tmp_path / "fabric.sqlite3") as database:
+        row = "INSERT INTO django_migrations (app, name, applied) VALUES ('fabric', ?, '2026-11-20')"
+        database.executemany(row, [("0002_login_links",), ("0041_audit_trail",)])
+    said = "was written by a development version before 1.0.0, whose data no release reads: start with a new data directory"
+    assert said in refusal(tmp_path)
+    for command in (("migrate",), ("check", "--database", "default")):
+        ended = manage(tmp_path, *command)
+        assert ended.returncode == 1
+        assert said in ended.stderr
+        assert "Traceback" not in ended.stderr
+    assert said in manage(tmp_path, "doctor").stdout
 
 
 def test_a_file_that_is_no_database_is_a_sentence(tmp_path):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from fabric.services.here import secret_box
 MIGRATING = 0x666C6F77  # The advisory lock's number: "flow".
 BROKER_TIMEOUT_S = 3
 
+DEVELOPMENT = "fabric.0002_login_links"
+"""Every development version had this migration, and no release has it."""
 _REMEDIES = {
     "permission denied": "lets this user make no tables: grant CREATE on its schema, or let one who has it run `manage.py migrate`.",
     "disk is full": "has no room left on its disk: make room there, or choose another with --data or FABRIC_DATA.",
@@ -50,7 +52,7 @@ class Command(FabricCommand):
         """Prepares the database; prints where everything is."""
         refuse_unusable_providers()
         with self._alone():
-            refuse_newer_database()
+            refuse_other_version()
             migrate()
             close_database()
             secret_box().newest(b"")  # Which makes the key ring where there is none, and refuses one that is damaged.
@@ -114,23 +116,40 @@ def close_database() -> None:
             datadir.close_file(Path(f"{connection.settings_dict['NAME']}{end}"))
 
 
-def refuse_newer_database() -> None:
+def refuse_other_version() -> None:
     """Raise Refused when the database holds migrations that this version does not have: it would misread the tables."""
+    if said := other_version():
+        raise Refused(said)
+
+
+def other_version() -> str:
+    """One sentence where a version wrote the database whose tables this one does not read; else empty."""
     loader = MigrationLoader(connection)
     known = set(loader.disk_migrations or ())
     for migration in (loader.disk_migrations or {}).values():
         known.update(migration.replaces)
     # Apps that are no longer installed leave their rows behind; those say nothing about our tables.
-    unknown = sorted(
-        f"{app}.{name}"
-        for app, name in (loader.applied_migrations or {})
-        if app in loader.migrated_apps and (app, name) not in known
+    return said_of(
+        f"The database ({database()})",
+        [(app, name) for app, name in loader.applied_migrations or {} if app in loader.migrated_apps],
+        known,
+        "choose another database or data directory",
     )
-    if unknown:
-        raise Refused(
-            f"The database ({database()}) was written by a newer Fabric Flow, which has {unknown[-1]}: "
-            "start that version, or choose another database or data directory."
+
+
+def said_of(what: str, applied: Iterable[tuple[str, str]], known: Collection[tuple[str, str]], otherwise: str) -> str:
+    """Name the version that wrote ``what``, and the way out, where ``applied`` has migrations that are not ``known``; else empty."""
+    unknown = sorted(f"{app}.{name}" for app, name in applied if (app, name) not in known)
+    if DEVELOPMENT in unknown:
+        return (
+            f"{what} was written by a development version before 1.0.0, whose data no release reads: "
+            "start with a new data directory or an empty database."
         )
+    if unknown:
+        return (
+            f"{what} was written by a newer Fabric Flow, which has {unknown[-1]}: start that version, or {otherwise}."
+        )
+    return ""
 
 
 def database() -> str:

@@ -18,7 +18,7 @@ from django.db.migrations.loader import MigrationLoader
 from console.backup import archive, databases
 from console.launch import datadir
 from console.launch.errors import Refused
-from console.management.commands.prepare import database, direct_connection, migrate, refuse_newer_database
+from console.management.commands.prepare import database, direct_connection, migrate, refuse_other_version, said_of
 from fabric.core.audit import Act
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.services.access import Revoked, access_revoke_all
@@ -70,7 +70,7 @@ class Command(FabricCommand):
 
     def _open_anew(self, name: str, manifest: archive.Manifest, *, keep_access: bool) -> Revoked | None:
         """The tables as this version has them, and nobody inside."""
-        refuse_newer_database()
+        refuse_other_version()
         migrate()
         actor = owner_actor()
         audit_record(actor=actor, act=Act.BACKUP_RESTORED, subject=name, made_at=manifest.made_at)
@@ -136,9 +136,8 @@ def refuse_unfit(manifest: archive.Manifest) -> None:
         raise Refused(
             f"This installation is not empty ({database()} has tables): restore into a new database or data directory."
         )
-    known = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations or ()}
-    ours = {name.partition(".")[0] for name in known}
-    if newer := sorted(name for name in manifest.migrations if name not in known and name.partition(".")[0] in ours):
-        raise Refused(
-            f"The backup was made by a newer Fabric Flow, which has {newer[-1]}: restore it with that version."
-        )
+    known = set(MigrationLoader(None).disk_migrations or ())
+    ours = {app for app, _ in known}
+    applied = [(app, name) for app, _, name in (one.partition(".") for one in manifest.migrations) if app in ours]
+    if said := said_of("The backup", applied, known, "choose another backup"):
+        raise Refused(said)

@@ -112,18 +112,12 @@ class Signal(_Part):
         return f"{self.mode}:{'+'.join(self.names)}"
 
 
-def _all(only: object) -> bool:
-    """Names came later: they are left out of a spec's JSON where none are given, so that a fabric of before keeps its digest."""
-    return only == ()
-
-
 class Breaker(_Part):
     """One circuit breaker of a fabric."""
 
     scope: BreakerScope = Field(description="What it stands in front of.")
     only: tuple[Annotated[str, Field(min_length=1, max_length=NAME_CHARS)], ...] = Field(
         default=(),
-        exclude_if=_all,
         description="Names of the agents, tools or stages that it stands in front of, or of the providers (`openai`; with an address of its own "
         "`openai@host/v1`); none: all of its scope.",
     )

@@ -119,8 +119,6 @@ def _rung_of(ledger: Ledger, fact: ev.ReactionDecided, then: Rules | None) -> Ru
 def _gone(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> str:
     """What the decision was about and the draft has no more; empty: nothing."""
     spec = rules.spec
-    if spec is None:
-        return ""
     step, call = ledger.steps.get(fact.step_id), ledger.issued.get(fact.command_id)
     agents = {step.agent} - {""} if step is not None else set()
     if missing := agents - {agent.name for agent in spec.agents}:
@@ -135,7 +133,7 @@ def _gone(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> str:
 def _met(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> ev.ReactionDecided | None:
     """The decision with the causes that it would have had: how often a failure may come back is derived again. None: it would have had none."""
     comes_back, came = repeats(ledger, rules, fact), any(map(came_back, (fact.cause, *fact.causes)))
-    if comes_back is None or comes_back == came or rules.spec is None:
+    if comes_back == came:
         return fact
     if comes_back:
         limit = effective_limit(rules.spec.policy.failure_signature.limit)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fabric.core import events as ev
 from fabric.core.context import Compiled
 from fabric.core.cost import Price
-from fabric.core.decision_table import EARLIER_TABLE, Table, table_with
+from fabric.core.decision_table import table_with
 from fabric.core.derivation.ledger import Ledger
 from fabric.core.flow import Stage
 from fabric.core.policy import FlowPolicy
@@ -19,10 +19,10 @@ from fabric.core.taxonomy import Tier
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a decision is derived under. ``spec`` None: only the table is known, and what a fabric says of its own is taken as recorded."""
+    """What a decision is derived under."""
 
     ladders: Ladders
-    spec: FabricSpec | None = None
+    spec: FabricSpec
     prices: Mapping[str, Price] | None = None
     """By model name; None: what a call costs is taken as recorded."""
 
@@ -42,18 +42,6 @@ class Rules:
         """Those of a fabric whose evaluators are not at hand: no decision asks for them."""
         return cls(ladders(table_with(spec.decision_table), spec), spec, prices)
 
-    def under(self, version: str) -> Rules:
-        """The same under the default table of before journal format 12, where a decision names that one; else these."""
-        if version == self.version or self.spec is None:
-            return self
-        before = ladders(table_with(self.spec.decision_table, EARLIER_TABLE), self.spec)
-        return replace(self, ladders=before) if before.version == version else self
-
-    @classmethod
-    def table_alone(cls, table: Table) -> Rules:
-        """Those of a table whose fabric is not at hand."""
-        return cls(ladders(table))
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -69,10 +57,9 @@ class Asked:
     """When it was decided, microseconds since the epoch."""
 
     @property
-    def policy(self) -> FlowPolicy | None:
-        """The policy as the decision's stage sees it; None: the fabric is not at hand."""
-        spec = self.rules.spec
-        return None if spec is None else spec.policy.of_stage(Stage(stage_of(self.ledger, self.fact)))
+    def policy(self) -> FlowPolicy:
+        """The policy as the decision's stage sees it."""
+        return self.rules.spec.policy.of_stage(Stage(stage_of(self.ledger, self.fact)))
 
 
 def stage_of(ledger: Ledger, fact: ev.ReactionDecided) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fabric.core import events as ev
-from fabric.core.decision_table import Accompaniment, Reaction, Rung
+from fabric.core.decision_table import Reaction
 from fabric.core.derivation.asked import Asked, Rules
 from fabric.core.derivation.counts import counted
 from fabric.core.derivation.ledger import Ledger, last_word, noted, passed_over
@@ -87,14 +87,13 @@ def carrying_out(ledger: Ledger, decided: ev.ReactionDecided, event: Event, rule
     fact: Any = event.fact
     if rules is None:
         return {}
-    rules = rules.under(decided.table)
     asked = Asked(ledger, rules, decided, decided.cause, ledger.tier, event.at)
     match fact.kind:
         case "model_changed":
             return changed(asked, fact)
         case "escalation_opened":
             return offered(asked, fact)
-    return {} if rules.spec is None else carried_out(ledger, rules.spec, fact)
+    return carried_out(ledger, rules.spec, fact)
 
 
 def differing(pairs: Pairs) -> list[Difference]:
@@ -113,7 +112,6 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
     """One decision against the ledger of all facts before it."""
     fact: Any = event.fact
     told = passed_over(ledger)
-    rules = None if rules is None else rules.under(fact.table)
     if rules is None or rules.version != fact.table:
         skipped = tuple((rung, why, False) for rung, why in told.items())
         return Derived(event.seq, event.at, fact, "other_table", (), skipped, (), policy=ledger.policy)
@@ -129,24 +127,16 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
         "scope": (fact.scope, won.scope),
         "spent": (fact.spent, won.spent),
         "bound": (fact.bound, won.rung.times),
-        "with it": (", ".join(fact.accompanies), ", ".join(_goes_with(fact, won.rung))),
+        "with it": (", ".join(fact.accompanies), ", ".join(won.rung.with_)),
         "passed over": (_numbers(sorted(told)), _numbers(() if cut_short else won.skipped)),
         "came back": (_came_back(fact), repeats(ledger, rules, fact)),
     }
-    counts = {} if rules.spec is None else counted(ledger, rules.spec, fact)
+    counts = counted(ledger, rules.spec, fact)
     differ = differing(pairs | counts)
-    if pairs["came back"][1] is None:
-        differ = [one for one in differ if one.field != "came back"]
     skipped = tuple((rung, why, rung not in won.recorded) for rung, why in told.items())
     others = tuple(otherwise(ledger, rules, fact))
     verdict: Verdict = "different" if differ else "equal"
     return Derived(event.seq, event.at, fact, verdict, tuple(differ), skipped, others, tuple(counts), ledger.policy)
-
-
-def _goes_with(fact: ev.ReactionDecided, rung: Rung) -> tuple[str, ...]:
-    """The accompaniments of a rung. Before journal format 12 only the rung that names an alert raised it."""
-    older = Accompaniment.ALERT not in fact.accompanies
-    return tuple(one for one in rung.with_ if not (older and one is Accompaniment.ALERT))
 
 
 def _came_back(fact: ev.ReactionDecided) -> bool:

@@ -163,7 +163,7 @@ def judged(asked: Asked, weighed: ev.Weighed, reaction: str, *, anew: bool = Fal
 
 def _case(asked: Asked, weighed: ev.Weighed, reaction: str, *, anew: bool = False) -> Case | None:
     rules, step = asked.rules, asked.ledger.steps.get(asked.fact.step_id)
-    if rules.spec is None or rules.prices is None or step is None or not step.agent:
+    if rules.prices is None or step is None or not step.agent:
         return None
     return Case(asked, weighed, reaction, rules.spec, rules.prices, step, anew)
 

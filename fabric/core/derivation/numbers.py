@@ -129,7 +129,7 @@ def _late(judged: Judged) -> bool:
         return False
     if judged.trip.cause is not Cause.DEADLINE_NEAR:
         return left_s <= SLACK_S
-    # An attempt starts now or later, so no more can remain for it than remains now. Programs of before told what remained to the nearest millisecond.
+    # An attempt starts now or later, so no more can remain for it than remains now.
     return _number(evidence.observed) <= _number(evidence.limit) and _number(evidence.observed) <= left_s + SLACK_S
 
 

@@ -45,9 +45,7 @@ def _shared(ledger: Ledger, spec: FabricSpec, fact: Scheduled, *, first: bool) -
     sizes = {FABRIC: spec.policy.retry.bucket}
     if target := _target(ledger, spec, fact):
         model = spec.model(target)
-        # Programs of before had one for all endpoints of a provider.
-        shared = f"provider:{model.provider}"
-        sizes[shared if shared in names else provider_scope(model)] = PROVIDER_BUCKET
+        sizes[provider_scope(model)] = PROVIDER_BUCKET
     if isinstance(fact, ev.NodeRetryScheduled) and names == [FABRIC]:
         sizes = {FABRIC: sizes[FABRIC]}  # A run of its own, or the engine, does it.
     found: Pairs = {"buckets": (", ".join(sorted(names)), ", ".join(sorted(sizes)))}

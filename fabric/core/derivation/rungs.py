@@ -20,18 +20,15 @@ AT_ITS_END = frozenset({Cause.CORRECTIONS_SPENT, Cause.PARTIAL_FAN_IN})
 
 def goes_back(asked: Asked) -> bool:
     """Whether an unmet goal has somewhere to go back to, and may."""
-    spec = asked.rules.spec
-    if spec is None:
-        return asked.fact.reaction == Reaction.REPLAN
-    return spec.policy.goal_gates.retry == "replan" and bool(_replan(asked))
+    return asked.rules.spec.policy.goal_gates.retry == "replan" and bool(_replan(asked))
 
 
-def is_poll(asked: Asked) -> bool | None:
-    """Returns whether the cause is one call made again and again that changes nothing. None: its tool is not known."""
-    details, spec = asked.trip.evidence.details, asked.rules.spec
+def is_poll(asked: Asked) -> bool:
+    """Returns whether the cause is one call made again and again that changes nothing."""
+    details = asked.trip.evidence.details
     if asked.trip.cause is not Cause.LOOP_DETECTED or details.get("detector") not in ("A", "D", "flow", "ag2"):
         return False
-    return None if spec is None else spec.tool(str(details["tool"])).effect not in ("mutating", "irreversible")
+    return asked.rules.spec.tool(str(details["tool"])).effect not in ("mutating", "irreversible")
 
 
 def _yes(asked: Asked) -> bool:
@@ -43,12 +40,10 @@ def _terminate(asked: Asked) -> bool:
     return step is not None and step.status == "active" and not step.final
 
 
-def _replan(asked: Asked) -> bool | None:
+def _replan(asked: Asked) -> bool:
     if asked.trip.cause is Cause.RUN_DEADLINE or asked.ledger.slice:
         return False
     spec = asked.rules.spec
-    if spec is None:
-        return None
     used = asked.ledger.replans[stage_of(asked.ledger, asked.fact)]
     return spec.topology.planner is not None and used < spec.policy.limits.replans_per_stage
 
@@ -78,10 +73,10 @@ def _layered(asked: Asked) -> bool:
 
 def _too_long(asked: Asked) -> bool:
     """Whether whoever failed wants to be left alone for longer than a retry may wait."""
-    failed, policy = asked.ledger.attempts.get(asked.fact.command_id), asked.policy
-    if failed is None or failed.retry_after_s is None or policy is None:
+    failed = asked.ledger.attempts.get(asked.fact.command_id)
+    if failed is None or failed.retry_after_s is None:
         return False
-    return failed.retry_after_s > (CAP_S if _layered(asked) else policy.retry.cap_s)
+    return failed.retry_after_s > (CAP_S if _layered(asked) else asked.policy.retry.cap_s)
 
 
 def _retry_node(asked: Asked) -> bool | None:
@@ -92,12 +87,11 @@ def _retry_node(asked: Asked) -> bool | None:
     return None if CLASSIFY[asked.trip.cause].retried and not _too_long(asked) else False
 
 
-def _accept_partial(asked: Asked) -> bool | None:
+def _accept_partial(asked: Asked) -> bool:
     step = asked.ledger.steps.get(asked.fact.step_id)
     if step is None or step.stage != Stage.FAN_OUT or not CLASSIFY[asked.trip.cause].retried:
         return False
-    spec = asked.rules.spec
-    return None if spec is None else spec.policy.retry_layers.partial_of(Stage.FAN_OUT, step.agent)
+    return asked.rules.spec.policy.retry_layers.partial_of(Stage.FAN_OUT, step.agent)
 
 
 def _route(asked: Asked) -> bool | None:
@@ -125,8 +119,6 @@ def wait_named(asked: Asked) -> bool:
 def _handover(asked: Asked) -> bool | None:
     if asked.trip.cause in TOO_LATE:
         return False
-    if asked.rules.spec is None:
-        return None
     above, step = asked.rules.spec.topology.handover, asked.ledger.steps.get(asked.fact.step_id)
     if above is None:
         return False
@@ -146,19 +138,17 @@ def _fallback_model(asked: Asked) -> bool | None:
         return False
     if trip.mechanism == circuit_breaker.NAME and trip.evidence.details.get("fallback", "none") != "model":
         return False
-    if spec is None:
-        return None
     call, step = asked.ledger.issued.get(fact.command_id), asked.ledger.steps.get(fact.step_id)
     if call is None or step is None:
         return None
     return None if spec.model(step.stands_for or call.target).fallbacks else False
 
 
-def _safe_fallback(asked: Asked) -> bool | None:
-    spec, details = asked.rules.spec, asked.trip.evidence.details
+def _safe_fallback(asked: Asked) -> bool:
+    details = asked.trip.evidence.details
     if asked.trip.mechanism == circuit_breaker.NAME and details.get("fallback", "none") != "static_answer":
         return False
-    return None if spec is None else spec.safe_fallback is not None
+    return asked.rules.spec.safe_fallback is not None
 
 
 def _cheaper(asked: Asked) -> bool | None:
@@ -167,8 +157,6 @@ def _cheaper(asked: Asked) -> bool | None:
     of_tool = asked.ledger.calls.get(asked.fact.command_id) == "tool"
     if step is None or step.status != "active" or not step.agent or of_tool or asked.trip.cause not in HELPS:
         return False
-    if spec is None:
-        return None
     return None if spec.model(step.model or spec.agent(step.agent).model).cheaper else False
 
 

@@ -58,16 +58,12 @@ def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, at: int) -> t
     return won, _final(ledger, rules, fact, won)
 
 
-def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | None:
-    """Returns True where a failure, or a tool's error, had come back too often, and no person had spoken since the last time.
+def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool:
+    """Whether a failure, or a tool's error, had come back too often: its return is then a cause of its own.
 
-    Its return is then a cause of its own. None: the limit is not known, or a person had spoken more often than lets it pass. Earlier programs let that pass without end.
+    Since a person spoke it may come back as often as people are asked, and no more.
     """
-    if rules.spec is None:
-        return None
     trips = (fact.cause, *fact.causes)
-    if fact.failure_type is not FailureType.PROVIDER and any(one.cause is Cause.MALFORMED_ANSWER for one in trips):
-        return None  # Counted before journal format 12, when it was no provider's failure.
     limit, rounds = effective_limit(rules.spec.policy.failure_signature.limit), rules.spec.policy.humans.failure_rounds
     about = ledger.node(fact.step_id, stage_of(ledger, fact))
     keys = (signature_of(about, trip.cause, trip.message) for trip in trips if not came_back(trip))
@@ -77,8 +73,7 @@ def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | No
         return True
     if ledger.returned.get(fact.step_id, 0) >= limit:
         return True
-    beyond = any(times >= limit + rounds for times in (*came.values(), ledger.excused.get(fact.step_id, 0)))
-    return None if beyond else False
+    return any(times >= limit + rounds for times in (*came.values(), ledger.excused.get(fact.step_id, 0)))
 
 
 def came_back(trip: ev.TripRecord) -> bool:
@@ -94,7 +89,7 @@ def _stands(trip: ev.TripRecord) -> int:
 def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
     """What one trip leads to. ``own``: it is the one that was decided on; ``behind``: it stands after that one."""
     ledger, fact, trip = asked.ledger, asked.fact, asked.trip
-    goes_to = _row(fact, trip)
+    goes_to = CLASSIFY[trip.cause].goes_to
     if isinstance(goes_to, Direct):
         back = trip.cause is Cause.GOAL_UNMET and goes_back(asked)
         rung = Rung(reaction=Reaction.REPLAN if back else DIRECT[goes_to, ledger.tier])
@@ -125,12 +120,6 @@ def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
     return Walked(trip, goes_to, index, rung, scope, spent, tuple(skipped), tuple(recorded))
 
 
-def _row(fact: ev.ReactionDecided, trip: ev.TripRecord) -> FailureType | Direct:
-    """The row that a trip enters. Before journal format 12 an endpoint's non-answer entered the schema row."""
-    before = trip.cause is Cause.MALFORMED_ANSWER and fact.failure_type is FailureType.SCHEMA_GROUNDING
-    return FailureType.SCHEMA_GROUNDING if before and trip is fact.cause else CLASSIFY[trip.cause].goes_to
-
-
 def _endless(asked: Asked, rung: Rung) -> bool:
     """Returns True for a wait that the endpoint named; those are not counted."""
     return rung.reaction is Reaction.WAIT_FOR_BREAKER and wait_named(asked)
@@ -141,10 +130,9 @@ def _refused(asked: Asked, index: int) -> bool | None:
     told = next((one for one in asked.ledger.skipped if one.rung == index), None)
     if told is not None and told.weighed is not None:
         return models.refuses(asked, told.weighed, told.reaction)
-    policy = asked.policy
-    if told is None or told.trip is None or policy is None:
+    if told is None or told.trip is None:
         return None
-    return numbers.refuses(numbers.Judged(asked.ledger.numbers, policy, asked.ledger.tier, asked.at, told.trip))
+    return numbers.refuses(numbers.Judged(asked.ledger.numbers, asked.policy, asked.ledger.tier, asked.at, told.trip))
 
 
 def _milder(fact: ev.ReactionDecided, rung: Rung, after: tuple[Rung, ...], *, behind: bool) -> bool:
@@ -193,9 +181,7 @@ def _final(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, won: Walked) 
     step = ledger.steps.get(fact.step_id)
     stage = stage_of(ledger, fact)
     asked = ledger.rounds[f"{stage}.{step.branch}" if step is not None else stage]
-    most = rules.spec.policy.humans.failure_rounds if rules.spec is not None else None
-    spent = asked >= most if most is not None else fact.reaction == Reaction.ABORT
-    return Reaction.ABORT if spent else Reaction.ESCALATE
+    return Reaction.ABORT if asked >= rules.spec.policy.humans.failure_rounds else Reaction.ESCALATE
 
 
 # -- other tiers -------------------------------------------------------------------------------------------------------

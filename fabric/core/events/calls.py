@@ -27,7 +27,7 @@ class StepOpened:
     passes: tuple[str, ...] = ()
     """Refused calls of the last answer that a person let pass, by id: they are made now."""
     kind: ClassVar[str] = "step_opened"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -81,7 +81,7 @@ class CallIssued:
     grants: tuple[GrantUse, ...] = ()
     """What it is reserved from of budgets that runs share, at its worst case in each."""
     kind: ClassVar[str] = "call_issued"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -102,7 +102,7 @@ class CallStreamed:
     given: str = ""
     """The id that its model knows it by, where that is another one."""
     kind: ClassVar[str] = "call_streamed"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -132,7 +132,7 @@ class ModelAnswered:
     probed: str = ""
     """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: ClassVar[str] = "model_answered"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -164,7 +164,7 @@ class ToolAnswered:
     probed: str = ""
     """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: ClassVar[str] = "tool_answered"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -181,7 +181,7 @@ class CallRefused:
     correction: bool = False
     """True: a structural error, which costs the step a correction at the end of the wave."""
     kind: ClassVar[str] = "call_refused"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -203,7 +203,7 @@ class CallDeduplicated:
     begun: bool = False
     """True: it was made for an answer to the same request that broke off, and is proposed anew by the one that came whole."""
     kind: ClassVar[str] = "call_deduplicated"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -220,7 +220,7 @@ class CallEdited:
     proposed_tool: str = ""
     """The tool that the model had proposed to call, where another one is called; empty: it is the same."""
     kind: ClassVar[str] = "call_edited"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -279,7 +279,7 @@ class InputRequested:
     cost_usd_micros: int = 0
     """Its tool's price: the attempt went out."""
     kind: ClassVar[str] = "input_requested"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -304,7 +304,7 @@ class OutputAccepted:
     answer_ref: str = ""
     """The answer that it came with; empty: it is this event's own content."""
     kind: ClassVar[str] = "output_accepted"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -351,7 +351,7 @@ class AttemptFailed:
     probed: str = ""
     """The circuit breaker whose probe the call was, by its row's scope; empty: it probed none."""
     kind: ClassVar[str] = "attempt_failed"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)

@@ -36,9 +36,9 @@ class LineagePinned:
     agents_spawned: int | None = None
     """How many may be started in it and below it, in all; None likewise."""
     keys: str = ""
-    """What the keys of its changes begin with (``mutation_keys``); empty: its own id, since a version before 3 wrote this."""
+    """What the keys of its changes begin with (``mutation_keys``); empty: its own id."""
     kind: ClassVar[str] = "lineage_pinned"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -59,11 +59,11 @@ class ChildSpawned:
     agents_spawned: int = 0
     """Of the family's agents in all, how many it may start; 0 likewise."""
     keys: str = ""
-    """What the keys of the child's changes begin with (``mutation_keys``); empty: its id, since a version before 3 wrote this."""
+    """What the keys of the child's changes begin with (``mutation_keys``); empty: its id."""
     handed_down: tuple[str, ...] = ()
-    """Keys of changes that earlier tries made and left to this run: they are the child's from here on. Empty: none are, or a version before 3 wrote this."""
+    """Keys of changes that earlier tries made and left to this run: they are the child's from here on."""
     kind: ClassVar[str] = "child_spawned"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -88,9 +88,9 @@ class ChildAnswered:
     released: tuple[str, ...] = ()
     """Unsafe outputs that people let pass in it and below it, by the key that their questions have there: exactly those bytes, with what was found in them."""
     keys_spent: bool = False
-    """Something under its keys was undone, or nobody can tell, so that no later try asks under them. False too where a version before 4 wrote this."""
+    """Something under its keys was undone, or nobody can tell, so that no later try asks under them."""
     kind: ClassVar[str] = "child_answered"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -153,7 +153,7 @@ class MutationTakenOver:
     child_id: str
     step_id: str
     of_command: str
-    """The child's own call; of a slice ``bN/`` before it, N being the brief of this run's plan that it was for (not where a version before 10 of the format wrote this)."""
+    """The child's own call; of a slice ``bN/`` before it, N being the brief of this run's plan that it was for."""
     key: str
     tool: str
     effect: Effect

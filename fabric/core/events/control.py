@@ -121,17 +121,17 @@ class RunForked:
     stages: tuple[KeptStage, ...] = ()
     branches: tuple[KeptBranch, ...] = ()
     parts: tuple[KeptPart, ...] = ()
-    """Of branches that are runs of their own; empty: none is, or a version before 2 wrote this. Teams were left out at first."""
+    """Of branches that are runs of their own; empty: none is."""
     edited: str = ""
     """What was changed by hand: ``request``, or a stage whose output was; empty: nothing."""
     topology: str = ""
-    """Of a fork of a team's run: the worker whose topology it runs; empty: the fabric's own, or a version before 3 wrote this."""
+    """Of a fork of a team's run: the worker whose topology it runs; empty: the fabric's own."""
     stopped: tuple[str, ...] = ()
-    """Sentences about agents that were stopped in the origin, and whose work is kept. Empty: none was, or a version before 4 wrote this."""
+    """Sentences about agents that were stopped in the origin, and whose work is kept."""
     work: tuple[KeptWork, ...] = ()
     """Of branches whose call failed: what was said and done in them before."""
     kind: ClassVar[str] = "run_forked"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)

@@ -25,7 +25,7 @@ class RungSkipped:
     weighed: Weighed | None = None
     """Of a rung that changes the model: those that could not take the call, with their numbers; None: none was looked at."""
     kind: ClassVar[str] = "rung_skipped"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -57,7 +57,7 @@ class ReactionDecided:
     gate: GateResult | None = None
     """The gate that refused what this decides about; None: it was no gate."""
     kind: ClassVar[str] = "reaction_decided"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -71,7 +71,7 @@ class AlertRaised:
     """What was decided about it."""
     step_id: str = ""
     kind: ClassVar[str] = "alert_raised"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -102,7 +102,7 @@ class ModelChanged:
     left_out: int = 0
     """Earlier answers of the step whose reasoning is not sent to it, since only the model that gave it understands it."""
     kind: ClassVar[str] = "model_changed"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -153,7 +153,7 @@ class RetryScheduled:
     asked_at: int = 0
     """When they were asked, microseconds since the epoch."""
     kind: ClassVar[str] = "retry_scheduled"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -194,9 +194,9 @@ class ToolsStripped:
     step_id: str
     reason: str = ""
     kept: int = 0
-    """Calls whose results the agent has; 0 where a version before 2 wrote this."""
+    """Calls whose results the agent has."""
     kind: ClassVar[str] = "tools_stripped"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -211,7 +211,7 @@ class StepFailed:
     routed: bool = False
     """True: a rule of the graph says who goes on after it, or the conversation was closed with it."""
     kind: ClassVar[str] = "step_failed"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -243,7 +243,7 @@ class EscalationOpened:
     releases: str = ""
     """What an approval lets pass as it was shown (``releases.key``); empty: nothing."""
     weighed: Weighed | None = None
-    """What ``model`` was chosen on; None: no model was looked at, or a version before 5 wrote this."""
+    """What ``model`` was chosen on; None: no model was looked at."""
     approvals: int = 1
     """How many people have to agree: 1 or 2."""
     barred: tuple[str, ...] = ()
@@ -257,7 +257,7 @@ class EscalationOpened:
     tau: float | None = None
     """...and the least that passes."""
     kind: ClassVar[str] = "escalation_opened"
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -320,13 +320,13 @@ class EscalationDecided:
     system: bool = False
     """True: nobody answered in time and the declared expiry was applied."""
     roles: tuple[str, ...] = ()
-    """What the actor held when the run took it; empty: nothing, or a version before 2 wrote this."""
+    """What the actor held when the run took it; empty: nothing."""
     agreed: tuple[str, ...] = ()
     """Who had agreed before."""
     proposed_by: str = ""
     """Whose edit it was that is let pass."""
     kind: ClassVar[str] = "escalation_decided"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)

@@ -26,7 +26,7 @@ class RunStarted:
     caused_by: tuple[str, ...] = ()
     """Who made what the starter acted with, such as a service account's token, where it was somebody else."""
     kind: ClassVar[str] = "run_started"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -91,7 +91,7 @@ class StageEntered:
     agents: tuple[str, ...] = ()
     gate: GateResult | None = None
     kind: ClassVar[str] = "stage_entered"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -104,7 +104,7 @@ class StageLeft:
     output_ref: str = ""
     gate: GateResult | None = None
     kind: ClassVar[str] = "stage_left"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -118,7 +118,7 @@ class Replanned:
     planner: str = ""
     """Who plans from here on, where it was handed over; empty: who did before."""
     kind: ClassVar[str] = "replanned"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -129,7 +129,7 @@ class RunEnding:
     reaction: str
     reason: str
     kind: ClassVar[str] = "run_ending"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -143,8 +143,8 @@ class RunEnded:
     partial: bool = False
     """True: the outcome is what there was when the run was stopped, or, of one that completed, made without branches whose retries were exhausted. A gap that a quorum allows is none."""
     truncated: bool = False
-    """True: an agent was stopped by a protection and answered with what it had. Before version 2 such a run ended as completed."""
+    """True: an agent was stopped by a protection and answered with what it had."""
     recovered: bool = False
     """True: it completed, but needed a reaction on the way."""
     kind: ClassVar[str] = "run_ended"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 1

@@ -48,7 +48,7 @@ class MutationSettled:
     """What ended the attempt, where it failed."""
     result_ref: str = ""
     kind: ClassVar[str] = "mutation_settled"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -81,7 +81,7 @@ class ReconciliationFailed:
     interrupted: bool = False
     """True: it counts as no failure: the process that asked is gone, or it was asked before the call could no longer arrive."""
     kind: ClassVar[str] = "reconciliation_failed"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -150,7 +150,7 @@ class CompensationFailed:
     message: str
     not_before: int
     kind: ClassVar[str] = "compensation_failed"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)

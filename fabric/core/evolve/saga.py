@@ -153,16 +153,10 @@ def _over(run: Run, current: Errand) -> Run:
 
 
 def _compensation_stuck(run: Run, event: Event, fact: ev.CompensationStuck) -> Run:
-    if run.saga.unwinding is None or run.saga.unwinding.current is None:
-        return (
-            run  # Earlier programs went on trying to undo what had turned out not to be executed, and asked about it.
-        )
     return _current(run, replace(_errand(run), stuck=True))
 
 
 def _compensation_resumed(run: Run, event: Event, fact: ev.CompensationResumed) -> Run:
-    if run.saga.unwinding is None or run.saga.unwinding.current is None:
-        return run  # As above.
     return _current(run, replace(_errand(run), stuck=False, failures=0, not_before=event.at))
 
 

@@ -21,11 +21,6 @@ JSON = Any
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
 
 
-def _unset(given: object) -> bool:
-    """Left out where it says nothing, so that a graph from before has the bytes, and a revision the digest, that it had."""
-    return not given
-
-
 class Transition(SpecGroup):
     """One rule: where its condition holds, its target says who speaks next."""
 
@@ -36,7 +31,6 @@ class Transition(SpecGroup):
     )
     restart: bool = Field(
         default=False,
-        exclude_if=_unset,
         description="Whether the conversation begins anew with whom it leads to. Of failures only transient_infra may cross it, less often than policy.failure_signature.restart_limit says, by signature. S1: loop restart edges.",
     )
 
@@ -82,17 +76,14 @@ class GraphRules(SpecGroup):
     )
     retry_targets: Annotated[dict[Name, RetryTargets], Field(max_length=64)] = Field(
         default_factory=dict,
-        exclude_if=_unset,
         description="Where turns of single participants lead back to that failed and that no rule on how a turn ended leads on from; and, of goals, an end before they are met.",
     )
     retry_target: Name | None = Field(
         default=None,
-        exclude_if=_unset,
         description="Where any participant's do, after its own targets. S1: graph-level retry target.",
     )
     fallback_retry_target: Name | None = Field(
         default=None,
-        exclude_if=_unset,
         description="Where they do as the last of the four. S1: graph-level fallback retry target.",
     )
     goal_target: Name | None = Field(

@@ -125,3 +125,13 @@ def test_one_of_a_newer_version_is_refused(monkeypatch):
     with pytest.raises(Refused, match=r"newer Fabric Flow, which has fabric\.9999_later"):
         refuse_unfit(replace(MADE, migrations=("fabric.0001_initial", "fabric.9999_later", "elsewhere.0001_x")))
     refuse_unfit(MADE)
+
+
+def test_one_of_a_development_version_is_refused(monkeypatch):
+    from dataclasses import replace
+
+    from console.backup import databases
+
+    monkeypatch.setattr(databases, "is_empty", lambda: True)
+    with pytest.raises(Refused, match="The backup was written by a development version before 1.0.0"):
+        refuse_unfit(replace(MADE, migrations=("fabric.0001_initial", "fabric.0002_login_links")))

@@ -79,7 +79,7 @@ def away(settings, **_):
 def migration_missing(**_):
     from django.db.migrations.recorder import MigrationRecorder
 
-    MigrationRecorder(connection).record_unapplied("fabric", "0041_audit_trail")
+    MigrationRecorder(connection).record_unapplied("fabric", "0001_initial")
 
 
 def no_owner(**_):

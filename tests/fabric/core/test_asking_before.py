@@ -15,7 +15,6 @@ from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import RunState
 from fabric.core.living import visible_state
 from fabric.core.spec import FabricSpec
-from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import PRICES, lone
 from tests.fabric.core.harness import World, ran
@@ -298,7 +297,6 @@ def test_what_a_rule_may_name_of_the_run_is_what_it_is_told():
     assert world.question.fact.digest == again.question.fact.digest
 
 
-def test_who_says_nothing_of_it_keeps_the_digest():
-    assert "approve_when" not in ToolSpec(name="t").model_dump(mode="json")
+def test_an_expression_is_part_of_the_digest():
     assert fingerprint(ruled("true").model_dump(mode="json")) != fingerprint(ruled("false").model_dump(mode="json"))
     assert set(asks_of(ruled("true"))) == {"pay"}

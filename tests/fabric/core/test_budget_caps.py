@@ -213,12 +213,6 @@ def test_an_own_cap_that_caps_nothing_and_one_of_nobody_are_refused_with_their_p
         lone(budget={"run_usd_micros": MONEY, "agents": {"ghost": {"tokens": 5}}})
 
 
-def test_a_budget_without_own_caps_is_stored_as_before():
-    assert "agents" not in Budget(run_usd_micros=1).model_dump(mode="json")
-    stored = Budget(run_usd_micros=1, agents={"worker": {"tokens": 5}}).model_dump(mode="json")
-    assert stored["agents"] == {"worker": {"tokens": 5}}
-
-
 def test_another_agent_and_another_stage_have_budgets_of_their_own():
     ledger = budget.State(
         tokens_by_stage={"plan": 5, "fan_out": 7},

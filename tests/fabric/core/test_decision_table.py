@@ -179,7 +179,6 @@ def test_a_question_about_a_poll_is_counted_by_step_and_any_other_as_ever():
         CountScope.STEP,
         CountScope.UNBOUNDED,
     )
-    assert "poll" not in Rung(reaction=Reaction.ESCALATE).model_dump(mode="json")
 
 
 @pytest.mark.parametrize("reaction", sorted(BOUNDED_ONLY))

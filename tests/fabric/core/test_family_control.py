@@ -12,7 +12,6 @@ from fabric.core.inputs import PauseRequested, ResumeRequested, TerminateRequest
 from fabric.core.living import visible_state
 from fabric.core.saga import Status
 from fabric.core.taxonomy import Cause, Tier
-from fabric.core.upcasters import SINCE_INPUT
 from tests.fabric.core.bookings import Desk, booking, travel
 from tests.fabric.core.families import US, Household, at_a_person
 from tests.fabric.core.family_member import Member
@@ -379,16 +378,3 @@ def test_terminate_overtakes_a_cancel() -> None:
     assert [fact.how for fact in family.root.of(ev.ChildLetGo)][-1] == "terminate"
     assert family.root.run.state is RunState.CANCELLED  # What was decided before stands.
     assert "what stays" in family.end.reason
-
-
-def test_what_families_say_is_read_by_programs_that_know_families() -> None:
-    assert {kind for kind in SINCE_INPUT if kind.startswith("child_")} == {
-        "child_requested",
-        "child_waits",
-        "child_stuck",
-        "child_ended",
-    }
-    told = {kind: SINCE_INPUT[kind] for kind in SINCE_INPUT if kind.startswith("child_")}
-    # A child begins with whoever started its root, who may not let pass what it asks, and who caused that, and with what earlier tries did; its end names causes that the parent's program has to know, and says whether its keys are spent.
-    assert (told.pop("child_requested"), told.pop("child_ended")) == (12, 12)
-    assert set(told.values()) == {2}

@@ -194,8 +194,6 @@ def test_gates_that_nobody_compiled_never_pass():
         compile_spec(spec(**guarded()), prices={})
 
 
-def test_a_fabric_without_guardrails_says_nothing_of_them():
-    """So that one of before has the digest that it had."""
-    assert "guardrails" not in spec().model_dump(mode="json")["gates"]
+def test_guardrails_are_part_of_the_digest():
     assert spec(**guarded()).digest() != spec().digest()
     assert Stage.PLAN in spec(**guarded()).gates.guardrails[0].places

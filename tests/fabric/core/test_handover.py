@@ -148,4 +148,3 @@ def test_the_lead_is_an_agent_that_answers_in_json():
     made["agents"].append(agent("lead", answers="text"))
     with pytest.raises(ValidationError, match="topology.handover: 'lead' answers in text"):
         FabricSpec.model_validate(made)
-    assert "handover" not in FabricSpec.model_validate(tree()).model_dump(mode="json")["topology"]

@@ -12,7 +12,7 @@ from fabric.core.flow import RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.runtime.ports import Document
-from tests.fabric.core.fabrics import agent, plan, spec, tree
+from tests.fabric.core.fabrics import agent, plan, tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, say, summary
 
@@ -107,11 +107,10 @@ def test_a_cheap_check_that_fails_costs_no_critic():
     assert not calls_of(world, "judge")
 
 
-def test_unless_a_critic_is_named_nothing_is_asked_and_the_revision_is_what_it_was():
+def test_unless_a_critic_is_named_nothing_is_asked():
     world = ran(judged(), {"judge": ACCEPTS})
     assert not calls_of(world, "judge")
     assert len(gate_of(world, Stage.PLAN).checks) == 5
-    assert "plan_critic" not in spec().model_dump(mode="json")["topology"]
 
 
 @pytest.mark.parametrize("wrong", [verdict(True, "But."), verdict(False), verdict(evidence=())])

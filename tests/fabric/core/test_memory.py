@@ -104,12 +104,6 @@ def test_an_agent_names_what_it_may_do_and_not_what_is_the_engines_own(name):
         FabricSpec.model_validate({**found, "memories": [{"name": "notes", "scope": "run"}]})
 
 
-def test_a_fabric_without_memories_is_what_it_was():
-    found = FabricSpec.model_validate(tree())
-    assert "memories" not in found.model_dump(mode="json")
-    assert found.digest() == FabricSpec.model_validate({**tree(), "memories": []}).digest()
-
-
 # -- writing and reading -----------------------------------------------------------------------------------------------
 
 

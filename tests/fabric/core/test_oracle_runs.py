@@ -94,7 +94,6 @@ def test_it_is_asked_last_and_only_of_the_outcome():
 
 
 def test_it_is_off_unset_and_never_passes_for_want_of_being_compiled():
-    assert "oracle" not in spec().model_dump(mode="json")["gates"]
     assert len(last_gate(ran(spec())).checks) == 5
     with pytest.raises(ValueError, match=r"gates\.oracle is not compiled"):
         compile_spec(asking("true"), prices={})

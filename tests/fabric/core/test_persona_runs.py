@@ -9,7 +9,7 @@ from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import policy
 from fabric.core.mechanisms.policy import Config, State
-from fabric.core.spec import AgentSpec, FabricSpec
+from fabric.core.spec import FabricSpec
 from fabric.core.spec_persona import Persona, covers, violations
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause, FailureType, Tier
@@ -184,11 +184,3 @@ def test_a_persona_that_says_nothing_and_one_that_allows_nothing_are_refused():
         Persona(allowed_capabilities=())
     with pytest.raises(ValidationError, match="at most 16 items"):
         ToolSpec(name="t", capabilities=tuple(f"a:b{n}" for n in range(17)))
-
-
-def test_what_says_nothing_of_it_is_stored_as_before():
-    assert "capabilities" not in ToolSpec(name="t").model_dump(mode="json")
-    agent = AgentSpec(name="a", instructions="Do it.", model="m")
-    assert "persona" not in agent.model_dump(mode="json")
-    held = {"persona": {"allowed_capabilities": ["a:b"]}}
-    assert AgentSpec(**agent.model_dump(), **held).model_dump(mode="json")["persona"] == held["persona"]

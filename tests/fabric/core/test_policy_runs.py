@@ -210,6 +210,5 @@ def test_policies_that_nobody_compiled_never_pass():
         compile_spec(lone(**under()), prices={})
 
 
-def test_a_fabric_without_policies_says_nothing_of_them():
-    assert "policies" not in spec().model_dump(mode="json")["gates"]
+def test_policies_are_part_of_the_digest():
     assert spec(**under()).digest() != spec().digest()

@@ -126,11 +126,10 @@ def test_a_wait_stands_in_front_of_the_failover_or_where_there_is_none_in_its_ow
         assert layer is (Layer.FAILOVER if Layer.FAILOVER in ROWS[row] else Layer.RUN_FAILURE), row
 
 
-def test_a_fabric_without_the_preset_keeps_its_table_and_its_digest():
+def test_a_fabric_without_the_preset_has_another_table():
     plain, said = lone(), lone(retry_layers={"preset": "flow"})
     versions = [compile_spec(one, prices=PRICES).table_version for one in (plain, said)]
     assert versions[0] == versions[1]
-    assert "retry_layers" not in plain.model_dump(mode="json")["policy"]
     assert compile_spec(one_of := lone(retry_layers=layers()), prices=PRICES).table_version != versions[0]
     assert Rules.of_spec(one_of).version == compile_spec(one_of, prices=PRICES).table_version
 

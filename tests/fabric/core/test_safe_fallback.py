@@ -63,8 +63,3 @@ def test_another_cell_may_end_with_it():
     table = {"schema_grounding_fail": {"interactive": {"rungs": [{"reaction": "safe_fallback"}]}}}
     world = ran(fabric(gates={"citations": "exist"}, table=table), {"finalizer": summary("It is.", citations=("no.md",)), "critic": scored(0.9)})  # fmt: skip
     assert (world.end.state, world.outcome["text"]) == (RunState.COMPLETED, ANSWER)
-
-
-def test_a_fabric_without_one_keeps_its_bytes():
-    assert "safe_fallback" not in fabric(None).model_dump(mode="json")
-    assert fabric().model_dump(mode="json")["safe_fallback"] == ANSWER

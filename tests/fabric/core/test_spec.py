@@ -241,19 +241,7 @@ def test_what_a_model_can_is_told_in_three_fields():
     assert ModelSpec(name="m", capabilities=("vision", "reasoning")).capable == set(Capability)
 
 
-def test_a_revision_from_before_fallbacks_keeps_its_digest_and_its_bytes():
-    """What is empty is left out, so that a stored revision is read as the one that its runs have pinned."""
-    assert set(ModelSpec(name="m").model_dump(mode="json")) == {
-        "name",
-        "provider",
-        "model",
-        "base_url",
-        "price",
-        "structured_output",
-        "tool_calls",
-        "context_tokens",
-        "options",
-    }
+def test_what_is_stored_reads_as_the_revision_that_runs_have_pinned():
     named = FabricSpec.model_validate(
         with_models({"name": "b", "capabilities": ["vision"]}, {"name": "c", "fallbacks": ["b"]})
     )
@@ -292,15 +280,11 @@ def test_a_breaker_of_tools_names_what_goes_out_alone():
     assert names_of(BreakerScope.TOOL, fabric) == ("look", *made, "oracle:site")
 
 
-def test_a_revision_from_before_named_breakers_keeps_its_digest_and_its_bytes():
-    detectors = {"detectors": [*"ABCDEFGH"], "consecutive_threshold": 6}
-    before = FabricSpec.model_validate(tree(breakers=[{"preset": "endpoint"}], loop_detector=detectors))
-    assert before.digest() == "f911328377c2f85fa3182b296d0589fa", "the digest that it was published under"
-    assert "only" not in before.model_dump(mode="json")["policy"]["breakers"][0]
+def test_the_names_of_a_breaker_are_part_of_the_digest():
     named = spec(breakers=[{"preset": "endpoint", "only": ["scripted"]}])
     again = FabricSpec.model_validate_json(named.model_dump_json(by_alias=True))
     assert (again, again.digest(), again.policy.breakers[0].only) == (named, named.digest(), ("scripted",))
-    assert named.digest() != before.digest()
+    assert named.digest() != spec(breakers=[{"preset": "endpoint"}]).digest()
 
 
 def test_a_revision_that_was_published_without_breakers_has_none_and_a_new_one_has_that_of_outages():
@@ -310,12 +294,9 @@ def test_a_revision_that_was_published_without_breakers_has_none_and_a_new_one_h
     assert unnamed == outage().model_copy(update={"on_open": "model"})
 
 
-def test_a_revision_from_before_shared_retries_keeps_its_digest_and_its_own_bucket():
-    detectors = {"detectors": [*"ABCDE"], "consecutive_threshold": 6}
-    before = FabricSpec.model_validate(tree(roles=(), retry={"shared": False}, breakers=[], loop_detector=detectors))
-    assert before.digest() == "c2a9e1d36eca50775ffe4d2cd600a5f0", "the digest that it was published under"
-    assert "deviation" not in before.model_dump(mode="json")["policy"]["retry"]
-    assert not before.policy.retry.shared
+def test_retries_are_shared_unless_a_fabric_says_otherwise():
+    own = FabricSpec.model_validate(tree(roles=(), retry={"shared": False}))
+    assert not own.policy.retry.shared
     assert FabricSpec.model_validate(tree(roles=())).policy.retry.shared
 
 

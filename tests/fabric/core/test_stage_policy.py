@@ -301,9 +301,8 @@ def test_a_stages_cell_holds_in_it_and_the_fabrics_in_the_others():
     assert laid.version != ladders_of(spec(table=UP)).version, "a decision names the table that it was taken by"
 
 
-def test_a_fabric_without_stages_of_its_own_keeps_its_digest_and_its_table():
+def test_a_stage_of_its_own_leaves_the_table():
     assert spec(stages={}).digest() == spec().digest()
-    assert "stages" not in spec(stages={}).model_dump(mode="json")["policy"]
     assert ladders_of(spec(stages={"validate": {"tau": 0.9}})).version == ladders_of(spec()).version
 
 

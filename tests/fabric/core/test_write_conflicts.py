@@ -10,7 +10,6 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.spec import FabricSpec
-from fabric.core.spec_memories import MemorySpec
 from fabric.core.taxonomy import Cause
 from tests.fabric.core.recollections import DELETE, READ, WRITE, Shelf, delete, read, remembering, started, write
 from tests.fabric.core.scripts import asks, call, say, summary
@@ -261,8 +260,3 @@ def test_a_deletion_is_a_write_there_too(scope):
     world = ran([asks(write("k", 1, "a"), delete("k"), read("k", "c")), summary()], scope=scope, memory=LAST)
     assert refused(world) == {}
     assert [fact.call_id for fact in world.of(ev.ToolAnswered) if not fact.error] == ["a", "c", "delete-k"]
-
-
-def test_who_says_nothing_of_it_refuses_and_a_fabric_of_before_keeps_its_digest():
-    assert "conflicts" not in MemorySpec(name="notes", scope="run").model_dump(mode="json")
-    assert MemorySpec(name="notes", scope="run", conflicts="last_write_wins").model_dump()["conflicts"]

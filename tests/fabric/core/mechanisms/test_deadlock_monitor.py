@@ -207,12 +207,6 @@ def test_numbers_that_would_switch_it_off_are_refused():
             spec(deadlock_monitor=wrong)
 
 
-def test_a_fabric_of_before_keeps_its_bytes():
-    assert {"deadlock_monitor", "progress"} & set(spec().policy.model_dump(mode="json")) == set()
-    own = spec(deadlock_monitor={"cycle_max": 2}).policy.model_dump(mode="json")
-    assert own["deadlock_monitor"]["cycle_max"] == 2
-
-
 # -- in the engine -----------------------------------------------------------------------------------------------------
 
 
