@@ -16,7 +16,7 @@ from console.configure.spelled import spelled
 from console.typed_fields import same
 from fabric.core.breaker.policy import PRESETS, UNNAMED
 from fabric.core.decision_table import DEFAULT_TABLE
-from fabric.core.loop_names import LOOP_NAMES, as_written
+from fabric.core.loop_names import LOOP_NAMES
 from fabric.core.policy import DEADLINES
 from fabric.core.spec_conversation import BY_KIND
 from fabric.core.spec_memories import OFFERED, tool_name
@@ -260,12 +260,12 @@ def field_at(
     shape = shape_of(path)
     if shape is None:
         raise KeyError(path)
-    given, was = (_named(shape, one) for one in (at(tree, path), at(base, path) if base is not None else MISSING))
+    given, was = at(tree, path), at(base, path) if base is not None else MISSING
     return EditField(
         path=path,
         shape=shape,
         given=given,
-        inherited=_named(shape, standing(tree, path)),
+        inherited=standing(tree, path),
         was=was,
         inside=whole_of(tree, path) is not None,
         spared=_spared(tree, path),
@@ -274,12 +274,7 @@ def field_at(
     )
 
 
-_SENTENCES: Mapping[str, str] = {one.written: one.sentence for one in LOOP_NAMES.values()}
-
-
-def _named(shape: Shape, value: JSON) -> JSON:
-    """A value as its control has it: a draft of before has letters for detectors."""
-    return as_written(value) if shape.place.endswith("loop_detector.detectors") else value
+_SENTENCES: Mapping[str, str] = {name: one.sentence for name, one in LOOP_NAMES.items()}
 
 
 def _spared(tree: JSON, path: str) -> bool:

@@ -20,7 +20,7 @@ from pydantic_core import PydanticUndefined
 from console.configure.places import EXTRA_FIELDS, KEYED, KINDS, LABELS, OF_STAGE, ORDERED, REFERS, TEAM, UNITS, Kind
 from console.configure.sources import source_of
 from fabric.core.breaker.policy import PRESETS
-from fabric.core.loop_names import LOOP_NAMES, written_of
+from fabric.core.loop_names import LOOP_NAMES, sort_detectors
 from fabric.core.loop_policy import Detector
 from fabric.core.spec import FabricSpec
 from fabric.selectors.limits import LIMITS, Unit, explained
@@ -170,7 +170,7 @@ def plain(value: Any) -> JSON:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, frozenset):
-        return written_of(value)  # The only sets of a fabric are of detectors.
+        return sort_detectors(value)  # The only sets of a fabric are of detectors.
     return value.value if isinstance(value, Enum) else value
 
 
@@ -270,7 +270,7 @@ def _names(place: str, group: type[BaseModel]) -> tuple[str, ...]:
 
 def _options(bare: Any) -> tuple[str, ...] | None:
     if bare == Detector:
-        return tuple(one.written for one in LOOP_NAMES.values())
+        return tuple(LOOP_NAMES)
     if get_origin(bare) is Literal:
         return tuple(str(one) for one in get_args(bare))
     if isinstance(bare, type) and issubclass(bare, Enum):

@@ -19,7 +19,7 @@ from fabric.core.fallbacks import chain
 from fabric.core.flow import Stage
 from fabric.core.gates import OracleCheck
 from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of, scored
-from fabric.core.loop_names import letter_of, names_of
+from fabric.core.loop_names import names_of
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
 from fabric.core.spec_stages import cells_in_force
 from fabric.core.spec_tools import ToolSpec
@@ -335,7 +335,7 @@ def limit_value(limit: Limit, value: Any) -> str:
             return span(round(value * 1_000_000))
         case Unit.MODE:
             if limit.path == "loop_detector.detectors":
-                return names_of([letter_of(one) for one in value])
+                return names_of(value)
             several = isinstance(value, tuple | frozenset)
             return (", ".join(sorted(value)) or "none" if several else str(value)).replace("_", " ")
         case Unit.SENTENCES:

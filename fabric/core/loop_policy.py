@@ -6,25 +6,27 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    WithJsonSchema,
     field_serializer,
     model_validator,
 )
 
-from fabric.core.loop_names import LOOP_NAMES, letter_of
+from fabric.core.loop_names import sort_detectors
 from fabric.core.spec_parts import Positive
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
-Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H", "I"]
-GivenDetector = Annotated[
-    Detector,
-    BeforeValidator(letter_of),
-    WithJsonSchema({"enum": [one.written for one in LOOP_NAMES.values()], "type": "string"}),
+Detector = Literal[
+    "identical_calls",
+    "repeated_cycle",
+    "near_identical_calls",
+    "same_call_in_a_row",
+    "same_answer",
+    "nothing_new_in_a_row",
+    "near_identical_calls_in_the_long_run",
+    "nothing_but_errors",
+    "same_words_before_calls",
 ]
-"""A detector as an author names it, or by the letter that is stored."""
 _ALL_DETECTORS = frozenset[Detector](get_args(Detector))
 
 
@@ -37,7 +39,7 @@ class LoopDetector(BaseModel):
         default=None,
         description="One document's rule instead of the detectors: flow (S0, results ignored), fabro (S1), ag2 (warns once).",
     )
-    detectors: frozenset[GivenDetector] = Field(
+    detectors: frozenset[Detector] = Field(
         default=_ALL_DETECTORS, description="The detectors in force: all, where nothing else is said."
     )
     identical_threshold: Positive = Field(default=3, description="The same call, or nearly, would stand this often...")
@@ -86,4 +88,4 @@ class LoopDetector(BaseModel):
     @field_serializer("detectors")
     def _in_order(self, detectors: frozenset[str]) -> list[str]:
         # A set has no order of its own, and a revision is known by the bytes of its spec.
-        return sorted(detectors)
+        return sort_detectors(detectors)

@@ -100,7 +100,7 @@ class Found:
 
 
 Rule = Callable[[LoopDetector, Asked], Found | None]
-ONE_CALL = frozenset({"A", "D", "flow", "ag2"})
+ONE_CALL = frozenset({"identical_calls", "same_call_in_a_row", "flow", "ag2"})
 """Detectors that find one call made again and again, with the same arguments. It may be a poll."""
 
 
@@ -117,13 +117,13 @@ def repeated_answer(config: LoopDetector, answers: Sequence[str]) -> Found | Non
     """E: the last answer was given as often before as the threshold says. ``answers``: fingerprints of the masked answers that one agent gave to one brief,
     those without calls, since a person spoke; empty for one of fewer than 40 characters.
     """
-    if config.preset or "E" not in config.detectors or not answers or not answers[-1]:
+    if config.preset or "same_answer" not in config.detectors or not answers or not answers[-1]:
         return None
     observed = sum(answer == answers[-1] for answer in answers)
     if observed < config.answer_threshold:
         return None
     return Found(
-        "E",
+        "same_answer",
         config.answer_threshold,
         observed,
         "step",
@@ -141,7 +141,14 @@ def _identical(config: LoopDetector, asked: Asked) -> Found | None:
     if observed < config.identical_threshold or not _equal([seen.masked for seen in recent]):
         return None
     what = f"{_times(config, asked.named, observed)}, and each result was the same {_limit(config.identical_threshold)}"
-    return Found("A", config.identical_threshold, observed, f"{config.identical_window} calls", what, (asked.call[0],))
+    return Found(
+        "identical_calls",
+        config.identical_threshold,
+        observed,
+        f"{config.identical_window} calls",
+        what,
+        (asked.call[0],),
+    )
 
 
 def _flow(config: LoopDetector, asked: Asked) -> Found | None:
@@ -156,7 +163,7 @@ def _flow(config: LoopDetector, asked: Asked) -> Found | None:
 
 
 def _consecutive(config: LoopDetector, asked: Asked) -> Found | None:
-    return _in_a_row("D", config.consecutive_threshold, asked)
+    return _in_a_row("same_call_in_a_row", config.consecutive_threshold, asked)
 
 
 def _ag2(config: LoopDetector, asked: Asked) -> Found | None:
@@ -199,7 +206,7 @@ def _similar(config: LoopDetector, asked: Asked) -> Found | None:
         if alike >= needed:
             said, limit = f"calls like {asked.named}", config.identical_threshold
             what = f"{_times(config, said, alike + 1)}, and each result was the same {_limit(limit)}"
-            return Found("C", limit, alike + 1, f"{config.identical_window} calls", what, (tool,))
+            return Found("near_identical_calls", limit, alike + 1, f"{config.identical_window} calls", what, (tool,))
     return None
 
 
@@ -223,7 +230,7 @@ def _nothing_new(config: LoopDetector, asked: Asked) -> Found | None:
     cycle = (*(seen.tool for seen in last), asked.call[0])
     limit = config.stale_threshold
     what = f"asked for {limit} calls in a row that had been made before, the last one {asked.named}, and got no new result {_limit(limit)}"
-    return Found("F", limit, limit, "in a row", what, cycle)
+    return Found("nothing_new_in_a_row", limit, limit, "in a row", what, cycle)
 
 
 def _long(config: LoopDetector, asked: Asked) -> Found | None:
@@ -244,7 +251,7 @@ def _long(config: LoopDetector, asked: Asked) -> Found | None:
         return None
     times, window = config.long_threshold, f"{config.long_window} calls"
     what = f"asked {times} times within {window} for calls like {asked.named}, and learnt nothing new in between {_limit(times)}"
-    return Found("G", times, times, window, what, (tool,))
+    return Found("near_identical_calls_in_the_long_run", times, times, window, what, (tool,))
 
 
 def _failing(config: LoopDetector, asked: Asked) -> Found | None:
@@ -259,7 +266,9 @@ def _failing(config: LoopDetector, asked: Asked) -> Found | None:
         if len(turns) >= config.failing_threshold:
             cycle = tuple(reversed(turns.values()))
             what = f"got nothing but errors in {len(turns)} turns in a row {_limit(config.failing_threshold)}"
-            return Found("H", config.failing_threshold, len(turns), "in a row", what, cycle, STILL_FAILS)
+            return Found(
+                "nothing_but_errors", config.failing_threshold, len(turns), "in a row", what, cycle, STILL_FAILS
+            )
     return None
 
 
@@ -290,7 +299,9 @@ def _says_the_same(config: LoopDetector, asked: Asked) -> Found | None:
     observed, limit = len(alike) + 1, config.said_threshold
     window = f"{config.said_window} turns"
     what = f"said the same before its calls {observed} times within {window}, and the calls failed or came to the same {_limit(limit)}"
-    return Found("I", limit, observed, window, what, tuple(seen.tool for seen in since), SAYS_THE_SAME)
+    return Found(
+        "same_words_before_calls", limit, observed, window, what, tuple(seen.tool for seen in since), SAYS_THE_SAME
+    )
 
 
 # -- B and S1's rule: cycles of turns ----------------------------------------------------------------------------------
@@ -314,7 +325,12 @@ def _periodic(config: LoopDetector, asked: Asked) -> Found | None:
             cycle = tuple(tool for calls in first for tool, _ in calls)
             what = f"went round {' -> '.join(cycle)} {config.period_repeats} times, and the results were the same {_limit(config.period_repeats)}"
             return Found(
-                "B", config.period_repeats, config.period_repeats, f"{config.period_window} turns", what, cycle
+                "repeated_cycle",
+                config.period_repeats,
+                config.period_repeats,
+                f"{config.period_window} turns",
+                what,
+                cycle,
             )
     return None
 
@@ -385,14 +401,14 @@ def nth(n: int) -> str:
 
 
 RULES: Mapping[str, Rule] = {
-    "A": _identical,
-    "D": _consecutive,
-    "B": _periodic,
-    "C": _similar,
-    "F": _nothing_new,
-    "G": _long,
-    "H": _failing,
-    "I": _says_the_same,
+    "identical_calls": _identical,
+    "same_call_in_a_row": _consecutive,
+    "repeated_cycle": _periodic,
+    "near_identical_calls": _similar,
+    "nothing_new_in_a_row": _nothing_new,
+    "near_identical_calls_in_the_long_run": _long,
+    "nothing_but_errors": _failing,
+    "same_words_before_calls": _says_the_same,
     "flow": _flow,
     "fabro": _fabro,
     "ag2": _ag2,

@@ -13,7 +13,8 @@ from pydantic import Field, field_serializer, model_validator
 
 from fabric.core.decision_table import Ladder
 from fabric.core.flow import Stage
-from fabric.core.loop_policy import AtLeastTwo, GivenDetector
+from fabric.core.loop_names import sort_detectors
+from fabric.core.loop_policy import AtLeastTwo, Detector
 from fabric.core.spec_parts import Positive, Seconds, SpecGroup
 from fabric.core.taxonomy import FailureType, Tier
 
@@ -101,9 +102,7 @@ class StageLoops(_Partly):
 
     group = "loop_detector"
     known = frozenset({"preset"})
-    detectors: frozenset[GivenDetector] | None = Field(
-        default=None, description="The detectors in force in this stage."
-    )
+    detectors: frozenset[Detector] | None = Field(default=None, description="The detectors in force in this stage.")
     identical_threshold: Positive | None = Field(default=None, description="The same call, or nearly, this often...")
     identical_window: Positive | None = Field(default=None, description="...in so many calls.")
     period_repeats: Positive | None = Field(default=None, description="A cycle of turns repeated this often...")
@@ -130,7 +129,7 @@ class StageLoops(_Partly):
 
     @field_serializer("detectors")
     def _in_order(self, detectors: frozenset[str] | None) -> list[str] | None:
-        return None if detectors is None else sorted(detectors)
+        return None if detectors is None else sort_detectors(detectors)
 
 
 class StageProgress(_Partly):

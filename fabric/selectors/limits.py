@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from fabric.core.agent_budgets import AgentBudget, StageBudget
 from fabric.core.breaker.policy import Breaker, Signal
 from fabric.core.flow import Stage
-from fabric.core.loop_names import names_of, written_of
+from fabric.core.loop_names import names_of, sort_detectors
 from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
 from fabric.core.retry_policy import Edge, NodeLayers
 from fabric.core.spec import FabricSpec
@@ -267,7 +267,7 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
 def _in_words(limit: Limit) -> Limit:
     """Caps of single agents and stages in a few words each, and detectors by their names; any other limit as it is."""
     if limit.path == "loop_detector.detectors":
-        return replace(limit, value=tuple(written_of(limit.value)), default=tuple(written_of(limit.default)))
+        return replace(limit, value=tuple(sort_detectors(limit.value)), default=tuple(sort_detectors(limit.default)))
     if limit.path not in ("budget.agents", "budget.stages"):
         return limit
     return replace(limit, value=tuple(caps_said(name, own) for name, own in limit.value.items()), default=())

@@ -117,7 +117,9 @@ def _too_fast(name: str, fired: Fired) -> Margin:
 
 
 ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
-    **dict.fromkeys([LOOP_NAMES[one].name for one in "BCE"], _cycle),
+    **dict.fromkeys(
+        [LOOP_NAMES[one].name for one in ("repeated_cycle", "near_identical_calls", "same_answer")], _cycle
+    ),
     **dict.fromkeys(SHARED_BUDGETS.values(), _shared),
     **dict.fromkeys(DEADLOCKS.values(), _passed_round),
     SPEND_RATE: _too_fast,
@@ -260,7 +262,7 @@ def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         if row / config.consecutive_threshold > streak[0] / streak[1].consecutive_threshold:
             streak = row, config, step.agent
     yield Margin(
-        name=LOOP_NAMES["A"].name,
+        name=LOOP_NAMES["identical_calls"].name,
         observed=same[0],
         limit=same[1].identical_threshold,
         unit="count",
@@ -269,7 +271,7 @@ def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
         trips_at_limit=True,
     )
     yield Margin(
-        name=LOOP_NAMES["D"].name,
+        name=LOOP_NAMES["same_call_in_a_row"].name,
         observed=streak[0],
         limit=streak[1].consecutive_threshold,
         unit="count",

@@ -109,7 +109,7 @@ def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
             window = ours.setdefault(step.agent, _Window())
             answer = step.masked if step.chars >= ANSWER_CHARS_MIN else ""
             window.answers = [*window.answers, answer][-ANSWERS_KEPT:]
-            yield number, {"E"} if repeated_answer(DEFAULT, window.answers) else set()
+            yield number, {"same_answer"} if repeated_answer(DEFAULT, window.answers) else set()
 
 
 _NOTICE = re.compile(r"\s*(?:transferr?ed|handed|handing|handoff)\b[^.]*\bto\b", re.IGNORECASE)

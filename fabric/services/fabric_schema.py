@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 from fabric.core.breaker.policy import PRESETS
-from fabric.core.loop_names import as_written
 from fabric.core.policy import FlowPolicy
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_topologies import KINDS
@@ -39,7 +38,6 @@ def _schema() -> JSON:
     _breakers(made["$defs"])
     _kinds(made["$defs"])
     _sets(made)
-    _detectors(made)
     title = "A fabric of Fabric Flow"
     return {"$schema": DIALECT, "$id": SCHEMA_ID, **made, "title": title}
 
@@ -82,15 +80,6 @@ def _breakers(defs: JSON) -> None:
     description = "A breaker that comes ready; what stands beside it differs from it."
     breaker["properties"]["preset"] = {"enum": sorted(PRESETS), "title": "Preset", "description": description}
     breaker["anyOf"] = [{"required": ["preset"]}, {"required": breaker.pop("required")}]
-
-
-def _detectors(node: JSON) -> None:
-    """Defaults as an author writes them: a stored revision has letters."""
-    if isinstance(node, dict):
-        for name, one in node.items():
-            if name in ("detectors", "default"):
-                node[name] = as_written(one)
-            _detectors(node[name])
 
 
 def _sets(node: JSON) -> None:

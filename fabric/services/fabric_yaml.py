@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
-from fabric.core.loop_names import written_of
+from fabric.core.loop_names import sort_detectors
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_paths import path_in
 from fabric.core.stage_policy import StagePolicy
@@ -237,7 +237,7 @@ def _tree(value: Any) -> JSON:
     if isinstance(value, list | tuple):
         return [_tree(item) for item in value]
     if isinstance(value, frozenset):
-        return written_of(value)  # The only sets of a fabric are of detectors.
+        return sort_detectors(value)  # The only sets of a fabric are of detectors.
     if isinstance(value, Enum):
         return value.value
     return LiteralScalarString(value) if isinstance(value, str) and "\n" in value else value

@@ -11,13 +11,13 @@ from fabric.core.policy import Progress
 from fabric.core.spec import FabricSpec
 
 NUMBERS: Mapping[str, Detector] = {
-    "identical_threshold": "A",
-    "consecutive_threshold": "D",
-    "answer_threshold": "E",
-    "stale_threshold": "F",
-    "long_threshold": "G",
-    "failing_threshold": "H",
-    "said_threshold": "I",
+    "identical_threshold": "identical_calls",
+    "consecutive_threshold": "same_call_in_a_row",
+    "answer_threshold": "same_answer",
+    "stale_threshold": "nothing_new_in_a_row",
+    "long_threshold": "near_identical_calls_in_the_long_run",
+    "failing_threshold": "nothing_but_errors",
+    "said_threshold": "same_words_before_calls",
 }
 """The number at which a detector trips, in turns or calls of one agent."""
 SHORT_BRIEF_CHARS = 200
@@ -36,7 +36,7 @@ def _detectors(spec: FabricSpec) -> Iterator[Note]:
     rule, path = spec.policy.loop_detector, "policy.loop_detector"
     if rule.preset is not None:
         return
-    off = [one.finds for letter, one in LOOP_NAMES.items() if letter not in rule.detectors]
+    off = [one.finds for name, one in LOOP_NAMES.items() if name not in rule.detectors]
     if off:
         yield f"{path}.detectors", f"leaves out {', '.join(off)}: nothing stops an agent that does that"
     turns = spec.policy.limits.turns
@@ -90,12 +90,12 @@ def _repeated_calls(spec: FabricSpec) -> Iterator[Note]:
             if SignalName.IDENTICAL_CALL not in signal.names:
                 continue
             path = f"policy.breakers.{n}.signals.{m}.threshold"
-            if "D" in rule.detectors and signal.threshold >= rule.consecutive_threshold:
+            if "same_call_in_a_row" in rule.detectors and signal.threshold >= rule.consecutive_threshold:
                 yield (
                     path,
                     f"is never reached: the loop detector stops an agent at {rule.consecutive_threshold} equal calls in a row",
                 )
-            elif "A" in rule.detectors and signal.threshold >= rule.identical_threshold:
+            elif "identical_calls" in rule.detectors and signal.threshold >= rule.identical_threshold:
                 yield (
                     path,
                     f"counts only calls whose results differ: at {rule.identical_threshold} equal calls with one result the loop detector comes first",

@@ -27,7 +27,9 @@ def _thresholds(spec: FabricSpec, name: SignalName, scopes: Iterable[BreakerScop
 
 def _of_a_loop(spec: FabricSpec, rungs: tuple[Option, ...]) -> str:
     detector = spec.policy.of_stage(Stage.FAN_OUT).loop_detector
-    stops_at = detector.identical_threshold if detector.preset is None and "A" in detector.detectors else None
+    stops_at = (
+        detector.identical_threshold if detector.preset is None and "identical_calls" in detector.detectors else None
+    )
     found = list(_thresholds(spec, SignalName.IDENTICAL_CALL))
     if not found or (stops_at is not None and min(found) >= stops_at):
         return ""

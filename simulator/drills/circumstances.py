@@ -108,7 +108,7 @@ def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Ti
 def _finds_one_call(spec: FabricSpec) -> bool:
     """Whether the same call again and again is found as that, and not as a cycle or a paraphrase."""
     detector = spec.policy.of_stage(Stage.FAN_OUT).loop_detector
-    return detector.preset in ("flow", "ag2") if detector.preset else "A" in detector.detectors
+    return detector.preset in ("flow", "ag2") if detector.preset else "identical_calls" in detector.detectors
 
 
 def _room(spec: FabricSpec) -> bool:

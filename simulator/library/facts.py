@@ -182,17 +182,17 @@ def _step_of(fact: Mapping[str, JSON]) -> dict[str, str]:
 
 def _looped(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
     step, details = fact["step_id"], fact["cause"]["evidence"]["details"]
-    detector = details.get("detector", "A")
-    if detector == "E":
+    detector = details.get("detector", "identical_calls")
+    if detector == "same_answer":
         reading.stuck.add(step)
         return  # The gate that gave the answer back was decided about before.
     different = len(set(reading.hashes[step]))
-    values: Values = {"period": min(3, max(2, different))} if detector == "B" else {"period": 1}
+    values: Values = {"period": min(3, max(2, different))} if detector == "repeated_cycle" else {"period": 1}
     before = [reading.struck[call] for call, _, _ in reading.answers if call.step == step and call in reading.struck]
     if before and before[0][0] in ("tool_loop", "paraphrased_loop", "tool_flood"):
         fault, values = before[0]  # One step, one loop: what it was taken for first.
     else:
-        fault = "paraphrased_loop" if detector == "C" else "tool_loop"
+        fault = "paraphrased_loop" if detector == "near_identical_calls" else "tool_loop"
     _every_call(reading, step, fault, {} if fault == "paraphrased_loop" else values)
 
 

@@ -26,7 +26,12 @@ def goes_back(asked: Asked) -> bool:
 def is_poll(asked: Asked) -> bool:
     """Returns whether the cause is one call made again and again that changes nothing."""
     details = asked.trip.evidence.details
-    if asked.trip.cause is not Cause.LOOP_DETECTED or details.get("detector") not in ("A", "D", "flow", "ag2"):
+    if asked.trip.cause is not Cause.LOOP_DETECTED or details.get("detector") not in (
+        "identical_calls",
+        "same_call_in_a_row",
+        "flow",
+        "ag2",
+    ):
         return False
     return asked.rules.spec.tool(str(details["tool"])).effect not in ("mutating", "irreversible")
 

@@ -227,7 +227,7 @@ class _Walk:
         self.work.emit(answered, {"text": "", "calls": []})
         one = Proposed(proposed.call_id, tool, None, "", proposed.args_hash)
         wave.refuse(self.work, step.id, one, self.cause, self.met.mechanism, self.met.message, correction=False)
-        details: Details = {"detector": "A", "tool": tool, "args_hash": proposed.args_hash}
+        details: Details = {"detector": "identical_calls", "tool": tool, "args_hash": proposed.args_hash}
         trip = replace(self._trip(f"step:{step.id}"), evidence=Evidence(scope=f"step:{step.id}", details=details))
         return Failure((trip,), self.stage, step.id, blocked=True)
 

@@ -16,7 +16,7 @@ from tests.fabric.core.scripts import asks, call, gives, summary
 
 ASKED = {"rungs": [{"reaction": "escalate"}], "deviation": "A person is asked first."}
 TABLE = {row: dict.fromkeys(Tier, ASKED) for row in ("infinite_tool_loop", "semantic_no_progress")}
-UNDETECTED = {"loop_detector": {"detectors": ["E"]}}
+UNDETECTED = {"loop_detector": {"detectors": ["same_answer"]}}
 
 
 def until_done(nth: int):
@@ -88,7 +88,7 @@ def test_a_cycle_that_it_is_part_of_is_no_long_loop():
         turn = next(turns)
         return asks(call(job="export"), call(job=f"step {turn % 3}")) if turn < 20 else summary()
 
-    fabric = lone(table=TABLE, loop_detector={"detectors": ["A", "F"]})
+    fabric = lone(table=TABLE, loop_detector={"detectors": ["identical_calls", "nothing_new_in_a_row"]})
     world = ran(fabric, {"worker": worker, "look": gives("not yet")})
     world.decide("approve").go()
     assert (world.end.state, world.reactions) == (RunState.COMPLETED, ["escalate"])
@@ -151,7 +151,7 @@ def test_a_person_who_rejects_it_aborts_the_run():
 def test_nobody_is_asked_about_a_cycle(tier):
     turns = count()
     script = {"worker": lambda command: asks(call(q="xy"[next(turns) % 2])) if command.tools else summary()}
-    world = ran(lone(loop_detector={"detectors": ["B"]}), script, tier=tier)
+    world = ran(lone(loop_detector={"detectors": ["repeated_cycle"]}), script, tier=tier)
     assert "escalate" not in world.reactions
     assert "there is no call that a person could let go on" in {fact.reason for fact in world.of(ev.RungSkipped)}
 

@@ -60,7 +60,7 @@ def paraphrases(*ends: str):
 
 def test_c_blocks_the_third_paraphrase_of_a_call_before_it_is_executed_and_the_model_is_told():
     world = ran(lone(), {"worker": [*paraphrases("please", "now", "again"), summary()], "look": gives("nothing")})
-    assert (len(world.executed), blocked(world), detectors(world)) == (2, [3], ["C"])
+    assert (len(world.executed), blocked(world), detectors(world)) == (2, [3], ["near_identical_calls"])
     assert (world.end.state, world.end.recovered) == (RunState.COMPLETED, True)
     told = [message.text for message in world.requests[-1].messages if message.role == "tool"]
     assert "calls like look" in told[-1]
@@ -109,13 +109,13 @@ def given_back(*texts: str, rounds: int = 10) -> World:
 
 def test_e_sees_the_answers_that_a_gate_gave_back_in_every_round_of_the_epoch():
     world = given_back(THOUGHTS)
-    assert (world.asked("aggregator"), detectors(world)[-1]) == (3, "E"), "it is not asked for a fourth time"
+    assert (world.asked("aggregator"), detectors(world)[-1]) == (3, "same_answer"), "it is not asked for a fourth time"
     assert world.end.reason == "agent aggregator gave the same answer 3 times (limit 3)"
 
 
 def test_e_leaves_an_agent_alone_that_says_something_else_each_time():
     world = given_back(*[f"{THOUGHTS} {word}" for word in "abcdef"], rounds=5)
-    assert (world.asked("aggregator"), "E" in detectors(world)) == (6, False)
+    assert (world.asked("aggregator"), "same_answer" in detectors(world)) == (6, False)
 
 
 def test_a_persons_word_begins_es_window_anew():
@@ -130,7 +130,7 @@ def test_a_persons_word_begins_es_window_anew():
     world = ran(fabric, {"aggregator": summary(THOUGHTS)}, tier=Tier.BATCH, documents=DOCUMENTS)
     for _ in range(5):
         world.decide("approve").go()
-    assert (world.asked("aggregator"), "E" in detectors(world)) == (6, False)
+    assert (world.asked("aggregator"), "same_answer" in detectors(world)) == (6, False)
 
 
 # -- I -----------------------------------------------------------------------------------------------------------------
@@ -146,14 +146,14 @@ def announced(*said: str, queries=QUERIES, look=None, **fields) -> World:
 
 def test_i_blocks_the_call_of_the_third_equal_announcement_where_nothing_came_of_the_calls():
     world = announced(SOON, SOON.replace("somewhere", "somehow"), SOON)
-    assert (len(world.executed), blocked(world), detectors(world)) == (2, [3], ["I"])
+    assert (len(world.executed), blocked(world), detectors(world)) == (2, [3], ["same_words_before_calls"])
     [told] = [fact.cause for fact in world.of(ev.ReactionDecided)]
     assert told.message == (
         "agent worker said the same before its calls 3 times within 5 turns, and the calls failed or came to the same (limit 3)"
     )
     words = iter(["the line is dead", "the shelf is empty", "the clerk is out"])
     failing = announced(SOON, SOON, SOON, look=lambda c: gives(error=next(words)))
-    assert detectors(failing) == ["I"]
+    assert detectors(failing) == ["same_words_before_calls"]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_i_blocks_the_call_of_the_third_equal_announcement_where_nothing_came_of
         ((SOON,) * 3, {"queries": [f"page {n}" for n in range(3)]}),
         ((SOON,) * 3, {"queries": ["keepers", "towers", "storms"]}),
         ([f"{SOON} Page {n}." for n in range(3)], {}),
-        ((SOON,) * 3, {"loop_detector": {"detectors": ["A"]}}),
+        ((SOON,) * 3, {"loop_detector": {"detectors": ["identical_calls"]}}),
     ],
     ids=["other words", "twice", "short", "news", "a scan", "other questions", "a number", "off"],
 )

@@ -345,7 +345,7 @@ def test_a_decision_names_its_table_cell_rung_and_numbers():
     assert (decided.tier, decided.rung, decided.spent, decided.scope) == (Tier.INTERACTIVE, 0, 0, "step:fan_out.0")
     evidence = decided.cause.evidence
     assert (evidence.limit, evidence.observed, evidence.unit, evidence.window) == (3, 3, "calls", "5 calls")
-    assert evidence.details["detector"] == "A"
+    assert evidence.details["detector"] == "identical_calls"
 
 
 def test_a_fabrics_own_cell_is_the_one_that_acts():

@@ -161,21 +161,41 @@ CASES: Mapping[str, Case] = {
         of_one({"worker": [asks(call(q="a"), call(q="b")), summary()], "look": gives("nothing")}), 1, refused, 0, 1
     ),
     "limits.corrections_per_step": Case(of_one({"worker": [say("no"), say("no"), summary()]}), 1, asked, 3, 2),
-    "loop_detector.detectors": Case(asking(*"aaa"), ["D"], blocked, [3], []),
-    "loop_detector.identical_threshold": Case(asking(*"aab", **only("A")), 2, blocked, [], [2]),
-    "loop_detector.identical_window": Case(asking(*"abaca", **only("A")), 3, blocked, [5], []),
-    "loop_detector.period_repeats": Case(asking(*"ababab", **only("B")), 3, lambda w: blocked(w)[:1], [4], [6]),
-    "loop_detector.period_window": Case(asking(*"abcabc", **only("B")), 4, blocked, [6], []),
-    "loop_detector.consecutive_threshold": Case(asking(*"aaaa", look=changing, **only("D")), 4, blocked, [], [4]),
+    "loop_detector.detectors": Case(asking(*"aaa"), ["same_call_in_a_row"], blocked, [3], []),
+    "loop_detector.identical_threshold": Case(asking(*"aab", **only("identical_calls")), 2, blocked, [], [2]),
+    "loop_detector.identical_window": Case(asking(*"abaca", **only("identical_calls")), 3, blocked, [5], []),
+    "loop_detector.period_repeats": Case(
+        asking(*"ababab", **only("repeated_cycle")), 3, lambda w: blocked(w)[:1], [4], [6]
+    ),
+    "loop_detector.period_window": Case(asking(*"abcabc", **only("repeated_cycle")), 4, blocked, [6], []),
+    "loop_detector.consecutive_threshold": Case(
+        asking(*"aaaa", look=changing, **only("same_call_in_a_row")), 4, blocked, [], [4]
+    ),
     "loop_detector.answer_threshold": Case(of_one({"worker": say(THOUGHTS)}), 2, asked, 3, 2),
-    "loop_detector.stale_threshold": Case(asking(*"abcabc", **only("F")), 2, lambda w: blocked(w)[:1], [], [5]),
-    "loop_detector.long_threshold": Case(asking(*"aabacada", **only("G")), 4, lambda w: blocked(w)[:1], [], [6]),
-    "loop_detector.long_window": Case(asking(*"axaxaxaxaxax", **only("G")), 6, lambda w: blocked(w)[:1], [11], []),
+    "loop_detector.stale_threshold": Case(
+        asking(*"abcabc", **only("nothing_new_in_a_row")), 2, lambda w: blocked(w)[:1], [], [5]
+    ),
+    "loop_detector.long_threshold": Case(
+        asking(*"aabacada", **only("near_identical_calls_in_the_long_run")), 4, lambda w: blocked(w)[:1], [], [6]
+    ),
+    "loop_detector.long_window": Case(
+        asking(*"axaxaxaxaxax", **only("near_identical_calls_in_the_long_run")), 6, lambda w: blocked(w)[:1], [11], []
+    ),
     "loop_detector.failing_threshold": Case(
-        asking(*"abcd", look=lambda: gives(error="it is broken"), **only("H")), 2, lambda w: blocked(w)[:1], [], [3]
+        asking(*"abcd", look=lambda: gives(error="it is broken"), **only("nothing_but_errors")),
+        2,
+        lambda w: blocked(w)[:1],
+        [],
+        [3],
     ),
     "loop_detector.said_threshold": Case(
-        asking("keepers of old", "old keepers", look=lambda: gives("nothing"), texts=(SOON,) * 2, **only("I")),
+        asking(
+            "keepers of old",
+            "old keepers",
+            look=lambda: gives("nothing"),
+            texts=(SOON,) * 2,
+            **only("same_words_before_calls"),
+        ),
         2,
         blocked,
         [],
@@ -186,7 +206,7 @@ CASES: Mapping[str, Case] = {
             *("keepers of old", "old keepers there", "keepers of old there", "keepers there"),
             look=broken,
             texts=(SOON, "Now I will ask the harbour office for what it has on them.", SOON, SOON),
-            **only("I"),
+            **only("same_words_before_calls"),
         ),
         3,
         blocked,
@@ -198,7 +218,8 @@ CASES: Mapping[str, Case] = {
     ),
     "progress.agent_turns": Case(
         of_one(
-            {"worker": [asks(call(q=f"a {n}")) for n in "xyz"] + [summary()], "look": gives("nothing")}, **only("D")
+            {"worker": [asks(call(q=f"a {n}")) for n in "xyz"] + [summary()], "look": gives("nothing")},
+            **only("same_call_in_a_row"),
         ),
         2,
         causes,
@@ -377,13 +398,16 @@ def test_a_stages_values_have_the_bounds_of_the_fabrics():
 def test_detectors_beside_a_preset_are_refused_and_so_is_an_empty_list():
     fabric = {"loop_detector": {"preset": "flow"}}
     with pytest.raises(ValidationError, match="the fabric has one rule in place of detectors"):
-        spec(**fabric, stages={"fan_out": {"loop_detector": {"detectors": ["A"]}}})
+        spec(**fabric, stages={"fan_out": {"loop_detector": {"detectors": ["identical_calls"]}}})
     assert "name at least one" in told({"fan_out": {"loop_detector": {"detectors": []}}})
 
 
 def test_a_stage_that_names_its_detectors_keeps_the_numbers_of_its_fabric():
     fabric = FlowPolicy.model_validate(
-        {"budget": {"run_usd_micros": 1}, "stages": {"plan": {"loop_detector": {"detectors": ["A", "H"]}}}}
+        {
+            "budget": {"run_usd_micros": 1},
+            "stages": {"plan": {"loop_detector": {"detectors": ["identical_calls", "nothing_but_errors"]}}},
+        }
     )
     seen = fabric.of_stage(Stage.PLAN).loop_detector
-    assert seen == fabric.loop_detector.model_copy(update={"detectors": frozenset("AH")})
+    assert seen == fabric.loop_detector.model_copy(update={"detectors": frozenset({"identical_calls", "nothing_but_errors"})})

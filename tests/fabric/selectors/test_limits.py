@@ -45,7 +45,7 @@ def test_values_are_those_in_force():
         elif path in ("budget.agents", "budget.stages", "stages"):
             assert limit.value == limit.default == (), "they are told in words, and nothing is said of them"
         elif path == "loop_detector.detectors":
-            assert limit.value == limit.default == tuple(one.written for one in LOOP_NAMES.values())
+            assert limit.value == limit.default == tuple(LOOP_NAMES)
         elif path == "breakers":
             assert limit.value == limit.default == tuple(map(breaker_said, policy.breakers))
         else:
@@ -108,7 +108,7 @@ STAGES = """
   stages:
     validate: {tau: 0.9, limits: {turns: 3}, deadlines: {batch: {call_s: 5}}, retry: {cap_s: 2}}
     plan:
-      loop_detector: {detectors: [A, D]}
+      loop_detector: {detectors: [identical_calls, same_call_in_a_row]}
       decision_table: {cost_overrun: {batch: {rungs: [{reaction: abort}]}}}
 """
 

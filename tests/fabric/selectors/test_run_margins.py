@@ -193,17 +193,17 @@ TRIPPED = [
         "refused: $0.000009 needed, $0.000005 left",
     ),
     (
-        tripped("loop_detector", Cause.LOOP_DETECTED, 3, 3, "calls", "step", detector="A"),
+        tripped("loop_detector", Cause.LOOP_DETECTED, 3, 3, "calls", "step", detector="identical_calls"),
         "identical calls",
         "at 3 of 3 it was not executed",
     ),
     (
-        tripped("loop_detector", Cause.LOOP_DETECTED, 2, 2, "calls", "step", detector="B"),
+        tripped("loop_detector", Cause.LOOP_DETECTED, 2, 2, "calls", "step", detector="repeated_cycle"),
         "repeated cycle",
         "at 2 of 2 it was not executed",
     ),
     (
-        tripped("loop_detector", Cause.LOOP_DETECTED, 6, 6, "calls", "step", detector="D"),
+        tripped("loop_detector", Cause.LOOP_DETECTED, 6, 6, "calls", "step", detector="same_call_in_a_row"),
         "same call in a row",
         "at 6 of 6 it was not executed",
     ),

@@ -107,7 +107,7 @@ def by_the_engine(trace: Trace) -> tuple[int, str] | None:
             answered += 1
         elif isinstance(fact, ev.ReactionDecided):
             # The recorded answers are none that the step could end with: the third equal one spends its corrections.
-            other = "E" if fact.cause.evidence.unit == "answers" else fact.cause.mechanism
+            other = "same_answer" if fact.cause.evidence.unit == "answers" else fact.cause.mechanism
             detector = fact.cause.evidence.details.get("detector", other)
             return number, str(detector)
     assert answered == len(replay.said) + 1, "the whole trace was played"

@@ -112,11 +112,11 @@ def test_what_must_never_fire_does_not(steps):
 
 
 CAUGHT = {
-    "A": [step()] * 3,
-    "B": [step(args=q, masked=q) for q in "abab"],
-    "C": [step(args=f"find one more old record about these famous lighthouse keepers {last}", masked="none") for last in ("please", "now", "again")],
-    "D": [step(masked=str(n)) for n in range(5)],
-    "I": [
+    "identical_calls": [step()] * 3,
+    "repeated_cycle": [step(args=q, masked=q) for q in "abab"],
+    "near_identical_calls": [step(args=f"find one more old record about these famous lighthouse keepers {last}", masked="none") for last in ("please", "now", "again")],
+    "same_call_in_a_row": [step(masked=str(n)) for n in range(5)],
+    "same_words_before_calls": [
         one
         for query in ("old keepers of the tower", "names of keepers of the tower", "keepers and families of the tower")
         for one in (
@@ -124,10 +124,10 @@ CAUGHT = {
             step(args=json.dumps({"q": query}), masked="none"),
         )
     ],
-    "E": [step("message", masked="same") for _ in range(3)],
-    "F": [step(args=q, masked=q) for q in "abcdabcda"],
-    "G": [*runs_between_edits(["5 failed"]), *runs_between_edits(["5 failed"] * 5, others=2)],
-    "H": [step(tool=f"get {word}", args=word, masked=word, error=f"no {word} here") for word in ("bread", "milk", "salt", "rice", "oil")],
+    "same_answer": [step("message", masked="same") for _ in range(3)],
+    "nothing_new_in_a_row": [step(args=q, masked=q) for q in "abcdabcda"],
+    "near_identical_calls_in_the_long_run": [*runs_between_edits(["5 failed"]), *runs_between_edits(["5 failed"] * 5, others=2)],
+    "nothing_but_errors": [step(tool=f"get {word}", args=word, masked=word, error=f"no {word} here") for word in ("bread", "milk", "salt", "rice", "oil")],
     "failure_signature": [step(args=f"try {n}", masked=f"m{n}", error=f"no such file: line {n}") for n in range(3)],
     "fabro": [step(args="abc"[n % 3], masked=str(n)) for n in range(10)],
     "flow": [step(masked=str(n)) for n in range(3)],
@@ -162,23 +162,25 @@ def test_a_persons_word_lets_one_failure_pass_twice_and_no_further():
     [("user", True), ("UserProxyAgent", True), ("human_2", True), ("customer_service", False), ("UserStory_Expert", False)],
 )  # fmt: skip
 def test_a_person_is_known_by_a_name_that_says_nothing_else(agent, begins):
-    assert ("A" not in fired(step(), step(), word(1, agent), step(), step())) is begins
+    assert ("identical_calls" not in fired(step(), step(), word(1, agent), step(), step())) is begins
 
 
 def test_a_program_that_says_the_same_again_and_again_in_a_persons_place_begins_nothing_anew():
     said = step("message", "user", masked="please go on")
-    assert "A" not in fired(said, step(), step(), word(1), step())
-    assert "A" in fired(said, step(), said, step(), said, step())
-    assert "A" in fired(step(), step("message", "user", masked="", chars=0), step(), step())
+    assert "identical_calls" not in fired(said, step(), step(), word(1), step())
+    assert "identical_calls" in fired(said, step(), said, step(), said, step())
+    assert "identical_calls" in fired(step(), step("message", "user", masked="", chars=0), step(), step())
 
 
 def test_an_answer_is_one_to_what_was_said_last():
     same = step("message", "clerk", masked="same")
-    assert "E" not in fired(
+    assert "same_answer" not in fired(
         same, step("message", "other", masked="x"), same, step("message", "other", masked="y"), same
     )
     again = step("message", "other", masked="x")
-    assert "E" in fired(same, again, same, again, same, again, same), "who says the same again has no new brief"
+    assert "same_answer" in fired(same, again, same, again, same, again, same), (
+        "who says the same again has no new brief"
+    )
 
 
 def test_the_goal_on_the_recorded_traces():
@@ -227,7 +229,7 @@ def test_a_catch_says_what_was_left_and_where_the_next_trip_was():
     assert catch(run(*steps, step("message", "user"))) == {
         "step": 2,
         "steps": 6,
-        "rules": ["A", "C"],
+        "rules": ["identical_calls", "near_identical_calls"],
         "calls_left": 3,
         "tokens_left": 30,
         "usd_left": 0.75,
@@ -317,7 +319,7 @@ def recorded(folder: Path, *results: str, **more) -> int:
     ]
     line = {"trace_id": "t", "success": False, "labels": {}, "steps": steps}
     (folder / "one.jsonl").write_text(json.dumps(line), "utf-8")
-    return evaluate(folder)["by_detector"]["C"]["failed"]["stopped"]
+    return evaluate(folder)["by_detector"]["near_identical_calls"]["failed"]["stopped"]
 
 
 def test_results_of_traces_are_compared_without_the_arguments_that_they_repeat(tmp_path):

@@ -26,7 +26,11 @@ def test_the_defaults_are_noted_nowhere():
 @pytest.mark.parametrize(
     ("policy", "path", "said"),
     [
-        ({"loop_detector": {"detectors": ["E"]}}, "loop_detector.detectors", "the same call with the same result"),
+        (
+            {"loop_detector": {"detectors": ["same_answer"]}},
+            "loop_detector.detectors",
+            "the same call with the same result",
+        ),
         (
             {"loop_detector": {"consecutive_threshold": 150}},
             "loop_detector.consecutive_threshold",

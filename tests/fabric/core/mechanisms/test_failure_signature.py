@@ -279,7 +279,7 @@ def test_one_text_under_three_codes_is_three_failures():
 
 def test_two_of_a_code_and_one_without_leave_the_run_alone():
     errors = (gives(error="no", code="7"), gives(error="no"), gives(error="no", code=" "), gives(error="no", code="7"))
-    world = looking(*errors, gives("text"), loop_detector={"detectors": ["A"]})
+    world = looking(*errors, gives("text"), loop_detector={"detectors": ["identical_calls"]})
     assert (world.reactions, world.end.state) == ([], RunState.COMPLETED)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core.loop_names import LOOP_NAMES
 from fabric.core.loop_policy import LoopDetector
 from fabric.core.verdict import PASS
 from tests.fabric.core.mechanisms.windows import CONFIG, Failed, Window, look
@@ -24,12 +25,12 @@ def test_the_numbers_of_the_long_loops():
 
 @pytest.mark.parametrize("names", ["abcd", "abcdefg", "abcdefghijklmnop"])
 def test_f_blocks_the_fifth_call_in_a_row_that_brings_nothing_new_whatever_the_period(names):
-    assert Window().run(cycle(names, 3)) == ("F", len(names) + 5)
+    assert Window().run(cycle(names, 3)) == ("nothing_new_in_a_row", len(names) + 5)
     assert Window().run(cycle(names) + cycle(names)[:4]) is None, "one before"
 
 
 def test_f_wants_no_order():
-    assert Window().run(cycle("abcdefg") + cycle("gbdfa")) == ("F", 12)
+    assert Window().run(cycle("abcdefg") + cycle("gbdfa")) == ("nothing_new_in_a_row", 12)
 
 
 def test_f_says_what_was_seen():
@@ -52,8 +53,15 @@ def test_whatever_is_new_begins_f_anew(other):
 def test_a_poll_is_something_new_to_f_and_g():
     waits = ("wait", {}, "pending")
     calls = [*cycle("abcd"), *cycle("ab"), waits, *cycle("c"), waits, *cycle("d"), waits, *cycle("ab")]
-    assert Window(LoopDetector(detectors=["F", "G"]), polls="wait").run(calls) is None
-    assert Window(LoopDetector(detectors=["F", "G"])).run(calls) == ("F", len(calls) - 1)
+    assert (
+        Window(
+            LoopDetector(detectors=["nothing_new_in_a_row", "near_identical_calls_in_the_long_run"]), polls="wait"
+        ).run(calls)
+        is None
+    )
+    assert Window(LoopDetector(detectors=["nothing_new_in_a_row", "near_identical_calls_in_the_long_run"])).run(
+        calls
+    ) == ("nothing_new_in_a_row", len(calls) - 1)
 
 
 def edits(n: int, last: int):
@@ -69,7 +77,7 @@ def after_edits(times: int, between: int):
 @pytest.mark.parametrize("between", [2, 3, 4])
 def test_g_blocks_the_sixth_equal_call_in_thirty_where_nothing_new_came_in_between(between):
     calls = after_edits(6, between)
-    assert Window().run(calls) == ("G", len(calls))
+    assert Window().run(calls) == ("near_identical_calls_in_the_long_run", len(calls))
     assert Window().run(after_edits(5, between)) is None, "one before"
 
 
@@ -98,12 +106,16 @@ def broken(n: int):
 
 
 def test_h_blocks_the_call_after_four_turns_of_nothing_but_failures():
-    assert Window().run([broken(n) for n in range(5)]) == ("H", 5)
+    assert Window().run([broken(n) for n in range(5)]) == ("nothing_but_errors", 5)
     assert Window().run([broken(n) for n in range(4)]) is None, "one before"
 
 
 def test_what_is_written_reads_as_it_was():
-    for config in (CONFIG, LoopDetector(detectors=[*"ABCDEFGH"], failing_threshold=5), LoopDetector(preset="flow")):
+    for config in (
+        CONFIG,
+        LoopDetector(detectors=list(LOOP_NAMES)[:8], failing_threshold=5),
+        LoopDetector(preset="flow"),
+    ):
         assert LoopDetector.model_validate(config.model_dump(mode="json")) == config
 
 
@@ -123,8 +135,8 @@ def test_the_calls_of_one_answer_fail_together():
     assert (verdict.evidence.limit, verdict.evidence.observed) == (4, 4)
 
 
-def test_a_revision_of_before_is_judged_by_the_detectors_that_it_names():
-    before = LoopDetector(detectors=[*"ABCDE"])
+def test_a_fabric_is_judged_by_the_detectors_that_it_names():
+    before = LoopDetector(detectors=list(LOOP_NAMES)[:5])
     for calls in (cycle("abcd", 3), after_edits(6, 3), [broken(n) for n in range(9)]):
         assert Window(before).run(calls) is None
         assert Window().run(calls) is not None

@@ -31,7 +31,7 @@ def test_the_defaults_are_those_of_the_document():
 
 
 def test_a_third_equal_call_with_equal_results_is_blocked():
-    assert Window().run([look()] * 3) == ("A", 3)
+    assert Window().run([look()] * 3) == ("identical_calls", 3)
 
 
 def test_the_trip_says_what_was_seen():
@@ -50,13 +50,13 @@ def test_equal_means_canonically_equal():
         ("look", {"q": "e\u0301", "n": 1.0}, "r"),
         ("look", {"n": 1, "q": "é"}, "r"),
     ]
-    assert Window().run(calls) == ("A", 3)
+    assert Window().run(calls) == ("identical_calls", 3)
 
 
 @pytest.mark.parametrize("others", [1, 2])
 def test_others_between_do_not_help_within_five_calls(others):
     between = [look(f"other {n}") for n in range(others)]
-    assert Window().run([look(), *between[:1], look(), *between[1:], look()]) == ("A", 3 + others)
+    assert Window().run([look(), *between[:1], look(), *between[1:], look()]) == ("identical_calls", 3 + others)
 
 
 def test_the_window_is_five_calls_the_proposed_one_included():
@@ -70,7 +70,7 @@ def test_results_that_differ_are_progress():
 
 def test_results_are_compared_after_masking():
     polls = [f"job 7 at 12:0{n}:30 took {n} ms, pid {n}: still running" for n in range(3)]
-    assert Window().run([look(result=poll) for poll in polls]) == ("A", 3)
+    assert Window().run([look(result=poll) for poll in polls]) == ("identical_calls", 3)
 
 
 def test_a_number_in_a_result_is_not_masked():
@@ -78,9 +78,9 @@ def test_a_number_in_a_result_is_not_masked():
 
 
 def test_a_result_that_is_not_there_yet_counts_as_equal():
-    assert Window().run([look(result=PENDING)] * 3) == ("A", 3)
+    assert Window().run([look(result=PENDING)] * 3) == ("identical_calls", 3)
     mixed = [look(result="one"), look(result=PENDING), look()]
-    assert Window().run(mixed) == ("A", 3)
+    assert Window().run(mixed) == ("identical_calls", 3)
 
 
 def test_within_one_answer_each_call_is_judged_with_those_before_it():
@@ -90,7 +90,7 @@ def test_within_one_answer_each_call_is_judged_with_those_before_it():
 
 def test_a_blocked_call_leaves_the_window():
     window = Window()
-    assert window.run([look()] * 3) == ("A", 3)
+    assert window.run([look()] * 3) == ("identical_calls", 3)
     assert [seen.call[0] for seen in window.state.calls] == ["look", "look"]
     assert window.run([look("1"), look("2"), look("3"), look()]) is None
 
@@ -103,15 +103,15 @@ def test_another_tool_with_the_same_arguments_is_another_call():
 
 
 def test_a_period_of_two_is_blocked_as_it_closes_for_the_second_time():
-    assert Window().run([look("a"), look("b"), look("a"), look("b")]) == ("B", 4)
+    assert Window().run([look("a"), look("b"), look("a"), look("b")]) == ("repeated_cycle", 4)
 
 
 def test_a_period_of_three_is_blocked_as_it_closes_for_the_second_time():
-    assert Window().run([look(q) for q in "abcabc"]) == ("B", 6)
+    assert Window().run([look(q) for q in "abcabc"]) == ("repeated_cycle", 6)
 
 
 def test_what_came_before_the_cycle_does_not_matter():
-    assert Window().run([look(q) for q in "xyzabab"]) == ("B", 7)
+    assert Window().run([look(q) for q in "xyzabab"]) == ("repeated_cycle", 7)
 
 
 def test_a_cycle_with_another_result_is_none():
@@ -132,7 +132,7 @@ def test_turns_of_several_calls_are_compared_whole():
     one, two = [look("a"), look("b")], [look("c"), look("d")]
     for wave in (one, two, one):
         assert all(verdict is PASS for verdict in window.propose(*wave))
-    assert [v.evidence.details["detector"] for v in window.propose(*two)] == ["B", "B"]
+    assert [v.evidence.details["detector"] for v in window.propose(*two)] == ["repeated_cycle", "repeated_cycle"]
     other = Window()
     for wave in (one, two, one):
         other.propose(*wave)
@@ -140,14 +140,14 @@ def test_turns_of_several_calls_are_compared_whole():
 
 
 def test_a_period_of_one_is_not_bs_business():
-    assert Window(LoopDetector(detectors=["B"])).run([look()] * 8) is None
+    assert Window(LoopDetector(detectors=["repeated_cycle"])).run([look()] * 8) is None
 
 
 # -- D -----------------------------------------------------------------------------------------------------------------
 
 
 def test_the_fifth_equal_call_in_a_row_is_blocked_whatever_its_results():
-    assert Window().run([look(result=n) for n in range(6)]) == ("D", 5)
+    assert Window().run([look(result=n) for n in range(6)]) == ("same_call_in_a_row", 5)
 
 
 def test_a_streak_that_is_broken_begins_anew():
@@ -187,7 +187,7 @@ def test_an_edit_and_test_cycle_never_trips():
 
 def test_a_tests_result_that_never_changes_is_a_loop_all_the_same():
     calls = [("edit", {"text": "x"}, "ok"), ("test", {}, "1 failed")] * 4
-    assert Window().run(calls) == ("B", 4)
+    assert Window().run(calls) == ("repeated_cycle", 4)
 
 
 # -- what is not seen --------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_a_call_answered_from_its_first_result_counts():
     window.state = loop_detector.observe(window.state, at(again))
     window.turn = 2
     (verdict,) = window.propose(look())
-    assert verdict.evidence.details["detector"] == "A"
+    assert verdict.evidence.details["detector"] == "identical_calls"
 
 
 def test_a_step_of_any_length_remembers_no_more_than_its_windows_need():
@@ -249,7 +249,7 @@ LONG = "find one more old record about these famous lighthouse keepers"
 
 def test_a_third_paraphrase_with_the_same_result_is_blocked():
     verdict = paraphrased(f"{LONG} please", f"{LONG} now", f"{LONG} again")
-    assert verdict.evidence.details["detector"] == "C"
+    assert verdict.evidence.details["detector"] == "near_identical_calls"
     assert verdict.evidence.observed == 3
     assert paraphrased(f"{LONG} please", f"{LONG} now") is PASS
 
@@ -298,5 +298,5 @@ def test_a_policy_that_switches_detection_off_or_says_two_things_is_refused():
     with pytest.raises(ValueError, match="name at least one"):
         LoopDetector(detectors=[])
     with pytest.raises(ValueError, match="not both"):
-        LoopDetector(preset="flow", detectors=["A"])
-    assert Window(LoopDetector(detectors=["D"])).run([look()] * 6) == ("D", 5)
+        LoopDetector(preset="flow", detectors=["identical_calls"])
+    assert Window(LoopDetector(detectors=["same_call_in_a_row"])).run([look()] * 6) == ("same_call_in_a_row", 5)

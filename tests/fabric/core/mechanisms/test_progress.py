@@ -219,12 +219,12 @@ def test_a_search_whose_eighth_question_hits_is_let_go_on(tier):
 @pytest.mark.parametrize("tier", Tier)
 def test_paraphrases_for_the_built_in_search_are_stopped_by_the_loop_detector_first(tier):
     world = built_in([f"{PARAPHRASED} {word}" for word in WORDS], tier)
-    assert world.of(ev.ReactionDecided)[0].cause.evidence.details["detector"] == "C"
+    assert world.of(ev.ReactionDecided)[0].cause.evidence.details["detector"] == "near_identical_calls"
     assert len(world.executed) == 2
 
 
 def test_without_the_loop_detector_paraphrases_for_the_built_in_search_end_with_the_sixth():
-    off = {"detectors": ["D"]}
+    off = {"detectors": ["same_call_in_a_row"]}
     assert requests_until_trip(built_in([f"{PARAPHRASED} {word}" for word in WORDS], loop_detector=off)) == 6
 
 

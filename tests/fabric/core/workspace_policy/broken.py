@@ -96,7 +96,7 @@ CASES: Mapping[str, Case] = {
     ),
     "protections": Case(
         {"protections": ["loop_detector", "credentials"]},
-        lone(loop_detector={"detectors": ["B"]}),
+        lone(loop_detector={"detectors": ["repeated_cycle"]}),
         lone(),
         "policy.loop_detector.detectors",
         "leaves out identical calls, near-identical calls, same call in a row, same answer, nothing new in a row, near-identical calls in the long run, nothing but errors, same words before calls, and the workspace's policy keeps every loop detector on (protections); leave it out, or have an owner change the policy",
