@@ -10,7 +10,7 @@ from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, decision, d
 from tests.fabric.adapters.journal_worlds import REVISION
 
 ODD = b"no input of any version"
-LATER = b'{"kind": "an input of a later version"}'
+LATER = b'{"kind": "an input of a later version", "version": 1}'
 
 
 @pytest.fixture

@@ -410,4 +410,6 @@ def test_a_stage_that_names_its_detectors_keeps_the_numbers_of_its_fabric():
         }
     )
     seen = fabric.of_stage(Stage.PLAN).loop_detector
-    assert seen == fabric.loop_detector.model_copy(update={"detectors": frozenset({"identical_calls", "nothing_but_errors"})})
+    assert seen == fabric.loop_detector.model_copy(
+        update={"detectors": frozenset({"identical_calls", "nothing_but_errors"})}
+    )

@@ -134,7 +134,8 @@ def decisions(race: Race, fabrics: dict[str, str], number: int) -> Any:
     answer = partial(escalation_decide, store=wiring.store(), nudge=NullNudge(), message="Because.")
     verbs = {person.name: ("approve", "reject")[place % 2] for place, person in enumerate(race.people)}
     told = race.all_together(
-        questions, lambda person, one: answer(actor=person, escalation_id=one.id, verb=verbs[person.name])
+        questions,
+        lambda person, one: answer(actor=person, escalation_id=one.id, verb=verbs[person.name], digest=one.digest),
     )
     ids = [one.run_id for one in questions]
     race.rest(ids, lambda: Run.objects.filter(id__in=ids, ended_at__isnull=False).count() == number)
@@ -161,7 +162,9 @@ def pairs(race: Race, fabrics: dict[str, str], number: int) -> Any:
     answer = partial(escalation_decide, store=wiring.store(), nudge=NullNudge(), verb="approve")
     ids, recorded = [one.run_id for one in questions], []
     for _ in range(2):
-        told = race.all_together(questions, lambda person, one: answer(actor=person, escalation_id=one.id))
+        told = race.all_together(
+            questions, lambda person, one: answer(actor=person, escalation_id=one.id, digest=one.digest)
+        )
         fresh = [sum(isinstance(one, DecisionTaken) and one.created for one in column) for column in told]
         recorded.append(sorted(Counter(fresh).items()))
         race.rest(ids, lambda: not Inbox.objects.filter(run_id__in=ids, consumed_seq=None).exists())
