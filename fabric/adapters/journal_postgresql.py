@@ -83,10 +83,10 @@ class PostgresqlStore(Counters):
 
     # -- from outside --------------------------------------------------------------------------------------------------
 
-    def create(self, run: NewRun) -> tuple[str, bool]:
+    def create(self, run: NewRun, *, audit: AuditEntry | None = None) -> tuple[str, bool]:
         """See ``ports.JournalStore``. RowRefused when the revision is not there."""
-        values = creation(run) | {"notify": self._notify}
-        if self._run(arriving.CREATE, values, changes_rows=True):
+        values = creation(run) | {"notify": self._notify} | audit_values(audit)
+        if self._run(arriving.CREATE_AUDITED if audit else arriving.CREATE, values, changes_rows=True):
             self.count(commits=1, statements=1, written=len(run.input_body) + len(values["texts"]))
             return run.run_id, True
         # A creation that ran at the same time may have come first: only a new statement sees it.

@@ -100,7 +100,7 @@ class SqliteStore(Counters):
 
     # -- from outside --------------------------------------------------------------------------------------------------
 
-    def create(self, run: NewRun) -> tuple[str, bool]:
+    def create(self, run: NewRun, *, audit: AuditEntry | None = None) -> tuple[str, bool]:
         """See ``ports.JournalStore``. RowRefused when the revision is not there."""
         values = creation(run, self._now())
         with self._change() as db:
@@ -110,6 +110,8 @@ class SqliteStore(Counters):
                 return found[0], False
             db.execute(statements.CREATE, values)
             db.execute(statements.PUT_INPUT, values)
+            if audit:
+                db.execute(statements.AUDIT, values | audit_values(audit))
             db.executemany(
                 statements.ATTACH,
                 [
@@ -118,7 +120,7 @@ class SqliteStore(Counters):
                 ],
             )
         written = len(run.input_body) + sum(len(document.text) for document in run.documents)
-        self.count(commits=1, statements=3 + len(run.documents), written=written)
+        self.count(commits=1, statements=3 + (audit is not None) + len(run.documents), written=written)
         return run.run_id, True
 
     def put_input(

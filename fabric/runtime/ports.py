@@ -277,8 +277,8 @@ class JournalStore(Protocol):
     Leases are compared on the store's own clock, never on a caller's.
     """
 
-    def create(self, run: NewRun) -> tuple[str, bool]:
-        """Inserts a run and its first inbox row. Returns ``(run id, created)``; with a known start key the run that has it, False."""
+    def create(self, run: NewRun, *, audit: AuditEntry | None = None) -> tuple[str, bool]:
+        """Inserts a run and its first inbox row, with the ``audit`` line that it is. Returns ``(run id, created)``; with a known start key the run that has it, False."""
         ...
 
     def put_input(

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 from fabric.adapters.documents import AttachmentRefused, checked
 from fabric.core.actor import Actor
-from fabric.core.audit import Act
+from fabric.core.audit import Act, AuditEntry
 from fabric.core.fingerprint import digest
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.payloads import Request
@@ -24,7 +24,7 @@ from fabric.runtime.ports import Document, JournalStore, NewRun, Nudge
 from fabric.selectors.contents import shown
 from fabric.selectors.fabrics import fabric_get, revision_spec
 from fabric.selectors.reach import seen_by
-from fabric.services.audit import audit_record
+from fabric.services.audit import audit_entry
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
 
@@ -136,17 +136,23 @@ def _first_input(
 def insert_run(store: JournalStore, nudge: Nudge, new: NewRun, actor: Actor) -> StartedRun:
     """Inserts the run, records it and wakes a host. Refused: conflict (its start key was used for another request), unavailable."""
     with store_answers():
-        run_id, created = store.create(new)
+        run_id, created = store.create(new, audit=_started(actor, new))
     if not created:
         # Two requests with one key came at once, and the other one was first.
         _same_request(run_id, new.start_key, new.input_id)
-    elif new.origin_run_id:
-        audit_record(actor=actor, act=Act.RUN_FORKED, subject=new.origin_run_id, fork=run_id, seq=new.origin_seq)
-    else:
-        # Behind the run's own transaction, which is the store's: the journal's first event names who asked for it in any case.
-        audit_record(actor=actor, act=Act.RUN_STARTED, subject=run_id, tier=new.tier.value, revision=new.revision_id)
     nudge.wake(run_id)
     return StartedRun(run_id, created)
+
+
+def _started(actor: Actor, new: NewRun) -> AuditEntry:
+    """The line of the audit stream that the store inserts together with the run."""
+    if new.origin_run_id:
+        return audit_entry(
+            actor=actor, act=Act.RUN_FORKED, subject=new.origin_run_id, fork=new.run_id, seq=new.origin_seq
+        )
+    return audit_entry(
+        actor=actor, act=Act.RUN_STARTED, subject=new.run_id, tier=new.tier.value, revision=new.revision_id
+    )
 
 
 def earlier_start(actor: Actor, start_key: str, input_id: str) -> StartedRun | None:

@@ -102,9 +102,9 @@ class StoreAround(_Around):
 
     _port: JournalStore
 
-    def create(self, run: NewRun) -> tuple[str, bool]:
+    def create(self, run: NewRun, **more: Any) -> tuple[str, bool]:
         """``start.created``: the run is there, and nobody has been told."""
-        made = self._port.create(run)
+        made = self._port.create(run, **more)
         self._places.reach("start.created")
         return made
 

@@ -98,7 +98,7 @@ class MemoryStore(Counters):
 
     # -- from outside --------------------------------------------------------------------------------------------------
 
-    def create(self, run: NewRun) -> tuple[str, bool]:
+    def create(self, run: NewRun, *, audit: AuditEntry | None = None) -> tuple[str, bool]:
         """See ``ports.JournalStore``."""
         with self._guard:
             landed = self._failing("create")
@@ -111,6 +111,8 @@ class MemoryStore(Counters):
             tables.insert(run, self._clock.now())
             if run.start_key:
                 tables.start_keys[key] = run.run_id
+            if audit:
+                self.audit.append((run.run_id, audit))
             self.commits += 1
             if landed:
                 raise self._answer_lost()

@@ -39,7 +39,7 @@ class Store:
 
     fates = (Written.COMMITTED,)
 
-    def create(self, run):
+    def create(self, run, *, audit=None):
         return "r1", True
 
     def claim(self, incarnation, *, limit, queues, again=()):

@@ -15,7 +15,7 @@ RUN_COLUMNS = """
   caused_by
 """
 
-CREATE = Statement(f"""
+_CREATE = f"""
 WITH {NOW}, run AS (
   INSERT INTO fabric_run ({RUN_COLUMNS})
   SELECT :run_id::text, :workspace_id::text, (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id::text),
@@ -31,9 +31,9 @@ WITH {NOW}, run AS (
   INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes, origin)
   SELECT id, workspace_id, n, name, body, octet_length(body), origin
   FROM run, unnest(:names::text[], :texts::text[], :origins::text[]) WITH ORDINALITY AS given(name, body, origin, n)
-)
+){{audited}}
 SELECT id, CASE WHEN :notify::boolean THEN pg_notify('{WAKE_CHANNEL}', id) IS NULL END FROM run
-""")
+"""
 
 EXISTING = Statement("""
 SELECT id FROM fabric_run WHERE workspace_id = :workspace_id::text AND start_key = :start_key::text AND NOT start_key = ''
@@ -59,6 +59,8 @@ _AUDITED = """, audited AS (
     NULLIF(:address::text, '')
   FROM {of}, now{done}
 )"""
+CREATE = Statement(_CREATE.format(audited=""))
+CREATE_AUDITED = Statement(_CREATE.format(audited=_AUDITED.format(of="run", done="")))
 PUT_INPUT = Statement(_PUT_INPUT.format(audited=""))
 PUT_INPUT_AUDITED = Statement(_PUT_INPUT.format(audited=_AUDITED.format(of="run", done=", arrived")))
 

@@ -102,6 +102,15 @@ def test_an_act_is_told_with_its_input_or_not_at_all(world):
     assert world.acts() == [("act-1", "ana", "token:t", "cancel_sent", journal.run_id, b"{}")]
 
 
+def test_a_run_is_inserted_together_with_its_line_of_the_audit_stream_and_once(world):
+    run = new_run(start_key="order-1")
+    act = AuditEntry(entry_id="act-1", actor="ana", via="", act=Act.RUN_STARTED, subject=run.run_id)
+    assert world.store.create(run, audit=act) == (run.run_id, True)
+    again = replace(new_run(start_key="order-1"), workspace_id=run.workspace_id)
+    assert world.store.create(again, audit=replace(act, entry_id="act-2")) == (run.run_id, False)
+    assert world.acts() == [("act-1", "ana", "", "run_started", run.run_id, b"{}")]
+
+
 def test_an_input_for_a_run_that_is_not_there_is_refused_with_its_name(world):
     with pytest.raises(RunMissing, match="no run 'nowhere'"):
         world.store.put_input("nowhere", "decision-1", b"")

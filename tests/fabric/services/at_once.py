@@ -50,10 +50,10 @@ class Together:
         self._all_read.wait(PATIENCE_S)
         return bool(self._store.put_input(*given, **more))
 
-    def create(self, *given: Any) -> tuple[str, bool]:
+    def create(self, *given: Any, **more: Any) -> tuple[str, bool]:
         """The same."""
         self._all_read.wait(PATIENCE_S)
-        created: tuple[str, bool] = self._store.create(*given)
+        created: tuple[str, bool] = self._store.create(*given, **more)
         return created
 
 
