@@ -87,7 +87,9 @@ def test_a_right_that_is_lost_closes_the_socket(browser, queued, monkeypatch, ch
         await sync_to_async(change)()
         return await close_code(sock)
 
-    assert on_a_loop(scene) == code
+    closed = on_a_loop(scene)
+    # The session is asked first and the right after it: who goes in between has lost the right.
+    assert closed == code or (change is gone and closed == consumer.NOT_ALLOWED)
 
 
 def test_a_session_that_is_deleted_closes_the_socket(owner, queued, monkeypatch):

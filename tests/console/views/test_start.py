@@ -262,7 +262,7 @@ def test_a_database_that_cannot_be_written_is_a_sentence(browser, small, monkeyp
         def now(self):
             return clock.now()
 
-        def create(self, new):
+        def create(self, new, *, audit=None):
             raise StoreUnavailable("the database file cannot be written; give its folder back to this user")
 
     monkeypatch.setattr(wiring, "store", Full)

@@ -29,7 +29,7 @@ def test_a_plan_made_on_empty_tables_reads_no_table_from_end_to_end(postgresql_w
     """Plans are made once, maybe on an empty database, and must do for a full one: every large table is reached by an index."""
     modules = (arriving, ownership, reads)
     every = {name: one for module in modules for name, one in vars(module).items() if isinstance(one, Statement)}
-    assert len(every) == 23
+    assert len(every) == 24
     every["flush"] = flush.write(Shape(*[True] * 11))
     ends = dict.fromkeys(("rows", "consumed", "taking", "ended", "told"), True)
     every["flush of one that ends"] = flush.write(Shape(**ends, escalated=False))
