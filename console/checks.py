@@ -19,9 +19,9 @@ def secret_files_closed(**_: Any) -> list[Warning]:
 
 
 @register(Tags.database)
-def tables_of_this_version(databases: Iterable[str] | None = None, **_: Any) -> list[Error]:
+def check_tables(databases: Iterable[str] | None = None, **_: Any) -> list[Error]:
     """Refuse a database that another version wrote: `migrate` asks this, and `check --database default`."""
-    from console.management.commands.prepare import other_version
+    from console.database_version import find_other_version
 
-    said = other_version() if databases and DEFAULT_DB_ALIAS in databases else ""
+    said = find_other_version() if databases and DEFAULT_DB_ALIAS in databases else ""
     return [Error(said, id="console.E001")] if said else []

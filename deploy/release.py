@@ -87,7 +87,7 @@ def audit() -> int:
 
 
 def _pip_audit() -> list[str]:
-    """How pip-audit is called here."""
+    """Returns the command that calls pip-audit on this machine."""
     ways = (["pip-audit"], ["uvx", "pip-audit"], ["uv", "tool", "run", "pip-audit"], ["pipx", "run", "pip-audit"])
     return next((way for way in ways if shutil.which(way[0])), ways[0])
 

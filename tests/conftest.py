@@ -86,7 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes long goes first: at the end of a run side by side nobody waits for one long file. What the set does not have is left out."""
+    """Tests that take long go first, so that no process ends alone with them. Tests that the set does not have are left out."""
     left, unknown = sets.leave_out(items)
     if unknown and config.args == config.getini("testpaths") and not config.getoption("lf", False):
         raise pytest.UsageError(f"tests/sets.py names what is no test: {', '.join(unknown)}")

@@ -55,7 +55,7 @@ BROUGHT = {
 }
 """By kind, the fields, or ``field=value``, that are looked for beside the kind, since few rows have them."""
 NEVER = frozenset({"model_changed.left_out"})
-"""What no simulated run leads to."""
+"""Parts of events that no simulated run leads to."""
 
 
 def files() -> list[Path]:

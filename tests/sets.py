@@ -20,7 +20,7 @@ SET = "FABRIC_TEST_SET"
 """Variable with the set's name: `fast`, `full`, `nightly`; `named` where files or folders were named."""
 
 FAST_FOLDERS = ("tests/fabric/core/", "tests/fabric/runtime/", "tests/fabric/packing/", "tests/test_")
-"""What `fast` has whole."""
+"""Folders of which `fast` has every test."""
 SLOW_FOLDERS = (
     "tests/documents/",
     *("tests/e2e/", "tests/chaos/", "tests/peers/", "tests/hostile/", "tests/deploy/", "tests/simulator/bench/"),

@@ -15,7 +15,7 @@ LINT_IMPORTS = "from importlinter.cli import lint_imports_command as main; main(
 
 
 def found_by(*command: str) -> str:
-    """What a command of this Python prints when it fails."""
+    """Returns what a command of this Python prints when it fails; else nothing."""
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr if done.returncode else ""
 

@@ -67,7 +67,7 @@ class EditField:
     @property
     def placeholder(self) -> str:
         """What holds where nothing is given, in the words of its control."""
-        return self._said(self.inherited)
+        return self._show(self.inherited)
 
     @property
     def own(self) -> bool:
@@ -109,9 +109,9 @@ class EditField:
     def before(self) -> str:
         """What the draft began with, in words."""
         value = self.inherited if isinstance(self.was, Missing) else self.was
-        return "not given" if isinstance(value, Missing) or value is None else self._said(value) or "empty"
+        return "not given" if isinstance(value, Missing) or value is None else self._show(value) or "empty"
 
-    def _said(self, value: JSON) -> str:
+    def _show(self, value: JSON) -> str:
         """A value as its control has it, or what is picked of several in words."""
         if self.shape.kind not in SEVERAL or not isinstance(value, list):
             return shown(self.shape.kind, value)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from console.database_version import database, find_other_version
 from console.doctor.findings import Finding, note, unknown, wrong
-from console.management.commands.prepare import database, other_version
 from fabric.core.audit import Act
 from fabric.core.flow import RunState
 from fabric.core.notifications import State
@@ -40,7 +40,7 @@ def look_at_database() -> Iterator[Finding]:
 
 def look_at_migrations() -> Iterator[Finding]:
     """Whether its tables are those of this version."""
-    if said := other_version():
+    if said := find_other_version():
         yield wrong(said, "Run the version that wrote it, or give this one a new data directory.")
         return
     executor = MigrationExecutor(connection)

@@ -8,7 +8,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from console.management.commands.prepare import other_version
+from console.database_version import find_other_version
 from fabric.selectors.audit_forward import forwarding_ok, receivers
 
 _seen = {"migrated": False}
@@ -59,7 +59,7 @@ def _database_answers() -> bool:
 def _migrated() -> bool:
     if not _seen["migrated"]:
         executor = MigrationExecutor(connection)
-        _seen["migrated"] = not other_version() and not executor.migration_plan(executor.loader.graph.leaf_nodes())
+        _seen["migrated"] = not find_other_version() and not executor.migration_plan(executor.loader.graph.leaf_nodes())
     return _seen["migrated"]
 
 

@@ -1,4 +1,4 @@
-"""What a fabric asks of its gates beside the schemas, which are always on (semantics.md 1, 9)."""
+"""The gates of a fabric, beside the schemas, which are always on (semantics.md 1, 9)."""
 
 from __future__ import annotations
 

@@ -33,19 +33,20 @@ SENTENCES: Final[Mapping[str, str]] = {
     "string_too_long": "is too long; at most {max_length} characters",
     "too_long": "has {actual_length} items; at most {max_length}",
 }
-"""By pydantic's name of the error: the end of a sentence that begins with the value. Numbers in brackets come from its context."""
+"""The end of a sentence that begins with the value, by pydantic's name of the error. The error gives what stands in brackets."""
 
 EMPTY: Final = "is empty; give it a value"
 
 
 def describe_wrong_value(detail: ErrorDetails, group: str = GROUP) -> str:
-    """Why a field does not take a value. ``group``: what fields stand in, in the words of its file."""
+    """Returns why a field does not take a value. ``group``: the word for several fields together in its file."""
     kind, value, message = detail["type"], detail["input"], detail["msg"]
     if (value is None or value == "") and kind in SENTENCES:
         return EMPTY
     known = SENTENCES.get(kind)
     if known is None:
-        return f"{show_value(value, group)}: {message[:1].lower()}{message[1:]}"
+        lowered = message if message[1:2].isupper() else message[:1].lower() + message[1:]
+        return f"{show_value(value, group)}: {lowered}"
     words = {name: _show_bound(one) for name, one in detail.get("ctx", {}).items()}
     return f"{show_value(value, group)} {known.format(group=group, **words)}"
 

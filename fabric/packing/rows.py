@@ -15,7 +15,7 @@ import zstandard
 from fabric.packing import dictionary_1
 
 MAGIC = b"\x28\xb5\x2f\xfd"
-"""What a zstd frame begins with, and JSON never does: so rows that packing did not make shorter are told apart."""
+"""First bytes of a zstd frame. JSON never begins so: a row without them is not packed."""
 LEVEL = 3
 MAX_BYTES = 64 * 1_024 * 1_024
 """What says that it unpacks to more is left packed, and what is larger is stored as it is."""

@@ -78,7 +78,7 @@ def header_for(header: bytes | memoryview, *, reads: bool) -> bytes:
 
 
 def event_without_sentences(event: Event) -> Event:
-    """The same event as who may not read its sentences is told of it."""
+    """Returns the event without the sentences that may quote a content."""
     row = to_row(event, None, ZERO_HASH)
     return from_row(row.seq, row.kind, row.version, header_for(row.header, reads=False))
 

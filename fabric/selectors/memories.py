@@ -34,7 +34,7 @@ class Remembered:
     withheld: bool
     """Whether something of the value is masked."""
     unread: bool
-    """Whether the reader lacks the right to read it."""
+    """The reader lacks the right to read it."""
     erased: bool
     """Its value was erased; that it was written stays."""
     run_id: str

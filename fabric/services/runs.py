@@ -136,7 +136,7 @@ def _first_input(
 def insert_run(store: JournalStore, nudge: Nudge, new: NewRun, actor: Actor) -> StartedRun:
     """Inserts the run, records it and wakes a host. Refused: conflict (its start key was used for another request), unavailable."""
     with store_answers():
-        run_id, created = store.create(new, audit=_started(actor, new))
+        run_id, created = store.create(new, audit=_entry_of(actor, new))
     if not created:
         # Two requests with one key came at once, and the other one was first.
         _same_request(run_id, new.start_key, new.input_id)
@@ -144,8 +144,8 @@ def insert_run(store: JournalStore, nudge: Nudge, new: NewRun, actor: Actor) -> 
     return StartedRun(run_id, created)
 
 
-def _started(actor: Actor, new: NewRun) -> AuditEntry:
-    """The line of the audit stream that the store inserts together with the run."""
+def _entry_of(actor: Actor, new: NewRun) -> AuditEntry:
+    """Returns the line of the audit stream that the store inserts together with the run."""
     if new.origin_run_id:
         return audit_entry(
             actor=actor, act=Act.RUN_FORKED, subject=new.origin_run_id, fork=new.run_id, seq=new.origin_seq

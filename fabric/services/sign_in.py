@@ -43,7 +43,7 @@ def password_change(*, actor: Actor, user: User, old: str, new: str, mark: str =
     """Gives the signed-in actor, who is ``user``, another password. Their sign-ins but ``mark`` end (the marks of those), and their sign-in links that
     were not used yet.
 
-    Who has none yet needs a fresh sign-in of their own in place of the old one: whoever made its link would know the password. Raises Refused: forbidden (no person's own sign-in, or an old one), invalid (old, password).
+    A first password needs a fresh sign-in of the person's own: the maker of a link would know the password. Raises Refused: forbidden (no person's own sign-in, or an old one), invalid (old, password).
     """
     if actor.kind != "person" or actor.via or user.get_username() != actor.name:
         message = "a password is for whoever it is of to change, signed in; a token cannot"

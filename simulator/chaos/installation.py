@@ -163,7 +163,7 @@ class Installation:
             self._starter.tell({"cancel": run})
 
     def upgrade(self) -> None:
-        """Brings the tables up to date beside processes of the version before; whoever is born from now on is of this one."""
+        """Brings the tables up to date beside processes of the earlier version. Processes that start from now on are of this one."""
         nursery = Nursery(self.environment, self.folder)
         self._newer.append(nursery)
         nursery.manage("migrate", "--verbosity", "0")

@@ -212,7 +212,7 @@ def deploy(runs: int, delay_s: float, workers: int, say: Say, before: Path | Non
 
 
 def _runs_in(slot: Slot, folder: Path) -> bool:
-    """Whether a slot's worker runs the checkout in a folder."""
+    """Returns whether a slot's worker runs the checkout in a folder."""
     return slot.pid > 0 and Path(f"/proc/{slot.pid}/cwd").resolve() == folder.resolve()
 
 

@@ -23,7 +23,7 @@ from fabric.selectors.reach import seen_by
 from simulator.drills.covers import Cell, covers, engine_version
 from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, Status
 from simulator.drills.names import drafted
-from simulator.drills.withheld import for_reader
+from simulator.drills.withheld import mask_drill
 
 JSON = Any
 LIST_MAX = 100
@@ -317,7 +317,7 @@ def drills_recent(
 
 
 def _shown(actor: Actor, seen: DrillView) -> DrillView:
-    return for_reader(seen, reads=may_read(actor, seen.fabric))
+    return mask_drill(seen, reads=may_read(actor, seen.fabric))
 
 
 def drills_open_count(actor: Actor, most: int) -> int:

@@ -80,7 +80,7 @@ def test_texts_have_names_and_no_letters() -> None:
     assert letters_in(REASONS.read_text()) == []
     assert letters_in(json.dumps(fabric_schema())) == []
     assert letters_in(evaluate_detectors.Command.help) == []
-    assert [evaluate_detectors._said(one) for one in LOOP_NAMES] == [one.name for one in LOOP_NAMES.values()]
+    assert [evaluate_detectors._name_rule(one) for one in LOOP_NAMES] == [one.name for one in LOOP_NAMES.values()]
     for model in (LoopDetector, StageLoops):
         assert [said for field in model.model_fields.values() if letters_in(said := field.description or "")] == []
 

@@ -77,7 +77,7 @@ def test_whatever_is_changed_shows(signed, what):
 
 
 ASKED = {
-    "nobody answers": (
+    "no source answers": (
         {"dependencies": [{"name": "amqp", "skip_reason": "Dependency not found on PyPI"}]},
         {"message": "405 Method Not Allowed", "method": "POST"},
         "no source of known vulnerabilities answered, so nothing is known of its packages",

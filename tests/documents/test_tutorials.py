@@ -56,7 +56,7 @@ def fill_in(command: str, found: dict[str, str]) -> str:
 
 
 def output_of(command: str, folder: Path, site: Installation) -> str:
-    """What a block of commands prints."""
+    """Returns what a block of commands prints."""
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,

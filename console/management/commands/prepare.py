@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandParser
 from django.db import DatabaseError, connection
-from django.db.migrations.loader import MigrationLoader
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
 from console.celery import app, refuse_unusable_providers
+from console.database_version import database, refuse_other_version
 from console.launch import datadir
 from console.launch.errors import Refused
 from fabric.adapters.host import HostConfig
@@ -30,8 +30,6 @@ from fabric.services.here import secret_box
 MIGRATING = 0x666C6F77  # The advisory lock's number: "flow".
 BROKER_TIMEOUT_S = 3
 
-DEVELOPMENT = "fabric.0002_login_links"
-"""Every development version had this migration, and no release has it."""
 _REMEDIES = {
     "permission denied": "lets this user make no tables: grant CREATE on its schema, or let one who has it run `manage.py migrate`.",
     "disk is full": "has no room left on its disk: make room there, or choose another with --data or FABRIC_DATA.",
@@ -114,52 +112,6 @@ def close_database() -> None:
     if connection.vendor == "sqlite":
         for end in ("", "-wal", "-shm"):
             datadir.close_file(Path(f"{connection.settings_dict['NAME']}{end}"))
-
-
-def refuse_other_version() -> None:
-    """Raise Refused when the database holds migrations that this version does not have: it would misread the tables."""
-    if said := other_version():
-        raise Refused(said)
-
-
-def other_version() -> str:
-    """One sentence where a version wrote the database whose tables this one does not read; else empty."""
-    loader = MigrationLoader(connection)
-    known = set(loader.disk_migrations or ())
-    for migration in (loader.disk_migrations or {}).values():
-        known.update(migration.replaces)
-    # Apps that are no longer installed leave their rows behind; those say nothing about our tables.
-    return said_of(
-        f"The database ({database()})",
-        [(app, name) for app, name in loader.applied_migrations or {} if app in loader.migrated_apps],
-        known,
-        "choose another database or data directory",
-    )
-
-
-def said_of(what: str, applied: Iterable[tuple[str, str]], known: Collection[tuple[str, str]], otherwise: str) -> str:
-    """Name the version that wrote ``what``, and the way out, where ``applied`` has migrations that are not ``known``; else empty."""
-    unknown = sorted(f"{app}.{name}" for app, name in applied if (app, name) not in known)
-    if DEVELOPMENT in unknown:
-        return (
-            f"{what} was written by a development version before 1.0.0, whose data no release reads: "
-            "start with a new data directory or an empty database."
-        )
-    if unknown:
-        return (
-            f"{what} was written by a newer Fabric Flow, which has {unknown[-1]}: start that version, or {otherwise}."
-        )
-    return ""
-
-
-def database() -> str:
-    """Say which database this is, without its password."""
-    named = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return f"SQLite, {named['NAME']}"
-    where = named["HOST"] or named["OPTIONS"].get("host") or "the local socket"
-    port = f":{named['PORT']}" if named["PORT"] else ""
-    return f"PostgreSQL at {where}{port}, database {named['NAME'] or 'of the service'}"
 
 
 def broker() -> str:

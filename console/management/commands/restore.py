@@ -16,9 +16,10 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from console.backup import archive, databases
+from console.database_version import database, describe_other_version, refuse_other_version
 from console.launch import datadir
 from console.launch.errors import Refused
-from console.management.commands.prepare import database, direct_connection, migrate, refuse_other_version, said_of
+from console.management.commands.prepare import direct_connection, migrate
 from fabric.core.audit import Act
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.services.access import Revoked, access_revoke_all
@@ -139,5 +140,5 @@ def refuse_unfit(manifest: archive.Manifest) -> None:
     known = set(MigrationLoader(None).disk_migrations or ())
     ours = {app for app, _ in known}
     applied = [(app, name) for app, _, name in (one.partition(".") for one in manifest.migrations) if app in ours]
-    if said := said_of("The backup", applied, known, "choose another backup"):
+    if said := describe_other_version("The backup", applied, known, "choose another backup"):
         raise Refused(said)

@@ -23,15 +23,14 @@ def goes_back(asked: Asked) -> bool:
     return asked.rules.spec.policy.goal_gates.retry == "replan" and bool(_replan(asked))
 
 
+OF_ONE_CALL = ("identical_calls", "same_call_in_a_row", "flow", "ag2")
+"""Detectors, and rules of documents, that stop one call made again and again."""
+
+
 def is_poll(asked: Asked) -> bool:
     """Returns whether the cause is one call made again and again that changes nothing."""
     details = asked.trip.evidence.details
-    if asked.trip.cause is not Cause.LOOP_DETECTED or details.get("detector") not in (
-        "identical_calls",
-        "same_call_in_a_row",
-        "flow",
-        "ag2",
-    ):
+    if asked.trip.cause is not Cause.LOOP_DETECTED or details.get("detector") not in OF_ONE_CALL:
         return False
     return asked.rules.spec.tool(str(details["tool"])).effect not in ("mutating", "irreversible")
 

@@ -36,7 +36,7 @@ class LineagePinned:
     agents_spawned: int | None = None
     """How many may be started in it and below it, in all; None likewise."""
     keys: str = ""
-    """What the keys of its changes begin with (``mutation_keys``); empty: its own id."""
+    """Prefix of the keys of its changes (``mutation_keys``); empty: its own id."""
     kind: ClassVar[str] = "lineage_pinned"
     version: ClassVar[int] = 1
 
@@ -59,7 +59,7 @@ class ChildSpawned:
     agents_spawned: int = 0
     """Of the family's agents in all, how many it may start; 0 likewise."""
     keys: str = ""
-    """What the keys of the child's changes begin with (``mutation_keys``); empty: its id."""
+    """Prefix of the keys of the child's changes (``mutation_keys``); empty: its id."""
     handed_down: tuple[str, ...] = ()
     """Keys of changes that earlier tries made and left to this run: they are the child's from here on."""
     kind: ClassVar[str] = "child_spawned"
@@ -88,7 +88,7 @@ class ChildAnswered:
     released: tuple[str, ...] = ()
     """Unsafe outputs that people let pass in it and below it, by the key that their questions have there: exactly those bytes, with what was found in them."""
     keys_spent: bool = False
-    """Something under its keys was undone, or nobody can tell, so that no later try asks under them."""
+    """Something under its keys was undone, or may have been: no later try uses them."""
     kind: ClassVar[str] = "child_answered"
     version: ClassVar[int] = 1
 

@@ -243,7 +243,7 @@ class EscalationOpened:
     releases: str = ""
     """What an approval lets pass as it was shown (``releases.key``); empty: nothing."""
     weighed: Weighed | None = None
-    """What ``model`` was chosen on; None: no model was looked at."""
+    """The figures by which ``model`` was chosen; None: no model was looked at."""
     approvals: int = 1
     """How many people have to agree: 1 or 2."""
     barred: tuple[str, ...] = ()
@@ -320,7 +320,7 @@ class EscalationDecided:
     system: bool = False
     """True: nobody answered in time and the declared expiry was applied."""
     roles: tuple[str, ...] = ()
-    """What the actor held when the run took it; empty: nothing."""
+    """Roles of the actor when the run took the answer."""
     agreed: tuple[str, ...] = ()
     """Who had agreed before."""
     proposed_by: str = ""

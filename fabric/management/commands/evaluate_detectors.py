@@ -35,7 +35,7 @@ class Command(FabricCommand):
             self.stdout.write(f"{'detector':<36} {'good stopped':>18} {'failed caught':>18} {'halted caught':>18}")
             for name in NAMES:
                 cells = (_cell(found["by_detector"][name][kind]) for kind in KINDS)
-                self.stdout.write(f"{_said(name):<36} " + " ".join(f"{cell:>18}" for cell in cells))
+                self.stdout.write(f"{_name_rule(name):<36} " + " ".join(f"{cell:>18}" for cell in cells))
             for file, figures in found["files"].items():
                 cells = (_cell(figures[kind]) for kind in KINDS)
                 self.stdout.write(f"{file:<36} " + " ".join(f"{cell:>18}" for cell in cells))
@@ -47,7 +47,7 @@ class Command(FabricCommand):
         return OK
 
 
-def _said(rule: str) -> str:
+def _name_rule(rule: str) -> str:
     """A rule by the name that pages give it."""
     return LOOP_NAMES[rule].name if rule in LOOP_NAMES else words(rule)
 
@@ -58,7 +58,7 @@ def _caught(one: dict[str, Any]) -> str:
     second = "no second trip" if one["second"] is None else f"second trip at step {one['second'] + 1}"
     left = f"{one['calls_left']} calls, {one['tokens_left']:,} tokens and ${one['usd_left']:.2f} left"
     where = f"step {one['step'] + 1} of {one['steps']}"
-    return f"{one['trace']:<26} {kind:<8} {', '.join(map(_said, one['rules'])):<20} {where:<18} {left}; {second}"
+    return f"{one['trace']:<26} {kind:<8} {', '.join(map(_name_rule, one['rules'])):<20} {where:<18} {left}; {second}"
 
 
 def _cell(figures: dict[str, int]) -> str:

@@ -84,7 +84,7 @@ def test_what_is_compiled_is_kept_and_for_whoever_reads_only(monkeypatch, tmp_pa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     environ = suite._environ(tmp_path)
-    # What an import compiles is not yet what pytest makes of a test.
+    # pytest compiles a test in its own way: an import does not do it.
     subprocess.run([sys.executable, "-c", "import tests.golden"], cwd=ROOT, env=environ, check=True)
     assert list(tmp_path.rglob("golden.*.pyc"))
     assert not suite._is_compiled()

@@ -59,4 +59,4 @@ def test_a_sentence_says_the_value_and_what_to_give(field, value, said):
 
 def test_an_error_without_a_sentence_has_pydantics_words():
     detail = {"type": "url_scheme", "loc": (), "input": "x", "msg": "URL scheme should be 'http'"}
-    assert describe_wrong_value(detail) == "'x': uRL scheme should be 'http'"
+    assert describe_wrong_value(detail) == "'x': URL scheme should be 'http'"

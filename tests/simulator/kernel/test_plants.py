@@ -297,6 +297,7 @@ FROM = {
     "unknown_settled_free": 5,
     "retry_token_for_nothing": 300,
     "credit_without_pause": 1_640,
+    "orders_are_followed": 1_560,
     "hops_unbounded": 2_910,
     "writes_forgotten": 45,
     "turns_unbounded": 90,

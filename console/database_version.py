@@ -1,0 +1,59 @@
+"""Finds out whether this version can read the database, or a backup, by the migrations that were applied to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+
+from console.launch.errors import Refused
+
+DEVELOPMENT = "fabric.0002_login_links"
+"""Every development version had this migration, and no release has it."""
+
+
+def refuse_other_version() -> None:
+    """Raises Refused when the database holds migrations that this version does not have: it would misread the tables."""
+    if sentence := find_other_version():
+        raise Refused(sentence)
+
+
+def find_other_version() -> str:
+    """One sentence when another version wrote the database, and this one cannot read its tables; else empty."""
+    loader = MigrationLoader(connection)
+    known = set(loader.disk_migrations or ())
+    for migration in (loader.disk_migrations or {}).values():
+        known.update(migration.replaces)
+    # Apps that are no longer installed leave their rows behind; those say nothing about our tables.
+    applied = [(app, name) for app, name in loader.applied_migrations or {} if app in loader.migrated_apps]
+    return describe_other_version(
+        f"The database ({database()})", applied, known, "choose another database or data directory"
+    )
+
+
+def describe_other_version(
+    what: str, applied: Iterable[tuple[str, str]], known: Collection[tuple[str, str]], otherwise: str
+) -> str:
+    """Names the version that wrote ``what``, and the way out, when ``applied`` has migrations that are not ``known``; else empty."""
+    unknown = sorted(f"{app}.{name}" for app, name in applied if (app, name) not in known)
+    if DEVELOPMENT in unknown:
+        return (
+            f"{what} was written by a development version before 1.0.0, whose data no release reads: "
+            "start with a new data directory or an empty database."
+        )
+    if unknown:
+        return (
+            f"{what} was written by a newer Fabric Flow, which has {unknown[-1]}: start that version, or {otherwise}."
+        )
+    return ""
+
+
+def database() -> str:
+    """Say which database this is, without its password."""
+    named = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"SQLite, {named['NAME']}"
+    where = named["HOST"] or named["OPTIONS"].get("host") or "the local socket"
+    port = f":{named['PORT']}" if named["PORT"] else ""
+    return f"PostgreSQL at {where}{port}, database {named['NAME'] or 'of the service'}"
