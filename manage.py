@@ -6,7 +6,7 @@ This file and console/launch need nothing but Python: they make the environment 
 
 import sys
 
-from console.launch.interpreter import refusal
+from console.launch.processes.interpreter import refusal
 
 if __name__ == "__main__":
     sentence = refusal(sys.version_info[:2])

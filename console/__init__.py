@@ -1,1 +1,1 @@
-"""The outermost layer: settings, pages, sockets, API. Imports everything, imported by nothing."""
+"""The outermost layer puts settings, addresses, pages, sockets and the API together."""

@@ -1,6 +1,13 @@
 """The console as a Django app."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from console.pages.runs.live_source import DatabaseSource
 
 
 class ConsoleConfig(AppConfig):
@@ -9,5 +16,17 @@ class ConsoleConfig(AppConfig):
     name = "console"
 
     def ready(self) -> None:
-        """Load the Celery application, so that a task sent from a view or a command finds its broker, and the checks."""
-        from console import celery, checks  # noqa: F401
+        """Load the Celery application, so that a task sent from a view or a command finds its broker; load the
+        checks.
+        """
+        from console import celery  # noqa: F401
+        from console.installation import checks  # noqa: F401
+        from console.live.hub import set_source
+
+        set_source(_new_source)
+
+
+def _new_source() -> DatabaseSource:
+    from console.pages.runs.live_source import DatabaseSource  # A command that serves no page does not load the pages.
+
+    return DatabaseSource()

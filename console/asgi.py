@@ -10,7 +10,7 @@ from channels.security.websocket import OriginValidator, WebsocketDenier
 from channels.sessions import CookieMiddleware
 from django.core.asgi import get_asgi_application
 
-from console.launch.loading import loading
+from console.launch.processes.loading import disable_collector
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 # Static files are small and read whole; there is nothing to be gained by streaming them.
@@ -18,7 +18,7 @@ warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume sy
 
 
 class ExactOrigins(OriginValidator):
-    """Channels' check, which fails where it means to refuse: an origin that is no address has no port to be compared."""
+    """Channels' check of origins, without its fault: it fails on an invalid origin instead of refusing it."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         """Serve one socket, or refuse it."""
@@ -40,10 +40,10 @@ def _application() -> ProtocolTypeRouter:
     http = get_asgi_application()  # First: it loads the apps that the imports below need.
     from django.conf import settings
 
-    from console.api.waiting import LongPoll
-    from console.body_limit import BodyLimit
-    from console.known_senders import is_known
-    from console.routing import websocket_urlpatterns
+    from console.api.runs.waiting import LongPoll
+    from console.live.consumer import websocket_urlpatterns
+    from console.site.access.senders import is_known
+    from console.site.requests.body_limit import BodyLimit
 
     return ProtocolTypeRouter(
         {
@@ -55,5 +55,5 @@ def _application() -> ProtocolTypeRouter:
     )
 
 
-with loading():
+with disable_collector():
     application = _application()

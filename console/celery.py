@@ -10,11 +10,12 @@ from celery.platforms import SecurityWarning
 from celery.worker import WorkController
 from django.core.exceptions import ImproperlyConfigured
 
-from console.launch.beating import beat_on
-from console.launch.errors import Refused
+from console.launch.processes.errors import StartRefused
+from console.launch.processes.heartbeat import beat_on
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-# Celery runs Django's checks in each worker and throws away what they find; they load every page of the console, which is half of a worker's start.
+# Celery runs Django's checks in each worker and throws away what they find; they load every page of the console, which
+# is half of a worker's start.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 # Root is who a container's process usually is, and only JSON is accepted, which is what the warning is about.
@@ -29,27 +30,29 @@ def refuse_forking_pools(sender: WorkController, **_: object) -> None:
     """Refuse a worker whose pool forks or patches: one process owns its runs with threads and one event loop."""
     pool = sender.pool_cls if isinstance(sender.pool_cls, str) else sender.pool_cls.__module__.rpartition(".")[2]
     if sender.pool_cls not in (ThreadPool, SoloPool) and pool not in ("threads", "solo"):
-        raise Refused(f"A worker cannot use the {pool} pool: start it with `celery -A console worker --pool threads`.")
+        raise StartRefused(
+            f"A worker cannot use the {pool} pool: start it with `celery -A console worker --pool threads`."
+        )
 
 
 def refuse_unusable_providers(**_: object) -> None:
-    """Raise Refused for a provider, a rule of graphs or a tool that cannot be had: a worker without it would leave runs lying."""
-    from fabric import wiring  # It needs Django's apps, which are loaded by now.
+    """Raise Refused for an unavailable provider, rule of graphs or tool: a worker without it would abandon runs."""
+    from fabric.composition import engine as wiring  # It needs Django's apps, which are loaded by now.
 
     try:
         wiring.refuse_unusable_providers()
         wiring.refuse_unusable_rules()
         wiring.refuse_unusable_tools()
     except ImproperlyConfigured as error:
-        raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+        raise StartRefused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
 
 
 def leave_logging_to_django(**_: object) -> None:
-    """Do nothing, which is what keeps Celery from changing what FABRIC_LOG_LEVEL and the settings have laid down."""
+    """Stop Celery from changing the logging of FABRIC_LOG_LEVEL and the settings."""
 
 
 def beat(**_: object) -> None:
-    """Says from here on that this worker lives, to whoever watches it from outside."""
+    """Start the heartbeat of this worker, for its outside watcher."""
     beat_on()
 
 

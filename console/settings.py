@@ -1,6 +1,7 @@
-"""Settings. What the environment may hold is in console/variables.py; docs/operations.md lists every variable.
+"""Django's settings, from the environment variables of console/launch/variables/table.py.
 
-Without any variable: SQLite, Celery's filesystem broker and an in-memory channel layer, all of it in one directory.
+docs/reference/settings.md lists every variable. Without any variable: SQLite, Celery's filesystem broker and an
+in-memory channel layer, all of it in one directory.
 """
 
 import os
@@ -8,21 +9,23 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from console import addresses, known
-from console.launch import datadir, paths
-from console.log_lines import QUIET
-from console.variables import read
+from console.launch.processes import data_directory as datadir
+from console.launch.variables import addresses
+from console.launch.variables.table import read
+from console.site import log_output as known
+from console.site.log_output import QUIET
 
-# In a checkout the tests lie beside the product. A process that runs with these settings, and is no test's, can import nothing of them.
+# In a checkout the tests lie beside the product. A process that runs with these settings, and is no test's, can import
+# nothing of them.
 sys.modules.setdefault("tests", None)  # type: ignore[arg-type]
 
 # --- Where things are ---------------------------------------------------------------------------------------------
 
-BASE_DIR = paths.ROOT
-FABRIC_COMMAND = paths.command_line()
-FABRIC_DATA = datadir.prepare(paths.data_dir())
-FABRIC_PORT: int = read("FABRIC_PORT") or datadir.port_of(FABRIC_DATA) or paths.PORT
-FABRIC_PUBLIC_URL: str = read("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}"
+BASE_DIR = datadir.ROOT
+FABRIC_COMMAND = datadir.command_line()
+FABRIC_DATA = datadir.prepare(datadir.data_dir())
+FABRIC_PORT: int = read("FABRIC_PORT") or datadir.find_port(FABRIC_DATA) or datadir.PORT
+FABRIC_PUBLIC_URL: str = read("FABRIC_PUBLIC_URL") or f"http://{datadir.HOST}:{FABRIC_PORT}"
 
 
 def data_dir() -> Path:
@@ -67,7 +70,7 @@ FABRIC_AUDIT_SYSLOG: str = read("FABRIC_AUDIT_SYSLOG") or ""
 FABRIC_AUDIT_OTLP: str = read("FABRIC_AUDIT_OTLP") or ""
 FABRIC_AUDIT_OTLP_KEY: str = read("FABRIC_AUDIT_OTLP_KEY") or ""
 
-# Who is told of alerts and questions outside the console, and how.
+# Receivers of alerts and reviews outside the console, and how.
 FABRIC_NOTIFY_MAIL: tuple[str, ...] = read("FABRIC_NOTIFY_MAIL") or ()
 FABRIC_NOTIFY_WEBHOOKS: tuple[str, ...] = read("FABRIC_NOTIFY_WEBHOOKS") or ()
 FABRIC_WEBHOOK_SECRET: str = read("FABRIC_WEBHOOK_SECRET") or ""
@@ -81,7 +84,8 @@ EMAIL_USE_TLS, EMAIL_USE_SSL = _smtp_tls == "starttls", _smtp_tls == "tls"
 EMAIL_TIMEOUT = 10  # Seconds, for each answer of the mail server.
 
 FABRIC_TRUSTED_PROXIES: tuple[str, ...] = read("FABRIC_TRUSTED_PROXIES") or ()
-# How often somebody may ask; without a word of the operator's, as often as console/throttle.py and sign_in_tries say.
+# How often somebody may ask; without a word of the operator's, as often as console/site/requests/throttle.py and
+# sign_in_tries say.
 globals().update(
     {
         name: most
@@ -90,7 +94,7 @@ globals().update(
     }
 )
 
-# How people sign in, beside a name and a password: docs/operations.md "Signing in".
+# How people sign in, beside a name and a password: docs/how-to/set-up-sign-in.md.
 FABRIC_OIDC_ISSUER: str = read("FABRIC_OIDC_ISSUER") or ""
 FABRIC_OIDC_CLIENT_ID: str = read("FABRIC_OIDC_CLIENT_ID") or ""
 FABRIC_OIDC_CLIENT_SECRET: str = read("FABRIC_OIDC_CLIENT_SECRET") or ""
@@ -150,39 +154,39 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "console.api.middleware.ApiMiddleware",
-    "console.audit_door.AuditDoorMiddleware",
+    "console.site.access.audit_trail.AuditDoorMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "console.headers.SafeHeadersMiddleware",
-    "console.plain_http.PlainHttpMiddleware",
+    "console.site.requests.headers.SafeHeadersMiddleware",
+    "console.site.requests.plain_http.PlainHttpMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "console.signed_in.SignedInMiddleware",
+    "console.site.access.sessions.SignedInMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "console.access.AccessMiddleware",
+    "console.site.access.actors.AccessMiddleware",
 ]
 
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [paths.SITE / "templates"],
+        "DIRS": [datadir.SITE / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "console.shell.shell",
+                "console.pages.shell.frame.shell",
             ],
         },
     },
 ]
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [paths.SITE / "static"]
+STATICFILES_DIRS = [datadir.SITE / "static"]
 WHITENOISE_USE_FINDERS = True  # Serves from the checkout: there is no collectstatic step to forget.
 WHITENOISE_AUTOREFRESH = DEBUG
 
@@ -194,17 +198,17 @@ USE_TZ = True
 
 _public = urlsplit(FABRIC_PUBLIC_URL)
 _https = _public.scheme == "https"
-_loopback = [paths.HOST, "localhost", "[::1]"]
+_loopback = [datadir.HOST, "localhost", "[::1]"]
 
 ALLOWED_HOSTS = [*_loopback, *([_public.hostname] if _public.hostname else [])]
 FABRIC_ORIGINS = sorted(
     {f"{_public.scheme}://{_public.netloc}", *(f"http://{host}:{FABRIC_PORT}" for host in _loopback)}
 )
-CSRF_FAILURE_VIEW = "console.views.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "console.site.errors.pages.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"fabric.services.passwords.{name}"}
+    {"NAME": f"fabric.services.people.sign_in.password_rules.{name}"}
     for name in ("LengthValidator", "ContextValidator", "GuessedValidator")
 ]
 LOGIN_URL = "/login"
@@ -214,7 +218,7 @@ LOGIN_REDIRECT_URL = "/"
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 SESSION_COOKIE_AGE = (
     FABRIC_SIGN_IN_HOURS * 3600
-)  # Seconds; what ends a sign-in is its row (fabric/services/sign_ins.py).
+)  # Seconds; what ends a sign-in is its row (fabric/services/people/sign_in/sessions.py).
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
@@ -228,7 +232,8 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = _https  # Of a host that is Fabric Flow's alone.
-# W021: whether a domain goes onto the browsers' own lists is for its owner to say. W008: who comes past the proxy is for PlainHttpMiddleware.
+# W021: whether a domain goes onto the browsers' own lists is for its owner to say. W008: who comes past the proxy is
+# for PlainHttpMiddleware.
 SILENCED_SYSTEM_CHECKS = ["security.W021", "security.W008"]
 # Only a proxy that ends TLS can have given us an https public address, and it must overwrite this header.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
@@ -238,7 +243,7 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
-known.learn(
+known.learn_secrets(
     {"SECRET_KEY": SECRET_KEY},
     {name: os.environ.get(name, "") for name, _, _ in (one.partition("@") for one in FABRIC_TOOL_VARIABLES)},
 )
@@ -251,7 +256,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "text": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
-        "json": {"()": "console.log_lines.JsonLines"},
+        "json": {"()": "console.site.log_output.JsonLines"},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": read("FABRIC_LOG_FORMAT") or "text"}},
     "root": {"handlers": ["stderr"], "level": read("FABRIC_LOG_LEVEL") or "WARNING"},

@@ -1,62 +1,47 @@
-"""Addresses of the pages. Who may use which: ``console.access.ROUTES``."""
+"""Addresses of the pages. ``console.site.access.actors.ROUTES`` names the policy of each."""
 
 from django.urls import include, path
 
-from console.views import (
-    account,
-    audit,
-    breakers,
-    csp_reports,
-    drill_downloads,
-    drill_page,
-    drill_runs,
-    drills,
-    fabric_edit,
-    fabric_merge,
-    fabric_new,
-    fabric_publish,
-    fabric_versions,
-    fabrics,
-    fabrics_list,
-    health,
-    invitations,
-    lever,
-    login,
-    login_links,
-    login_passwords,
-    login_second,
-    login_sso,
-    members,
-    memories,
-    models,
-    notifications,
-    overview,
-    policy,
-    protections,
-    review_acts,
-    review_bulk,
-    review_claims,
-    review_history,
-    review_ticket,
-    reviews,
-    run_context,
-    run_control,
-    run_events,
-    run_export,
-    run_say,
-    runs,
-    runs_list,
-    scenario_capture,
-    scenario_edit,
-    scenario_page,
-    scenarios,
-    schedules,
-    search,
-    security,
-    start,
-    styleguide,
-    tokens,
-)
+from console.pages.audit import views as audit
+from console.pages.docs import views as docs
+from console.pages.drafts import beginnings as fabric_new
+from console.pages.drafts import merge as fabric_merge
+from console.pages.drafts import publication as fabric_publish
+from console.pages.drafts import versions as fabric_versions
+from console.pages.drafts import views as fabric_edit
+from console.pages.drills import downloads as drill_downloads
+from console.pages.drills import drill_stop, schedules
+from console.pages.drills import page as drill_page
+from console.pages.drills import views as drills
+from console.pages.fabrics import views as fabrics
+from console.pages.installation import csp_reports, health
+from console.pages.memories import views as memories
+from console.pages.models import breakers
+from console.pages.models import views as models
+from console.pages.notifications import views as notifications
+from console.pages.overview import views as overview
+from console.pages.people import account, invitations, members
+from console.pages.people.sign_in import provider as login_sso
+from console.pages.people.sign_in import recovery as login_passwords
+from console.pages.people.sign_in import second_factors as login_second
+from console.pages.people.sign_in import views as login
+from console.pages.reviews import answers as review_acts
+from console.pages.reviews import bulk as review_bulk
+from console.pages.reviews import claims as review_claims
+from console.pages.reviews import history as review_history
+from console.pages.reviews import views as reviews
+from console.pages.runs import control as run_control
+from console.pages.runs import events as run_events
+from console.pages.runs import messages as run_say
+from console.pages.runs import start
+from console.pages.runs import views as runs
+from console.pages.runs.list import views as runs_list
+from console.pages.scenarios import authoring as scenario_edit
+from console.pages.scenarios import page as scenario_page
+from console.pages.scenarios import views as scenarios
+from console.pages.shell import frame
+from console.pages.styleguide import views as styleguide
+from console.pages.workspaces import views as policy
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -64,7 +49,7 @@ urlpatterns = [
     path("overview/cards/<slug:card>", overview.card, name="overview-card"),
     path("start", start.start, name="start"),
     path("login", login.login, name="login"),
-    path("login/link", login_links.login_link, name="login-link"),
+    path("login/link", login_passwords.login_link, name="login-link"),
     path("login/second", login_second.second, name="login-second"),
     path("login/passkey", login_second.passkey, name="login-passkey"),
     path("login/sso", login_sso.begin, name="login-sso"),
@@ -76,15 +61,15 @@ urlpatterns = [
     path("settings/members", members.members, name="members"),
     path("settings/members/invite", members.invite, name="member-invite"),
     path("settings/members/services", members.service, name="member-service"),
-    path("settings/members/<slug:member_id>/tokens", tokens.create, name="token-create"),
-    path("settings/tokens/<str:name>/revoke", tokens.revoke, name="token-revoke"),
+    path("settings/members/<slug:member_id>/tokens", members.create, name="token-create"),
+    path("settings/tokens/<str:name>/revoke", members.token_revoked, name="token-revoke"),
     path("settings/account", account.account, name="account"),
-    path("settings/security", security.security, name="security"),
-    path("settings/security/app", security.totp, name="security-totp"),
-    path("settings/security/passkey", security.passkey, name="security-passkey"),
-    path("settings/security/remove", security.remove, name="security-remove"),
-    path("settings/security/codes", security.codes, name="security-codes"),
-    path("settings/security/end", security.end, name="sign-ins-end"),
+    path("settings/security", account.security, name="security"),
+    path("settings/security/app", account.totp, name="security-totp"),
+    path("settings/security/passkey", account.passkey, name="security-passkey"),
+    path("settings/security/remove", account.remove, name="security-remove"),
+    path("settings/security/codes", account.codes, name="security-codes"),
+    path("settings/security/end", account.end, name="sign-ins-end"),
     path("settings/members/<slug:member_id>/sign-ins", members.sign_ins, name="member-sign-ins"),
     path("settings/members/<slug:member_id>", members.member, name="member"),
     path("settings/invitations/<slug:invitation_id>/revoke", members.revoke, name="invitation-revoke"),
@@ -101,11 +86,11 @@ urlpatterns = [
         for name in run_control.HOLDS
     ),
     path("runs/<uuid:run_id>/say", run_say.say, name="run-say"),
-    path("runs/<uuid:run_id>/context", run_context.write, name="run-context"),
-    path("runs/<uuid:run_id>/scenario", scenario_capture.capture, name="run-scenario"),
-    path("runs/<uuid:run_id>/export", run_export.export, name="run-export"),
+    path("runs/<uuid:run_id>/context", run_say.write, name="run-context"),
+    path("runs/<uuid:run_id>/scenario", scenario_edit.capture, name="run-scenario"),
+    path("runs/<uuid:run_id>/export", run_events.export_bundle, name="run-export"),
     path("runs/<uuid:run_id>/fork/<int:seq>", run_control.fork, name="run-fork"),
-    path("runs/<uuid:run_id>/question", runs.question, name="run-question"),
+    path("runs/<uuid:run_id>/review", runs.review, name="run-review"),
     path("runs/<uuid:run_id>/events.ndjson", run_events.download, name="run-events-download"),
     path("runs/<uuid:run_id>/events/<int:seq>", run_events.event, name="run-event"),
     path("runs/<uuid:run_id>/events/<int:seq>/reveal", run_events.reveal, name="run-event-reveal"),
@@ -121,23 +106,23 @@ urlpatterns = [
     path("audit/<slug:record_id>", audit.record, name="audit-record"),
     path("reviews/next", review_claims.claim_next, name="reviews-next"),
     path("reviews/together", review_bulk.together, name="reviews-together"),
-    path("reviews/<slug:escalation_id>", review_acts.review, name="review"),
-    path("reviews/<slug:escalation_id>/changes", review_acts.changes, name="review-changes"),
-    path("reviews/<slug:escalation_id>/reveal", review_acts.reveal, name="review-reveal"),
-    path("reviews/<slug:escalation_id>/claim", review_claims.claim, name="review-claim"),
-    path("reviews/<slug:escalation_id>/release", review_claims.release, name="review-release"),
-    path("reviews/<slug:escalation_id>/reassign", review_claims.reassign, name="review-reassign"),
-    path("reviews/<slug:escalation_id>/close", review_ticket.close, name="review-close"),
-    path("reviews/<slug:escalation_id>/beat", review_claims.beat, name="review-beat"),
-    path("reviews/<str:escalation_id>/decision", review_acts.decide, name="decide"),
-    path("reviews/<str:escalation_id>/undo", review_acts.undo, name="decision-undo"),
-    path("reviews/<str:escalation_id>/continue", review_acts.go_on, name="decision-continue"),
+    path("reviews/<slug:review_id>", review_acts.review, name="review"),
+    path("reviews/<slug:review_id>/changes", review_acts.changes, name="review-changes"),
+    path("reviews/<slug:review_id>/reveal", review_acts.reveal, name="review-reveal"),
+    path("reviews/<slug:review_id>/claim", review_claims.claim, name="review-claim"),
+    path("reviews/<slug:review_id>/release", review_claims.release, name="review-release"),
+    path("reviews/<slug:review_id>/reassign", review_claims.reassign, name="review-reassign"),
+    path("reviews/<slug:review_id>/close", review_acts.close, name="review-close"),
+    path("reviews/<slug:review_id>/beat", review_claims.beat, name="review-beat"),
+    path("reviews/<str:review_id>/decision", review_acts.decide, name="decide"),
+    path("reviews/<str:review_id>/undo", review_acts.undo, name="decision-undo"),
+    path("reviews/<str:review_id>/continue", review_acts.go_on, name="decision-continue"),
     path("drills", drills.drills, name="drills"),
     path("drills/live", drills.live, name="drills-live"),
     path("drills/ask", drills.ask, name="drills-ask"),
-    path("drills/runs", drill_runs.runs, name="drills-runs"),
-    path("drills/batches/<slug:batch>/stop", drills.stop, name="drills-stop"),
-    path("drills/lever", lever.lever, name="drills-lever"),
+    path("drills/runs", runs_list.drill_runs, name="drills-runs"),
+    path("drills/batches/<slug:batch>/stop", drills.stop, name="drills-batch-stop"),
+    path("drill-stop", drill_stop.drill_stop_page, name="drill-stop"),
     path("drills/library", scenarios.scenarios, name="scenarios"),
     path("drills/library/new", scenario_edit.new, name="scenario-new"),
     path("drills/library/<slug:scenario_name>", scenario_page.scenario, name="scenario"),
@@ -146,19 +131,19 @@ urlpatterns = [
     path("drills/library/<slug:scenario_name>/edit", scenario_edit.edit, name="scenario-edit"),
     path("drills/library/<slug:scenario_name>/duplicate", scenario_edit.duplicate, name="scenario-duplicate"),
     path("drills/library/<slug:scenario_name>/delete", scenario_edit.delete, name="scenario-delete"),
-    path("drills/library/<slug:scenario_name>/scenario.toml", scenario_edit.as_toml, name="scenario-toml"),
-    path("drills/library/<slug:scenario_name>/scenario.json", scenario_edit.as_experiment, name="scenario-json"),
+    path("drills/library/<slug:scenario_name>/scenario.toml", scenario_edit.download_toml, name="scenario-toml"),
+    path("drills/library/<slug:scenario_name>/scenario.json", scenario_edit.download_experiment, name="scenario-json"),
     path("drills/schedules", schedules.schedules, name="drills-schedules"),
     path("drills/schedules/<slug:schedule_id>", schedules.schedule, name="drills-schedule"),
-    path("drills/batches/<slug:batch>/report/<slug:form>", drill_downloads.of_batch, name="drills-batch-report"),
-    path("drills/report/<slug:form>", drill_downloads.of_coverage, name="drills-report"),
+    path("drills/batches/<slug:batch>/report/<slug:form>", drill_downloads.download_batch, name="drills-batch-report"),
+    path("drills/report/<slug:form>", drill_downloads.download_coverage, name="drills-report"),
     path("drills/<slug:drill_id>", drill_page.drill, name="drill"),
     path("drills/<slug:drill_id>/live", drill_page.live, name="drill-live"),
-    path("drills/<slug:drill_id>/pytest", drill_downloads.as_pytest, name="drill-pytest"),
+    path("drills/<slug:drill_id>/pytest", drill_downloads.show_pytest, name="drill-pytest"),
     path("drills/<slug:drill_id>/report/<slug:form>", drill_downloads.report, name="drill-report"),
-    path("fabrics", fabrics_list.fabrics, name="fabrics"),
+    path("fabrics", fabrics.fabrics, name="fabrics"),
     path("fabrics/+new", fabric_new.new, name="fabric-new"),
-    path("fabrics/+import", fabric_new.read, name="fabric-import"),
+    path("fabrics/+import", fabric_new.read_fabric, name="fabric-import"),
     path("fabrics/<str:name>/duplicate", fabric_new.duplicate, name="fabric-duplicate"),
     path("fabrics/<str:name>/draft/beat", fabric_edit.beat, name="fabric-draft-beat"),
     path("fabrics/<str:name>", fabrics.fabric, name="fabric"),
@@ -185,9 +170,12 @@ urlpatterns = [
     path("notifications", notifications.notifications, name="notifications"),
     path("notifications/mine", notifications.mine, name="notifications-mine"),
     path("notifications/<slug:notification_id>/resend", notifications.resend, name="notification-resend"),
-    path("protections", protections.protections, name="protections"),
-    path("search", search.results, name="search"),
-    path("frame", search.frame, name="frame"),
+    path("protections", fabrics.protections, name="protections"),
+    path("docs", docs.index, name="docs"),
+    path("docs/pictures/<str:picture>", docs.picture, name="docs-picture"),
+    path("docs/<path:document>", docs.page, name="docs-page"),
+    path("search", frame.results, name="search"),
+    path("frame", frame.frame, name="frame"),
     path("styleguide", styleguide.styleguide, name="styleguide"),
     path("api/", include("console.api.urls")),
     path("csp-reports", csp_reports.csp_reports, name="csp-reports"),
@@ -196,7 +184,7 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
 ]
 
-handler400 = "console.views.errors.bad_request"
-handler403 = "console.views.errors.forbidden"
-handler404 = "console.views.errors.not_found"
-handler500 = "console.views.errors.server_error"
+handler400 = "console.site.errors.pages.bad_request"
+handler403 = "console.site.errors.pages.forbidden"
+handler404 = "console.site.errors.pages.not_found"
+handler500 = "console.site.errors.pages.server_error"

@@ -1,6 +1,7 @@
-"""``python -m console.web_server [--host H] [--port N] [--fd N]``: the web server with its bounds, the same for `manage.py up` and for whoever starts it alone.
+"""``python -m console.web_server [--host H] [--port N] [--fd N]``: runs the web server with its limits.
 
-The bounds are ``SERVED`` and ``console.slow_clients``; docs/operations.md lists them.
+`manage.py up` and operators start it alike. The limits are ``SERVED`` and ``console.site.requests.slow_clients``;
+docs/reference/settings.md lists them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any
 
 import uvicorn
 
-from console.launch.beating import beat_on
-from console.launch.paths import HOST, PORT
-from console.slow_clients import CONNECTIONS_MAX, SPARE, ImpatientProtocol
-from console.variables import PORT_MAX, port_number, read
+from console.launch.processes.data_directory import HOST, PORT
+from console.launch.processes.heartbeat import beat_on
+from console.launch.variables.table import PORT_MAX, port_number, read
+from console.site.requests.slow_clients import CONNECTIONS_MAX, SPARE, ImpatientProtocol
 
 SERVED: Mapping[str, Any] = {
     "http": ImpatientProtocol,
@@ -30,18 +31,22 @@ SERVED: Mapping[str, Any] = {
     "log_level": "warning",
     "timeout_graceful_shutdown": 10,
 }
-"""What is handed to uvicorn. Who asks is told by ``console.client_address``; a path may hold a link that signs somebody in, so no log has paths."""
+"""Options of uvicorn.
+
+``console.site.requests.client_address`` finds the client. A path may contain a link that signs a person in, so no log
+has paths.
+"""
 FILES_KEPT = 256
-"""Descriptors that are left for the database, for files and for children, and not given to connections."""
+"""Number of descriptors reserved for the database, files and children."""
 FILES_WANTED = CONNECTIONS_MAX + SPARE + FILES_KEPT
 ANSWER_S = 10.0
 """Seconds that the server may take to answer itself."""
 NOT_STARTED = 3
-"""Exit code of a server that could not listen; uvicorn has said why."""
+"""Exit code of a server that could not listen; uvicorn has logged the reason."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serves until it is asked to end; the exit code."""
+    """Serve until stopped; return the exit code."""
     options = _options(argv)
     address: dict[str, Any] = (
         {"fd": options.fd} if options.fd is not None else {"host": options.host, "port": options.port}
@@ -53,12 +58,15 @@ def main(argv: Sequence[str]) -> int:
     try:
         server.run()
     except KeyboardInterrupt:
-        pass  # Ctrl-C, and the server has ended by itself.
+        pass  # Ctrl-C, and the server has ended.
     return 0 if server.started else NOT_STARTED
 
 
 def connections_max() -> int:
-    """How many connections are served: ``CONNECTIONS_MAX``, or what this process may have descriptors for. Asks for as many as that needs."""
+    """Return the number of connections: ``CONNECTIONS_MAX``, or as many as the process may have descriptors for.
+
+    It raises the process's limit of descriptors if it can.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -69,7 +77,7 @@ def connections_max() -> int:
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether the server answers ``/livez`` at that address, whatever it says: too many connections are no fault of its own."""
+    """Return True if the server answers ``/livez``, with any status: too many connections are no fault of its own."""
     connection = http.client.HTTPConnection(host, port, timeout=ANSWER_S)
     try:
         connection.request("GET", "/livez")
@@ -83,7 +91,7 @@ def answers(host: str, port: int) -> bool:
 
 
 def own_address(options: argparse.Namespace) -> tuple[str, int]:
-    """Where this machine reaches the server."""
+    """Return the address under which this machine reaches the server."""
     if options.fd is None:
         return {"0.0.0.0": HOST, "": HOST, "::": "::1"}.get(options.host, options.host), options.port  # noqa: S104 - Read, not bound.
     with socket.fromfd(options.fd, socket.AF_INET, socket.SOCK_STREAM) as listener:

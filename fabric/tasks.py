@@ -6,7 +6,8 @@ from typing import Any
 
 from celery import shared_task, signals
 
-from fabric import wiring, worker
+from fabric.composition import engine as wiring
+from fabric.composition import worker
 
 
 @shared_task(name=wiring.DRIVE_RUN, ignore_result=True)
@@ -19,7 +20,9 @@ def drive_run(run_id: str) -> None:
 
 @signals.celeryd_after_setup.connect
 def start_engine(**_: Any) -> None:
-    """Each worker process has one host. Before the worker connects to its broker: runs come from the database, and wait for no broker."""
+    """Each worker process has one host. Before the worker connects to its broker: runs come from the database, and
+    wait for no broker.
+    """
     worker.WORKER.start()
 
 

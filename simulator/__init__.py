@@ -1,0 +1,1 @@
+"""The simulator runs the production engine in simulated time, plays failures, and judges what happened."""

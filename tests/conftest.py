@@ -12,7 +12,7 @@ import pytest
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 
-from simulator.bench import database, tables
+from simulator.installation import database
 from tests import servers, sets
 
 _MISSING = pytest.StashKey[dict[str, str]]()
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[sets.SET] = _set_of(config)
     _draw_examples()
     # Processes side by side inherit it from the one that starts them.
-    os.environ.setdefault(tables.TABLES, str(tables.own_folder()))
+    os.environ.setdefault(database.SHARED, str(database.own_folder()))
 
 
 def _set_of(config: pytest.Config) -> str:
@@ -121,7 +121,7 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
 
     if settings.DATABASES["default"]["ENGINE"] != "tests.sqlite_backend":
         return  # What TEST names is no file there.
-    shutil.copyfile(tables.sqlite_tables(database.inherited()), settings.DATABASES["default"]["TEST"]["NAME"])
+    shutil.copyfile(database.sqlite_tables(database.clean_environment()), settings.DATABASES["default"]["TEST"]["NAME"])
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import inspect
 
 from fabric.core import events
-from fabric.core.flow import FORMAT
-from fabric.core.inputs import InboxInput, latest
-from fabric.core.upcasters import SINCE, SINCE_INPUT
+from fabric.core.events.envelope import SINCE, SINCE_INPUT
+from fabric.core.events.inputs import InboxInput, latest
+from fabric.core.values.flow import FORMAT
+from fabric.core.values.units import JSON
 from tests import golden
 
-JSON = Any
 FILE = Path(__file__).parent / "data" / "event_shapes.json"
 
 
@@ -96,14 +96,14 @@ def _breach(name: str, was: JSON, one: JSON) -> str:
     table, since = ("UPCAST", "SINCE") if what == "event" else ("UPCAST_INPUT", "SINCE_INPUT")
     if was is None:
         return (
-            f"{what} {kind} version {version} is new: raise FORMAT in fabric/core/flow.py unless it was raised since the last release, "
-            f"name it in fabric/core/upcasters.py {since}, then run python -m tests.event_shapes"
+            f"{what} {kind} version {version} is new: raise FORMAT in fabric/core/values/flow.py unless it was raised since the last release, "
+            f"name it in fabric/core/events/envelope.py {since}, then run python -m tests.event_shapes"
         )
     if was["shape"] != one["shape"]:
         return (
             f"{what} {kind} has another shape under version {version}, and old rows of it are kept for good: give it version "
-            f"{int(version) + 1}, add {table}[{kind!r}, {version}] and {since}[{kind!r}] in fabric/core/upcasters.py, raise FORMAT in "
-            "fabric/core/flow.py unless it was raised since the last release, then run python -m tests.event_shapes"
+            f"{int(version) + 1}, add {table}[{kind!r}, {version}] and {since}[{kind!r}] in fabric/core/events/envelope.py, raise FORMAT in "
+            "fabric/core/values/flow.py unless it was raised since the last release, then run python -m tests.event_shapes"
         )
     return f"{what} {kind} version {version} came with format {was['format']}, and {since} says {one['format']}: correct it"
 

@@ -21,15 +21,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from fabric.core.envelope import KINDS, Row
-from fabric.core.flow import FORMAT
-from fabric.core.inputs import INBOX
-from fabric.runtime import projection
-from fabric.runtime.ports import StoredRow
-from simulator.kernel import swarm
-from simulator.kernel.world import World
+from fabric.core.events.envelope import KINDS, JournalRow
+from fabric.core.events.inputs import INBOX
+from fabric.core.values.flow import FORMAT
+from fabric.core.values.units import JSON
+from fabric.runtime.journal import projection
+from fabric.runtime.ports.journal import StoredRow
+from simulator.swarm import setups as swarm
+from simulator.world.world import World
 
-JSON = Any
 RELEASED: frozenset[int] = frozenset()
 """The formats that a release writes or wrote: 1.0.0 puts 1 in. Until then shapes and files may change."""
 DIRECTORY = Path(__file__).parent / "data" / "journals"
@@ -42,16 +42,13 @@ BROUGHT = {
     "model_answered": ("finish", "parts", "usage_problem"),
     "model_changed": ("left_out",),
     "call_edited": ("proposed_tool",),
-    "child_answered": ("released", "keys_spent"),
-    "child_spawned": ("keys", "handed_down"),
-    "lineage_pinned": ("keys",),
-    "mutation_inherited": ("carry_over",),
+    "child_answered": ("released", "changed_world"),
     "run_forked": ("topology",),
     "speaker_chosen": ("transition", "level", "crossed", "close_reason"),
     "step_failed": ("routed",),
     "tool_answered": ("hands_to", "ends", "handled"),
-    "escalation_opened": ("weighed", "approvals", "barred", "onward_to", "score", "item=ticket"),
-    "escalation_decided": ("roles", "agreed", "proposed_by"),
+    "review_opened": ("weighed", "approvals", "barred", "onward_to", "score", "item=follow_up"),
+    "review_decided": ("roles", "agreed", "proposed_by"),
 }
 """By kind, the fields, or ``field=value``, that are looked for beside the kind, since few rows have them."""
 NEVER = frozenset({"model_changed.left_out"})
@@ -86,7 +83,7 @@ def _stored(row: JSON) -> StoredRow:
     )  # fmt: skip
 
 
-def shown(row: Row | StoredRow) -> Iterator[str]:
+def shown(row: JournalRow | StoredRow) -> Iterator[str]:
     """What a row shows: its kind, and a field of it that is looked for."""
     yield row.kind
     fields_of = BROUGHT.get(row.kind, ())

@@ -12,9 +12,9 @@ from typing import NoReturn
 
 import pytest
 
-from simulator.bench.database import inherited
-from simulator.chaos.clusters import cluster
-from simulator.chaos.servers import PostgresqlServer, ServerMissing
+from simulator.installation.database import clean_environment
+from tests.chaos.servers.clusters import cluster
+from tests.chaos.servers.local import PostgresqlServer, ServerMissing
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def own_server(*, disk: Path | None = None) -> Iterator[PostgresqlServer]:
     except ServerMissing as error:
         left_out(str(error))
     try:
-        made.create(like=cluster(inherited()))
+        made.create(like=cluster(clean_environment()))
         yield made
     finally:
         made.stop()

@@ -9,12 +9,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 
-from fabric.core.actor import Actor
-from fabric.core.roles import written
-from fabric.core.scopes import Scope
+from fabric.core.people.actor import Actor
+from fabric.core.people.roles import write_roles
+from fabric.core.people.scopes import Scope
 from fabric.models import Member
-from fabric.services.tokens import token_create
-from fabric.services.workspaces import actor_of, login_link_create, owner_actor, owner_ensure, workspace_default
+from fabric.services.actors import find_actor, login_link_create, owner_actor, owner_ensure, workspace_default
+from fabric.services.people.tokens import token_create
 
 UNTIL_NOW = ("editor", "reviewer")
 """What anybody could do before there were roles: what a colleague in a test can, where it says nothing else."""
@@ -23,7 +23,7 @@ UNTIL_NOW = ("editor", "reviewer")
 def member(name: str, *roles: str, service: bool = False, is_active: bool = True, is_staff: bool = False) -> User:
     """A user who is a member of the default workspace with these roles; without any, ``UNTIL_NOW``."""
     made = User.objects.create_user(name, is_active=is_active, is_staff=is_staff)
-    row = {"user": made, "name": name, "roles": written(roles or UNTIL_NOW), "service": service}
+    row = {"user": made, "name": name, "roles": write_roles(roles or UNTIL_NOW), "service": service}
     Member.objects.create(
         workspace_id=workspace_default(), created_at=time.time_ns() // 1_000, created_by="owner", **row
     )
@@ -32,7 +32,7 @@ def member(name: str, *roles: str, service: bool = False, is_active: bool = True
 
 def fresh(user: User) -> Actor:
     """Somebody who signed in just now."""
-    return actor_of(user, signed_in_at=time.time_ns() // 1_000)
+    return find_actor(user, signed_in_at=time.time_ns() // 1_000)
 
 
 def token_of(user: User, name: str, scopes: Collection[str] = tuple(Scope)) -> str:

@@ -1,7 +1,7 @@
 """Finds the servers that some tests need: PostgreSQL, Redis, RabbitMQ, and the peers of ``tests/peers``.
 
 TEST_DATABASE_URL, TEST_REDIS_URL and TEST_AMQP_URL name the first three; without one, the usual loopback addresses are tried.
-The peers are programs in an environment of their own, which ``console.launch.peers`` makes.
+The peers are programs in an environment of their own, which ``console.launch.dependencies`` makes.
 """
 
 import os
@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from console.launch import peers
+from console.launch import dependencies
 
 _TIMEOUT_S = 3
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -56,8 +56,8 @@ def locate(environ: Mapping[str, str] = os.environ) -> tuple[dict[str, str], dic
 
 
 def _peers(environ: Mapping[str, str]) -> dict[str, str] | None:
-    named = {variable: environ.get(variable, "") for variable in (peers.PYTHON, peers.NODE)}
-    return named if all(map(os.path.exists, named.values())) else peers.find()
+    named = {variable: environ.get(variable, "") for variable in (dependencies.PYTHON, dependencies.NODE)}
+    return named if all(map(os.path.exists, named.values())) else dependencies.find_peers()
 
 
 def _try(server: Server, address: str) -> str:

@@ -1,7 +1,7 @@
 """The three sets of tests. Each is fixed: the same commit gives the same answer on every day.
 
 1. `fast` (`manage.py test --fast`): the core and the runtime, and of all else that neither waits nor needs a server one test in twelve; under four minutes.
-2. `full` (`manage.py test`): all but what `NIGHTLY` names, and of what `SAMPLED` names one of so many, in less than 15 minutes on two cores.
+2. `full` (`manage.py test`): all but what `NIGHTLY` names, of what `SAMPLED` names one of so many, and of any other test at most `CASES_MAX` cases.
 3. `nightly` (`manage.py test --nightly`): everything, before a release.
 
 Who names files or folders has all their samples; who names a test has it. A name here that no test has is refused when all tests are collected.
@@ -19,12 +19,18 @@ T = TypeVar("T")
 SET = "FABRIC_TEST_SET"
 """Variable with the set's name: `fast`, `full`, `nightly`; `named` where files or folders were named."""
 
-FAST_FOLDERS = ("tests/fabric/core/", "tests/fabric/runtime/", "tests/fabric/packing/", "tests/test_")
+FAST_FOLDERS = (
+    "tests/fabric/core/",
+    "tests/fabric/auditor/",
+    "tests/fabric/runtime/",
+    "tests/fabric/packing/",
+    "tests/test_",
+)
 """Folders of which `fast` has every test."""
 SLOW_FOLDERS = (
     "tests/documents/",
-    *("tests/e2e/", "tests/chaos/", "tests/peers/", "tests/hostile/", "tests/deploy/", "tests/simulator/bench/"),
-    *("tests/console/launch/", "tests/console/backup/", "tests/fabric/management/test_"),
+    *("tests/e2e/", "tests/chaos/", "tests/peers/", "tests/hostile/", "tests/deploy/", "tests/benchmarks/"),
+    *("tests/console/launch/", "tests/console/installation/", "tests/fabric/management/test_"),
 )
 """Folders that `fast` leaves out."""
 FAST_EACH = 12
@@ -33,12 +39,12 @@ SERVERS = frozenset({"postgresql", "redis", "rabbitmq", "peers", "local_model", 
 """Marks of the tests that `fast` leaves out."""
 
 NIGHTLY = {
-    "tests/chaos/test_bad_broker.py::*": "messages lost and doubled: `tests/console/test_celery.py`, and each seed of the simulator",
+    "tests/chaos/mishaps/test_bad_broker.py::*": "messages lost and doubled: `tests/console/test_celery.py`, and each seed of the simulator",
     "tests/chaos/test_chaos.py::*(postgresql-rabbitmq)": "on PostgreSQL and Redis it is in `full`",
     "tests/chaos/test_chaos.py::*(sqlite)": "on PostgreSQL and Redis it is in `full`",
-    "tests/chaos/test_parts.py::*(deploy)": "a worker that is replaced: `tests/chaos/test_up.py`",
+    "tests/chaos/test_parts.py::*(deploy)": "a worker that is replaced: `tests/chaos/mishaps/test_up.py`",
     "tests/chaos/test_parts.py::*(outage)": "a broker that is away: `tests/console/test_celery.py`",
-    "tests/chaos/test_parts.py::*(zombies)": "writes under a lost fence: `tests/fabric/adapters/test_writer_under_fire.py`",
+    "tests/chaos/test_parts.py::*(zombies)": "writes under a lost fence: `tests/fabric/stores/test_writer_under_fire.py`",
     "tests/chaos/test_workers.py::*(sqlite)": "on PostgreSQL it is in `full`",
     "tests/console/api/test_at_once.py::test_it_is_done_once(sqlite)": "on PostgreSQL it is in `full`",
     "tests/console/api/test_at_once.py::test_sixty_four_*(sqlite)": "on PostgreSQL it is in `full`",
@@ -49,17 +55,17 @@ NIGHTLY = {
     "tests/console/live/test_outages.py::*(sleeping_laptop-sqlite)": "on PostgreSQL it is in `full`",
     "tests/e2e/test_canaries.py::*(postgresql)": "on SQLite it is in `full`",
     "tests/e2e/test_run_events.py::test_a_burst_of_10_000_*": "without a browser: `burst` in `tests/console/live/test_outages.py`",
-    "tests/e2e/test_payloads.py::*": "a text as text: `tests/console/test_markdown.py`, `tests/e2e/test_trusted.py`",
-    "tests/fabric/services/test_review_at_once.py::*(sqlite)": "on PostgreSQL it is in `full`",
-    "tests/simulator/bench/test_command.py::test_the_audit_stream_*(sqlite)": "on PostgreSQL it is in `full`",
-    "tests/simulator/bench/test_command.py::test_the_last_line_*(sqlite*": "on PostgreSQL it is in `full`",
-    "tests/simulator/bench/test_idle.py::test_runs_that_wait_*": "its figures are made by hand (docs/figures.md)",
-    "tests/simulator/bench/test_pages.py::test_every_view_*(sqlite)": "on PostgreSQL it is in `full`",
-    "tests/simulator/bench/test_spends.py::test_processes_*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/e2e/test_payloads.py::*": "a text as text: `tests/console/pages/texts/test_markdown.py`, `tests/e2e/test_trusted.py`",
+    "tests/fabric/services/reviews/test_at_once.py::*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/benchmarks/test_command.py::test_the_audit_stream_*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/benchmarks/test_command.py::test_the_last_line_*(sqlite*": "on PostgreSQL it is in `full`",
+    "tests/benchmarks/test_idle.py::test_runs_that_wait_*": "its figures are made by hand (docs/figures.md)",
+    "tests/benchmarks/console/test_pages.py::test_every_view_*(sqlite)": "on PostgreSQL it is in `full`",
+    "tests/benchmarks/caps/test_spends.py::test_processes_*(sqlite)": "on PostgreSQL it is in `full`",
     "tests/simulator/drills/test_at_once.py::*(sqlite)": "on PostgreSQL it is in `full`",
     "tests/simulator/drills/test_conductor.py::test_a_real_worker_*(sqlite)": "on PostgreSQL it is in `full`",
-    "tests/simulator/drills/test_in_place.py::test_one_that_passes_a_cap_*(cost)": "with the cap of time it is in `full`",
-    "tests/simulator/drills/test_in_place.py::test_where_the_worker_is_killed_*(postgresql)": "on SQLite it is in `full`",
+    "tests/simulator/drills/live/test_cells.py::test_one_that_passes_a_cap_*(cost)": "with the cap of time it is in `full`",
+    "tests/simulator/drills/live/test_cells.py::test_where_the_worker_is_killed_*(postgresql)": "on SQLite it is in `full`",
     "tests/simulator/scoreboard/test_scoreboard.py::*(batch)": "the tier that everybody starts in is in `full`",
     "tests/simulator/scoreboard/test_scoreboard.py::*(high_stakes)": "the tier that everybody starts in is in `full`",
     "tests/console/api/test_any_request.py::*": "each operation by its own example: `tests/console/api/test_docs.py`",
@@ -100,92 +106,95 @@ SAMPLED: Mapping[str, int] = {
     "tests/chaos/test_command.py::test_a_run_ends_*": 6,
     "tests/chaos/test_fanout.py::*": 6,
     "tests/chaos/test_parts.py::*": 6,
-    "tests/chaos/test_put_away.py::*": 6,
+    "tests/chaos/faults/test_put_away.py::*": 6,
     "tests/chaos/test_sagas.py::*": 6,
-    "tests/chaos/test_up.py::*": 6,
-    "tests/chaos/test_web.py::*": 9,
+    "tests/chaos/mishaps/test_up.py::*": 6,
+    "tests/chaos/web/test_web.py::*": 9,
     "tests/chaos/test_workers.py::*": 6,
     "tests/console/live/test_outages.py::*": 8,
     "tests/console/api/test_at_once.py::*": 6,
     "tests/console/api/test_database_away.py::*": 6,
-    "tests/console/launch/test_environment.py::*": 5,
+    "tests/console/launch/dependencies/test_environment.py::*": 5,
     "tests/console/launch/test_up.py::*": 5,
-    "tests/console/launch/test_lockfile.py::*": 2,
+    "tests/console/launch/dependencies/test_lockfile.py::*": 2,
     "tests/console/launch/test_suite.py::*": 3,
     "tests/console/test_celery.py::*": 6,
     "tests/console/test_prepare.py::*": 8,
     "tests/fabric/management/test_processes.py::*": 6,
-    "tests/fabric/services/trying/test_apart.py::*": 3,
+    "tests/fabric/services/fabrics/trials/test_apart.py::*": 3,
     "tests/fabric/test_real_http.py::test_a_run_goes_on_*": 3,
-    "tests/fabric/services/test_review_at_once.py::*": 4,
-    "tests/fabric/adapters/test_host_mcp.py::*": 3,
-    "tests/fabric/adapters/tools/test_mcp_*": 6,
-    "tests/fabric/adapters/tools/test_process_pool.py::*": 2,
-    "tests/fabric/adapters/test_presence.py::*": 3,
-    "tests/simulator/bench/*": 7,
+    "tests/fabric/services/reviews/test_at_once.py::*": 4,
+    "tests/fabric/worker/test_host_mcp.py::*": 3,
+    "tests/fabric/tools/mcp/test_*": 6,
+    "tests/fabric/tools/test_process_pool.py::*": 2,
+    "tests/fabric/worker/test_presence.py::*": 3,
+    "tests/benchmarks/*": 7,
     "tests/simulator/booking/*": 2,
     "tests/simulator/drills/test_at_once.py::*": 4,
     "tests/simulator/drills/test_conductor.py::*": 7,
-    "tests/simulator/drills/test_in_place.py::*": 8,
-    "tests/simulator/drills/test_in_place_scenarios.py::*": 6,
-    "tests/simulator/drills/test_live.py::*": 6,
-    "tests/simulator/kernel/test_sqlite_world.py::*": 4,
-    "tests/simulator/kernel/test_world.py::test_several_processes_*": 3,
-    "tests/simulator/kernel/test_world.py::test_the_seed_alone_*": 3,
+    "tests/simulator/drills/live/test_cells.py::*": 8,
+    "tests/simulator/drills/live/test_scenarios.py::*": 6,
+    "tests/simulator/drills/live/test_installation.py::*": 6,
+    "tests/simulator/world/test_sqlite_world.py::*": 4,
+    "tests/simulator/world/test_world.py::test_several_processes_*": 3,
+    "tests/simulator/world/test_world.py::test_the_seed_alone_*": 3,
     "tests/test_on_postgresql.py::*": 3,
     # What is tried with each of many alike.
     "tests/console/api/test_bad_input.py::*": 6,
-    "tests/console/api/test_callers.py::TestEachOperation::*": 3,
+    "tests/console/site/access/test_callers.py::TestEachOperation::*": 3,
     "tests/console/api/test_docs.py::TestEachOperation::*": 3,
-    "tests/console/configure/test_parts.py::*": 3,
-    "tests/console/configure/test_trial.py::*": 2,
-    "tests/console/test_access.py::test_a_form_from_elsewhere_*": 6,
+    "tests/console/editor/parts/test_catalogue.py::*": 3,
+    "tests/console/editor/test_trial.py::*": 2,
+    "tests/console/site/access/test_actors.py::test_a_form_from_elsewhere_*": 6,
     "tests/console/test_bad_forms.py::test_*_may_be_anything*": 6,
     "tests/console/test_bad_forms.py::test_fields_*": 2,
     "tests/console/test_bad_forms.py::test_from_a_page_*": 7,
     "tests/console/test_bad_forms.py::test_with_its_token_*": 7,
     "tests/console/test_bad_input.py::*": 6,
     "tests/console/test_rights.py::*": 4,
-    "tests/console/test_variables.py::test_whatever_*": 2,
-    "tests/console/views/test_fabrics.py::test_every_part_*": 3,
-    "tests/console/views/test_inspect.py::TestEveryKind::*": 3,
+    "tests/console/launch/variables/test_table.py::test_whatever_*": 2,
+    "tests/console/pages/fabrics/test_views.py::test_every_part_*": 3,
+    "tests/console/pages/runs/inspector/test_events.py::TestEveryKind::*": 3,
     "tests/console/test_bad_graphs.py::*": 3,
     "tests/console/test_self_approval.py::test_who_started_a_run_*": 3,
-    "tests/fabric/adapters/tools/test_contract.py::*": 6,
-    "tests/fabric/core/test_children_down.py::*": 3,
+    "tests/fabric/tools/test_contract.py::*": 6,
+    "tests/fabric/core/child_runs/test_children_down.py::*": 3,
     "tests/fabric/core/test_purity.py::*": 4,
-    "tests/fabric/core/test_parallel_questions.py::test_two_to_five_*": 4,
-    "tests/fabric/core/test_saga_exhaustive.py::*": 4,
+    "tests/fabric/core/test_parallel_reviews.py::test_two_to_five_*": 4,
+    "tests/fabric/core/values/test_saga_exhaustive.py::*": 4,
     "tests/fabric/core/grounding/test_numbers.py::test_hostile_*": 3,
-    "tests/fabric/selectors/test_verify.py::test_random_*": 2,
-    "tests/fabric/services/test_detector_agreement.py::*": 3,
-    "tests/fabric/services/test_projections.py::*_come_back_*": 4,
-    "tests/fabric/services/trying/test_trials.py::test_whatever_*": 3,
-    "tests/fabric/services/test_fabric_text.py::test_no_text_*": 2,
+    "tests/fabric/selectors/audit/test_journal_verification.py::test_random_*": 2,
+    "tests/fabric/services/runs/traces/test_agreement.py::*": 3,
+    "tests/fabric/services/runs/test_projections.py::*_come_back_*": 4,
+    "tests/fabric/services/fabrics/trials/test_trials.py::test_whatever_*": 3,
+    "tests/fabric/services/fabrics/yaml/test_export.py::test_no_text_*": 2,
     "tests/fabric/management/commands/test_publication_list.py::*": 3,
     "tests/fabric/management/commands/test_fabric.py::test_what_is_no_*": 3,
-    "tests/simulator/drills/test_cells.py::test_any_ladder_*": 6,
-    "tests/simulator/drills/test_cells_breaker.py::test_any_ladder_*": 6,
+    "tests/simulator/scenarios/play/test_cells.py::test_any_ladder_*": 6,
+    "tests/simulator/scenarios/play/test_cells_breaker.py::test_any_ladder_*": 6,
     "tests/simulator/drills/test_drill_command.py::test_every_sample_*": 3,
     "tests/simulator/drills/test_flips.py::*": 3,
-    "tests/simulator/drills/test_names.py::*": 3,
+    "tests/simulator/drills/runs/test_names.py::*": 3,
     "tests/simulator/drills/test_promises.py::test_every_cell_of_a_varied_*": 6,
     "tests/simulator/drills/test_recovery.py::test_every_cell_*": 5,
     "tests/simulator/drills/test_samples.py::test_all_24_*": 4,
     "tests/simulator/drills/test_supposed.py::test_with_layers_*": 5,
     "tests/simulator/endpoint/test_openai_client.py::*": 3,
-    "tests/simulator/endpoint/test_scenarios.py::*": 2,
+    "tests/simulator/endpoint/test_catalogue.py::*": 2,
     "tests/fabric/test_misbehaviour_http.py::test_it_is_stopped_*": 2,
-    "tests/simulator/kernel/test_plants.py::test_a_planted_bug_*": 5,
-    "tests/simulator/kernel/test_plants.py::test_the_rule_of_each_*": 3,
-    "tests/simulator/kernel/test_suspects.py::test_runs_that_*": 6,
-    "tests/simulator/kernel/test_teeth.py::test_the_bug_*": 3,
-    "tests/simulator/library/test_facts.py::test_a_run_is_captured_*": 6,
-    "tests/simulator/scenarios/test_injection.py::*": 3,
-    "tests/simulator/scenarios/test_meeting.py::test_every_scenario_*": 6,
-    "tests/simulator/scenarios/test_playing.py::test_every_shipped_*": 4,
+    "tests/simulator/rules/runs/test_bugs.py::test_a_planted_bug_*": 5,
+    "tests/simulator/rules/runs/test_bugs.py::test_the_rule_of_each_*": 3,
+    "tests/simulator/world/test_suspects.py::test_runs_that_*": 6,
+    "tests/simulator/world/test_teeth.py::test_the_bug_*": 3,
+    "tests/simulator/drills/library/test_causes.py::test_a_run_is_captured_*": 6,
+    "tests/simulator/scenarios/strikes/test_injection.py::*": 3,
+    "tests/simulator/scenarios/strikes/test_needs.py::test_every_scenario_*": 6,
+    "tests/simulator/scenarios/play/test_player.py::test_every_shipped_*": 4,
 }
 """Patterns as in `NIGHTLY`: `full` has one test of so many that a pattern fits, always the same; `nightly` has all."""
+
+CASES_MAX = 6
+"""Of a test with more cases than this, `full` has this many, spread over its table; the core and the runtime keep all of theirs."""
 
 PAGES = 5
 """Of so many pages that a test goes through, `full` looks at one."""
@@ -222,11 +231,28 @@ def leave_out(items: Sequence[pytest.Item]) -> tuple[set[pytest.Item], list[str]
         fitting = [item for item in found[pattern] if item not in judged]
         judged |= set(fitting)
         left |= set(fitting) - set(sample(fitting, each, pattern))
+    if os.environ.get(SET) in ("fast", "full"):
+        left |= _surplus_cases(
+            [item for item in items if item not in judged and not item.nodeid.startswith(FAST_FOLDERS)]
+        )
     if os.environ.get(SET) == "fast":
         left |= {item for item in items if _is_slow(item)}
         others = [item for item in items if item not in left and not item.nodeid.startswith(FAST_FOLDERS)]
         left |= set(others) - set(sample(others, FAST_EACH, "fast"))
     return left, [name for name, named in found.items() if not named]
+
+
+def _surplus_cases(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """The cases beyond `CASES_MAX` of each test; the first and the last case stay."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    surplus = set[pytest.Item]()
+    for rows in cases.values():
+        if len(rows) > CASES_MAX:
+            kept = {round(n * (len(rows) - 1) / (CASES_MAX - 1)) for n in range(CASES_MAX)}
+            surplus |= {item for n, item in enumerate(rows) if n not in kept}
+    return surplus
 
 
 def _is_slow(item: pytest.Item) -> bool:

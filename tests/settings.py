@@ -29,7 +29,9 @@ if "pytest" in sys.modules:
         os.environ.pop(_variable, None)
 
 from console.settings import *  # noqa: F403 - The environment has to be right before they are read.
-from console.settings import DATABASES, FABRIC_DATA
+from console.settings import DATABASES, FABRIC_DATA, INSTALLED_APPS
+
+INSTALLED_APPS += ["tests.benchmarks", "tests.chaos"]  # Their commands.
 
 # A file, not SQLite's memory: what threads and processes see of one another is part of what is tested.
 # Its journals are append-only, and are emptied between tests all the same.

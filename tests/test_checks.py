@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from console.launch.paths import ROOT
+from console.launch.processes.data_directory import ROOT
 
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command as main; main()"
 

@@ -2,7 +2,7 @@ import re
 import subprocess
 import sys
 
-from console.launch.paths import ROOT
+from console.launch.processes.data_directory import ROOT
 from tests import lanes, sets
 
 CONFTEST = """

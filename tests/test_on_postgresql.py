@@ -1,4 +1,4 @@
-"""Tests that every run has on SQLite, on PostgreSQL as well: what people decided is counted, filtered and exported alike, and what they do to tickets."""
+"""Tests that every run has on SQLite, on PostgreSQL as well: what people decided is counted, filtered and exported alike, and what they do to follow-ups."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import sys
 
 import pytest
 
-from console.launch.paths import ROOT
+from console.launch.processes.data_directory import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
 
 FILES = (
-    "tests/fabric/selectors/test_decision_history.py",
-    "tests/fabric/services/test_approved_bytes.py",
-    "tests/fabric/services/test_decision_export.py",
-    "tests/fabric/services/test_tickets.py",
-    "tests/console/api/test_review_history.py",
+    "tests/fabric/selectors/reviews/decisions/test_history.py",
+    "tests/fabric/services/reviews/test_approved_bytes.py",
+    "tests/fabric/services/reviews/test_export.py",
+    "tests/fabric/services/reviews/test_follow_ups.py",
+    "tests/console/api/reviews/test_history.py",
 )
 
 

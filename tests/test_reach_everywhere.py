@@ -9,17 +9,17 @@ from pathlib import Path
 from fabric.selectors.reach import PATHS
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("fabric/selectors", "fabric/services", "console", "simulator/drills", "simulator/library")
+FOLDERS = ("fabric/selectors", "fabric/services", "console", "simulator/drills")
 NARROWED = {*PATHS, "Notification"} - {"FabricEditor"}
 ROUND = {
     "fabric/selectors/reach.py": "the condition itself",
-    "console/placed.py": "finds out at which fabric a thing is, to say that it is not there",
-    "fabric/services/samples.py": "which names are taken",
-    "fabric/services/draft_beginning.py": "which names are taken",
-    "fabric/services/projections.py": "the installation's own, which sees everything",
-    "fabric/services/notification_changes.py": "whom to tell of a change",
-    "fabric/services/claims.py": "the row of a question that was asked for with the condition",
-    "simulator/drills/lever.py": "ends the drills of the whole workspace, for who may there",
+    "console/site/access/fabric_roles.py": "finds out at which fabric a thing is, to say that it is not there",
+    "fabric/services/fabrics/templates.py": "which names are taken",
+    "fabric/services/drafts/beginnings.py": "which names are taken",
+    "fabric/services/runs/projections.py": "the installation's own, which sees everything",
+    "fabric/services/notifications/change_mail.py": "whom to tell of a change",
+    "fabric/services/reviews/assignments.py": "the row of a review that was asked for with the condition",
+    "simulator/drills/services/drill_stop.py": "ends the drills of the whole workspace, for who may there",
 }
 """Files that ask for rows of a workspace by its id alone, and why they may."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests import sets
 
-FILE = "tests/chaos/test_web.py"
+FILE = "tests/chaos/web/test_web.py"
 
 
 class Mark(NamedTuple):
@@ -73,9 +73,22 @@ def test_fast_leaves_out_what_waits_or_needs_a_server(chosen):
 
 
 def test_fast_has_one_of_twelve_tests_outside_the_core(chosen):
-    others = [Item(f"tests/console/test_c.py::test_it[{n}]") for n in range(120)]
+    others = [Item(f"tests/console/test_c.py::test_{n}") for n in range(120)]
     chosen("fast")
     assert len(others) - len(left_out(others)) == len(others) / sets.FAST_EACH
+
+
+def test_full_has_so_many_cases_of_a_test_with_the_first_and_the_last(chosen):
+    cases = [Item(f"tests/console/test_c.py::test_it[{n}]") for n in range(40)]
+    few = [Item(f"tests/console/test_c.py::test_few[{n}]") for n in range(sets.CASES_MAX)]
+    core = [Item(f"tests/fabric/core/test_c.py::test_it[{n}]") for n in range(40)]
+    chosen("full")
+    kept = [item for item in cases if item.nodeid not in left_out([*cases, *few, *core])]
+    assert len(kept) == sets.CASES_MAX
+    assert (kept[0], kept[-1]) == (cases[0], cases[-1])
+    assert left_out([*few, *core]) == set()
+    chosen("nightly")
+    assert left_out(cases) == set()
 
 
 def test_a_sample_of_two_patterns_is_taken_once(chosen, monkeypatch):

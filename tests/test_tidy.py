@@ -20,19 +20,19 @@ FUNCTION_LINES = 50
 BANNED = {
     "django": "nothing: the engine knows no framework; tables live in fabric/models",
     "celery": "a command in the effects; tasks live in fabric/tasks.py",
-    "channels": "a nudge through a port of fabric/runtime/ports.py",
+    "channels": "a nudge through a port of fabric/runtime/ports/journal.py",
     "ninja": "nothing: the API lives in console/api",
-    "httpx": "the Model or Tool port of fabric/runtime/ports.py",
-    "httpx2": "the Model or Tool port of fabric/runtime/ports.py",
+    "httpx": "the Model or Tool port of fabric/runtime/ports/journal.py",
+    "httpx2": "the Model or Tool port of fabric/runtime/ports/journal.py",
     "asyncio": "effects returned by RunDriver.step; waiting is the interpreter's work",
     "threading": "effects returned by RunDriver.step; threads are the interpreter's",
     "concurrent": "effects returned by RunDriver.step",
     "queue": "collections.deque",
-    "socket": "a port of fabric/runtime/ports.py",
-    "subprocess": "the Tool port of fabric/runtime/ports.py",
+    "socket": "a port of fabric/runtime/ports/journal.py",
+    "subprocess": "the Tool port of fabric/runtime/ports/journal.py",
     "os": "an argument: settings are read in console/settings.py",
-    "random": "fabric.core.draw, keyed by seed, purpose and command id",
-    "secrets": "fabric.core.draw; a secret is an argument",
+    "random": "fabric.core.values.command_ids, keyed by seed, purpose and command id",
+    "secrets": "fabric.core.values.command_ids; a secret is an argument",
     "time": "the `now` of the context",
     "logging": "an event: what is worth saying is journaled",
     "uuid": "an id derived from run and seq, or an argument",
@@ -86,8 +86,68 @@ def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
+OPENERS = re.compile(r"(?:What|Whether|Which|Who|How|Whoever|Whose|Of|The same)\b")
+"""Words with which a docstring begins that has no subject: "Return …", "True if …" or a noun say it."""
+NO_ONE = re.compile(r"\b(?:nobody|somebody|whoever|anybody)\b", re.IGNORECASE)
+"""Words without a referent: name the person, the worker or the reviewer."""
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each docstring, those of fields and constants too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        body = getattr(node, "body", None)
+        for one in body if isinstance(body, list) else ():
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and isinstance(one.value.value, str):
+                yield one.lineno, one.value.value.strip()
+
+
+def test_docstrings_of_the_product_have_subjects():
+    found = [
+        f"{path}:{line}: {text[:60]}"
+        for path in python_files("fabric", "simulator", "console")
+        for line, text in docstrings(path)
+        if OPENERS.match(text) or NO_ONE.search(text)
+    ]
+    assert found == []
+
+
+LINE_MAX = 120
+UNFOLDED = ("console/editor", "console/forms")
+"""Folders whose prose is not folded yet."""
+
+
+def prose_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of docstrings, without the rows of tables, and the comments that have lines of their own."""
+    text = path.read_text()
+    lines = text.splitlines()
+    for start, written in docstrings(path):
+        for number in range(start, start + written.count("\n") + 1):
+            if not lines[number - 1].lstrip().startswith("|"):
+                yield number, lines[number - 1]
+    yield from ((number, line) for number, line in enumerate(lines, 1) if line.lstrip().startswith("#"))
+
+
+def test_the_prose_of_the_product_is_folded():
+    """The formatter keeps code short; it leaves docstrings and comments as they are."""
+    paths = (path for path in python_files("fabric", "simulator", "console"))
+    found = [
+        f"{path}:{number}"
+        for path in paths
+        if not str(path.relative_to(ROOT)).startswith(UNFOLDED)
+        for number, line in prose_lines(path)
+        if len(line) > LINE_MAX
+    ]
+    assert found == []
+
+
 def test_no_module_is_a_drawer_for_everything():
     assert [path for path in python_files(*SOURCES) if path.stem in ("utils", "util", "misc")] == []
+
+
+def test_parsed_json_and_the_units_of_time_and_money_have_one_definition():
+    pattern = r"^(?:JSON = Any|(?:SECOND_)?US = 1_000_000|MICROS = 1_000_000)$"
+    found = grep(pattern, *python_files("fabric", "simulator", "console"))
+    assert [line.partition(":")[0] for line in found] == ["fabric/core/values/units.py"] * 3, "import them from there"
 
 
 def banned_uses(tree: ast.AST) -> Iterator[str]:
@@ -105,7 +165,7 @@ def banned_uses(tree: ast.AST) -> Iterator[str]:
                 yield f"line {getattr(node, 'lineno', 0)}: import of {name}: use {instead}"
 
 
-@pytest.mark.parametrize("package", ["fabric/core", "fabric/runtime"])
+@pytest.mark.parametrize("package", ["fabric/core", "fabric/runtime", "fabric/auditor"])
 def test_the_pure_packages_import_nothing_impure(package):
     files = list(python_files(package))
     assert files, f"{package} has no modules"
@@ -131,7 +191,7 @@ class NoDjango:
 
 sys.meta_path.insert(0, NoDjango())
 count = 0
-for name in ("fabric.core", "fabric.runtime"):
+for name in ("fabric.core", "fabric.runtime", "fabric.auditor"):
     package = importlib.import_module(name)
     for module in pkgutil.walk_packages(package.__path__, name + "."):
         importlib.import_module(module.name)
@@ -151,7 +211,16 @@ def test_the_pure_packages_import_where_django_cannot_be():
 def test_at_the_top_stands_what_belongs_there():
     """Whatever a test or a tool leaves behind would else go into version control one day."""
     folders = {"console", "deploy", "docs", "fabric", "simulator", "static", "templates", "tests", ".ci"}
-    files = {"manage.py", "pyproject.toml", "README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", ".gitignore"}
+    files = {
+        "manage.py",
+        "pyproject.toml",
+        "README.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        ".gitignore",
+    }
     locks = {f"requirements{kind}" for kind in (".in", ".lock", "-test.in", "-test.lock")}
     found = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
     assert found - folders - files - locks == set(), "a file at the top that no one named here"
@@ -212,7 +281,9 @@ INLINE = {
 @pytest.mark.parametrize("what", INLINE)
 def test_no_page_has(what):
     """The Content-Security-Policy would drop it silently; script and style live in static/."""
-    pages = [path for folder in ("templates", "static") for path in (ROOT / folder).rglob("*.html")]
+    pages = {path for folder in ("templates", "static") for path in (ROOT / folder).rglob("*.html")}
+    if what == "style element":
+        pages.remove(ROOT / "templates/scenarios/reports/page.html")  # A file by itself, with a policy of its own.
     assert grep(INLINE[what], *pages) == []
 
 

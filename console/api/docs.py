@@ -1,4 +1,4 @@
-"""The API's documentation, made from its schema as a page of the console: without a script, and without anything from elsewhere."""
+"""Renders the API's schema as a page of the console, without scripts and without external resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -15,17 +14,14 @@ from django.shortcuts import render
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
-from console.api.meanings import MEANS
-from console.api.openapi import operations, resolved, schema, scope_of
-from console.api.problems import KINDS, Kind, Problem
-from console.api.responses import problem_response
-from console.throttle import API
-
-JSON = Any
+from console.api.openapi import MEANS, find_scope, operations, resolve_reference, schema
+from console.site.errors.problems import KINDS, Problem, ProblemKind, problem_response
+from console.site.requests.throttle import API
+from fabric.core.values.units import JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DocsRow:
     """A parameter, or a field of a body."""
 
     name: str
@@ -38,7 +34,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DocsAnswer:
     """A status that an operation can answer with."""
 
     status: int
@@ -47,12 +43,12 @@ class Answer:
 
     @property
     def fine(self) -> bool:
-        """Whether it did what was asked."""
+        """Return True if the status means success."""
         return self.status < HTTPStatus.BAD_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DocsEntry:
     """One operation."""
 
     id: str
@@ -61,24 +57,24 @@ class Entry:
     scope: str
     summary: str
     description: str
-    rows: list[Row]
-    answers: list[Answer]
-    """Those that mean something special here."""
-    usual: list[tuple[int, Kind]]
-    """The other errors: they mean what they mean everywhere."""
+    rows: list[DocsRow]
+    answers: list[DocsAnswer]
+    """Statuses with a special meaning for this operation."""
+    usual: list[tuple[int, ProblemKind]]
+    """Further errors with their usual meaning."""
     curl: str
     example: str
-    """What it answers, as JSON."""
+    """Example of its answer, as JSON."""
 
     @property
     def more(self) -> str:
-        """The description without its first sentence, which is the summary."""
+        """Return the description without its first sentence, which is the summary."""
         return self.description[len(self.summary) :].lstrip(". ")
 
 
 @require_safe
 def page(request: HttpRequest) -> HttpResponse:
-    """Everything the schema says, for people."""
+    """Show the whole schema to people."""
     document = schema()
     entries = [_entry(document, *one) for one in operations(document)]
     by_tag = {
@@ -97,7 +93,7 @@ def page(request: HttpRequest) -> HttpResponse:
 
 @csrf_exempt
 def openapi(request: HttpRequest) -> HttpResponse:
-    """The schema itself."""
+    """Show the schema itself."""
     if request.method not in ("GET", "HEAD"):
         return problem_response(request, Problem(405, "this address takes GET", headers={"Allow": "GET, HEAD"}))
     return HttpResponse(json.dumps(schema(), ensure_ascii=False), content_type="application/json")
@@ -105,23 +101,23 @@ def openapi(request: HttpRequest) -> HttpResponse:
 
 @csrf_exempt
 def unknown(request: HttpRequest, rest: str) -> HttpResponse:
-    """What no route knows."""
+    """Answer 404 for an unknown address."""
     return problem_response(request, Problem(404))
 
 
-def _entry(document: JSON, path: str, method: str, operation: JSON) -> Entry:
+def _entry(document: JSON, path: str, method: str, operation: JSON) -> DocsEntry:
     name, statuses = operation["operationId"], [int(status) for status in operation["responses"]]
-    answered = _answered(operation)
-    return Entry(
+    answered = _success_content(operation)
+    return DocsEntry(
         id=name,
         method=method,
         path=path,
-        scope=scope_of(name),
+        scope=find_scope(name),
         summary=operation["summary"],
         description=operation["description"],
         rows=list(_rows(document, operation)),
         answers=[
-            Answer(status, HTTPStatus(status).phrase, MEANS[name, status])
+            DocsAnswer(status, HTTPStatus(status).phrase, MEANS[name, status])
             for status in statuses
             if (name, status) in MEANS
         ],
@@ -131,34 +127,34 @@ def _entry(document: JSON, path: str, method: str, operation: JSON) -> Entry:
     )
 
 
-def _answered(operation: JSON) -> JSON | None:
-    """What a success says in JSON; None: it is a file."""
+def _success_content(operation: JSON) -> JSON | None:
+    """Return the JSON content of a successful answer; None if it is a file."""
     good = next(status for status in operation["responses"] if status.startswith("2"))
     answered: JSON | None = operation["responses"][good]["content"].get("application/json")
     return answered
 
 
-def _rows(document: JSON, operation: JSON) -> Iterator[Row]:
+def _rows(document: JSON, operation: JSON) -> Iterator[DocsRow]:
     for one in operation["parameters"]:
         description = one.get("description", "")
-        yield Row(one["name"], one["in"], _kind(document, one["schema"]), one["required"], description)
+        yield DocsRow(one["name"], one["in"], _kind(document, one["schema"]), one["required"], description)
     body = operation.get("requestBody")
     if body:
         yield from _fields(document, body["content"]["application/json"]["schema"], "")
 
 
-def _fields(document: JSON, given: JSON, before: str) -> Iterator[Row]:
-    shape = resolved(document, given)
+def _fields(document: JSON, given: JSON, before: str) -> Iterator[DocsRow]:
+    shape = resolve_reference(document, given)
     for name, one in shape["properties"].items():
-        field = resolved(document, one)
-        yield Row(
+        field = resolve_reference(document, one)
+        yield DocsRow(
             f"{before}{name}",
             "body",
             _kind(document, one),
             name in shape.get("required", ()),
             field.get("description", ""),
         )
-        if field.get("type") == "array" and "properties" in resolved(document, field["items"]):
+        if field.get("type") == "array" and "properties" in resolve_reference(document, field["items"]):
             yield from _fields(document, field["items"], f"{before}{name}[].")
 
 
@@ -172,7 +168,7 @@ _BOUNDS = {
 
 
 def _kind(document: JSON, given: JSON) -> str:
-    schema = resolved(document, given)
+    schema = resolve_reference(document, given)
     if "anyOf" in schema:
         return " or ".join(_kind(document, one) for one in schema["anyOf"])
     if "enum" in schema:
@@ -202,6 +198,6 @@ def _curl(path: str, method: str, operation: JSON) -> str:
                 "-H 'Content-Type: application/json'",
                 f"-d {shlex.quote(json.dumps(example, ensure_ascii=False))}",
             ]
-        if not _answered(operation):
+        if not _success_content(operation):
             line.append("-OJ")  # A file, under the name that the answer gives it.
     return " \\\n  ".join(line)

@@ -1,4 +1,4 @@
-"""What fabrics remember: by memory its keys, what was ever written under one, writing and deleting it, and all of it as a file."""
+"""Operations on memories: keys, history of a key, writing, deleting, and export as a file."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ from django.http import FileResponse, HttpRequest
 from ninja import Body, Path, Query, Router
 from pydantic import Field
 
-from console.api.callers import actor_of
-from console.api.schemas import Given, Instant, Told, instant
-from console.exporting import NDJSON, memories_response
-from fabric.core.spec_memories import KEY_CHARS
-from fabric.selectors.memories import KEYS_SHOWN, MemoryView, Remembered, memories_of
-from fabric.selectors.memory_history import ENTRIES_SHOWN, Became, Written, memory_history
-from fabric.services.memories import memory_delete, memory_write
-from fabric.services.reveals import memory_reveal
-from fabric.services.runs import REASON_CHARS_MAX
+from console.api.shapes.common import Instant, RequestShape, ResponseShape, instant
+from console.site.access.callers import find_actor
+from console.site.downloads import NDJSON, memories_response
+from fabric.core.spec.memories import KEY_CHARS
+from fabric.selectors.memories.lookup import (
+    ENTRIES_SHOWN,
+    KEYS_SHOWN,
+    EntryFate,
+    LedgerEntry,
+    MemoryView,
+    PresentEntry,
+    list_fabric_memories,
+    memory_history,
+)
+from fabric.services.memories.changes import memory_delete, memory_write
+from fabric.services.reviews.reveals import memory_reveal
+from fabric.services.runs.start import REASON_CHARS_MAX
 
 router = Router(tags=["memories"])
 VERSION_MAX = 2**63 - 1
@@ -24,14 +32,16 @@ MEMORY_CHARS = 40
 FABRIC = Path(..., description="The fabric's name.", example="research-desk")
 
 
-class EntryOut(Told):
-    """What stands under a key."""
+class EntryOut(ResponseShape):
+    """Value of a key."""
 
     key: str = Field(description="Its key.", examples=["supplier/acme"])
-    version: int = Field(description="Of this key; never given twice.", examples=[3])
+    version: int = Field(description="Version of this key's value; never reused.", examples=[3])
     value: Any = Field(description="Its value, any JSON, with credentials masked; null as well where it was erased.")
-    withheld: bool = Field(description="Whether something in it is masked. The role safety may have it revealed.")
-    erased: bool = Field(description="Whether its value was erased.")
+    withheld: bool = Field(
+        description="True if the value contains masked credentials. The role safety may reveal them."
+    )
+    erased: bool = Field(description="True if the value was erased.")
     run_id: str = Field(description="The run that wrote it; empty: a person did.")
     stage: str = Field(description="The stage in which it was written; empty: a person wrote it.", examples=["fan_out"])
     agent: str = Field(description="The agent that wrote it; empty: a person did.", examples=["researcher"])
@@ -39,48 +49,48 @@ class EntryOut(Told):
     at: Instant = Field(description="When it was written.")
 
 
-class MemoryOut(Told):
+class MemoryOut(ResponseShape):
     """A memory of a fabric."""
 
     name: str = Field(description="Its name.", examples=["suppliers"])
     scope: Literal["run", "fabric"] = Field(
         description="run: in each run's journal, not here; fabric: of all its runs."
     )
-    description: str = Field(description="What it holds, in the author's words; may be empty.")
+    description: str = Field(description="Description by the author; may be empty.")
     keys: int = Field(description="Keys that hold a value; 0 for scope run.", examples=[12])
     keys_max: int = Field(description="So many may.", examples=[100])
     writers: list[str] = Field(description="Agents that may write.")
     readers: list[str] = Field(description="Agents that may read.")
     deleters: list[str] = Field(description="Agents that may delete.")
-    entries: list[EntryOut] = Field(description=f"What stands, by key; the first {KEYS_SHOWN}.")
+    entries: list[EntryOut] = Field(description=f"Current values by key; the first {KEYS_SHOWN}.")
 
 
-class MemoriesOut(Told):
-    """What a fabric remembers."""
+class MemoriesOut(ResponseShape):
+    """Memories of a fabric."""
 
     memories: list[MemoryOut] = Field(description="In the order in which the fabric declares them.")
 
 
 class WrittenOut(EntryOut):
-    """What was written under a key once, or deleted there."""
+    """A past entry of a key: a value, or a deletion."""
 
-    became: Became = Field(
-        description="What became of it; deletion: it is the newest, and deletes what was before it.",
+    became: EntryFate = Field(
+        description="Kind of the entry; a deletion also erases the older values.",
         examples=["replaced"],
     )
-    deleted: bool = Field(description="Whether it is a deletion; then it has no value.")
+    deleted: bool = Field(description="True for a deletion, which has no value.")
     reason: str = Field(description="Why a person wrote or deleted it; empty: an agent did.")
 
 
-class HistoryOut(Told):
-    """What was ever written under a key."""
+class HistoryOut(ResponseShape):
+    """History of a key."""
 
     count: int = Field(description="Entries that the ledger has.", examples=[12])
     entries: list[WrittenOut] = Field(description=f"The newest {ENTRIES_SHOWN}, the newest first.")
 
 
-class WriteIn(Given):
-    """What is to stand under which key, what was seen there, and why."""
+class WriteIn(RequestShape):
+    """Value to write, its key, the version that the caller has seen, and the reason."""
 
     memory: str = Field(min_length=1, max_length=MEMORY_CHARS, description="The memory's name.", examples=["suppliers"])
     key: str = Field(min_length=1, max_length=KEY_CHARS, description="Its key.", examples=["supplier/acme"])
@@ -95,20 +105,20 @@ class WriteIn(Given):
         min_length=1,
         max_length=REASON_CHARS_MAX,
         description="Kept in the audit stream.",
-        examples=["Told by the office."],
+        examples=["The office confirmed it."],
     )
 
 
-class MemoryRevealIn(Given):
-    """Which version under which key."""
+class MemoryRevealIn(RequestShape):
+    """Version and key to reveal."""
 
     memory: str = Field(min_length=1, max_length=MEMORY_CHARS, description="The memory's name.", examples=["suppliers"])
     key: str = Field(min_length=1, max_length=KEY_CHARS, description="Its key.", examples=["supplier/acme"])
     version: int = Field(ge=1, le=VERSION_MAX, description="As its history lists it.", examples=[3])
 
 
-class DeleteIn(Given):
-    """Which key, as it was seen, and why."""
+class DeleteIn(RequestShape):
+    """Key to delete, the version that the caller has seen, and the reason."""
 
     memory: str = Field(min_length=1, max_length=MEMORY_CHARS, description="The memory's name.", examples=["suppliers"])
     key: str = Field(min_length=1, max_length=KEY_CHARS, description="Its key.", examples=["supplier/acme"])
@@ -127,8 +137,8 @@ class DeleteIn(Given):
     "/fabrics/{name}/memories", response=MemoriesOut, url_name="api-fabric-memories", operation_id="listMemories"
 )
 def list_memories(request: HttpRequest, name: str = FABRIC) -> MemoriesOut:
-    """List a fabric's memories. With what stands in each, its version and where it comes from."""
-    return MemoriesOut(memories=[_told(one) for one in memories_of(actor_of(request), name)])
+    """List a fabric's memories. With the value, version and origin of each key."""
+    return MemoriesOut(memories=[_memory_shape(one) for one in list_fabric_memories(find_actor(request), name)])
 
 
 @router.get(
@@ -145,9 +155,9 @@ def get_history(
     key: Annotated[str, Query(min_length=1, max_length=KEY_CHARS, description="Its key.", example="supplier/acme")],
     name: str = FABRIC,
 ) -> HistoryOut:
-    """Get what was ever written under a key. With what became of each entry, as far as the ledger goes back."""
-    found = memory_history(actor_of(request), name, memory, key)
-    return HistoryOut(count=found.count, entries=[_written(one) for one in found.entries])
+    """Get the history of a key. With the fate of each entry, as far back as the ledger goes."""
+    found = memory_history(find_actor(request), name, memory, key)
+    return HistoryOut(count=found.count, entries=[_entry_shape(one) for one in found.entries])
 
 
 @router.post(
@@ -157,10 +167,12 @@ def get_history(
     operation_id="writeMemory",
 )
 def write_memory(request: HttpRequest, body: Annotated[WriteIn, Body()], name: str = FABRIC) -> MemoriesOut:
-    """Write a value under a key. The runs from now on read it, as a person's; no run takes it back. For the owner and operators."""
-    actor = actor_of(request)
+    """Write a value under a key. Later runs read it as a person's; no run takes it back. For the owner and
+    operators.
+    """
+    actor = find_actor(request)
     memory_write(actor=actor, fabric=name, **body.model_dump())
-    return MemoriesOut(memories=[_told(one) for one in memories_of(actor, name)])
+    return MemoriesOut(memories=[_memory_shape(one) for one in list_fabric_memories(actor, name)])
 
 
 @router.post(
@@ -176,8 +188,8 @@ def export_memories(
         str, Query(max_length=MEMORY_CHARS, description="This one alone; empty: all.", example="suppliers")
     ] = "",
 ) -> FileResponse:
-    """Export what a fabric remembers. Every entry of the ledger as a line of JSON; told in the audit stream."""
-    return memories_response(actor_of(request), name, memory)
+    """Export the memories of a fabric. Every entry of the ledger as a line of JSON; the audit stream records it."""
+    return memories_response(find_actor(request), name, memory)
 
 
 @router.post(
@@ -187,9 +199,11 @@ def export_memories(
     operation_id="revealMemory",
 )
 def reveal_memory(request: HttpRequest, body: Annotated[MemoryRevealIn, Body()], name: str = FABRIC) -> HistoryOut:
-    """Reveal what is withheld of a version under a key. For the role safety; the audit stream is told. 409 where nothing is withheld."""
-    found = memory_reveal(actor=actor_of(request), fabric=name, **body.model_dump())
-    return HistoryOut(count=found.count, entries=[_written(one) for one in found.entries])
+    """Reveal the withheld content of a version of a key. For the role safety; the audit stream records it. 409 if
+    nothing is withheld.
+    """
+    found = memory_reveal(actor=find_actor(request), fabric=name, **body.model_dump())
+    return HistoryOut(count=found.count, entries=[_entry_shape(one) for one in found.entries])
 
 
 @router.post(
@@ -199,13 +213,13 @@ def reveal_memory(request: HttpRequest, body: Annotated[MemoryRevealIn, Body()],
     operation_id="deleteMemory",
 )
 def delete_memory(request: HttpRequest, body: Annotated[DeleteIn, Body()], name: str = FABRIC) -> MemoriesOut:
-    """Delete what stands under a key. Its values are erased, and no run reads it any more. For the owner and operators."""
-    actor = actor_of(request)
+    """Delete a key. Its values are erased, and no run reads them any more. For the owner and operators."""
+    actor = find_actor(request)
     memory_delete(actor=actor, fabric=name, **body.model_dump())
-    return MemoriesOut(memories=[_told(one) for one in memories_of(actor, name)])
+    return MemoriesOut(memories=[_memory_shape(one) for one in list_fabric_memories(actor, name)])
 
 
-def _told(one: MemoryView) -> MemoryOut:
+def _memory_shape(one: MemoryView) -> MemoryOut:
     users = dict(one.users)
     return MemoryOut(
         name=one.memory.name,
@@ -220,12 +234,12 @@ def _told(one: MemoryView) -> MemoryOut:
     )
 
 
-def _written(one: Written) -> WrittenOut:
+def _entry_shape(one: LedgerEntry) -> WrittenOut:
     more = {"became": one.became, "deleted": one.deleted, "reason": one.reason}
     return WrittenOut(**_entry(one).model_dump(), **more)
 
 
-def _entry(one: Remembered) -> EntryOut:
+def _entry(one: PresentEntry) -> EntryOut:
     return EntryOut(
         key=one.key,
         version=one.version,

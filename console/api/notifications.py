@@ -1,4 +1,4 @@
-"""Notifications: what was told outside the console, and sending again what failed."""
+"""Operations on notifications sent outside the console: list them, send failed ones again, and set one's own mail."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from django.http import HttpRequest
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from console.api.callers import actor_of
-from console.api.schemas import Given, Instant, Told, instant
-from fabric.core.notifications import State
-from fabric.selectors.notifications import LIST_MAX, NotificationView, mail_of, notification_view, notifications_list
-from fabric.services.notification_members import EMAIL_CHARS_MAX, notification_preference_set
-from fabric.services.notification_sending import notification_resend
+from console.api.shapes.common import Instant, RequestShape, ResponseShape, instant
+from console.site.access.callers import find_actor
+from fabric.core.texts.notifications import NotificationState
+from fabric.selectors.notifications import (
+    LIST_MAX,
+    NotificationView,
+    find_mail,
+    notification_view,
+    notifications_list,
+)
+from fabric.services.notifications.delivery import notification_resend
+from fabric.services.notifications.member_mail import EMAIL_CHARS_MAX, notification_preference_set
 
 router = Router(tags=["notifications"])
-MailKind = Literal["question", "reminder", "onward", "ticket", "change", "changed"]
-"""``fabric.core.notifications.MEMBERS_TOLD``."""
+MailKind = Literal["review", "reminder", "onward", "follow_up", "change", "changed"]
+"""``fabric.core.texts.notifications.MEMBER_KINDS``."""
 
 
-class NotificationOut(Told):
-    """One thing told to one target."""
+class NotificationOut(ResponseShape):
+    """A notification to one target."""
 
     id: str = Field(
         description="The same at every attempt, and in what the receiver gets.", examples=["7d5e3c1f0a9b48269f1e2d3c4b5a6978"]
     )  # fmt: skip
     told: Literal[
-        "alert", "question", "reminder", "onward", "ticket", "second", "decided", "expired", "change", "changed"
+        "alert", "review", "reminder", "onward", "follow_up", "second", "decided", "expired", "change", "changed"
     ] = Field(
-        description="What is said. Reminder and onward: half and three quarters of a question's time have passed. Second: one of two has agreed. "
-        "Expired: nobody answered in time. Change: a change of a fabric waits for a second person. Changed: what became of one."
+        description="Kind of the message. Reminder and onward: half and three quarters of a review's time have passed. Second: one of two people has agreed. Expired: no one answered in time. Change: a change of a fabric waits for a second person. Changed: such a change was decided."
     )
     run_id: str = Field(
         description="The run; empty: it is about a change.", examples=["01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"]
@@ -38,8 +43,8 @@ class NotificationOut(Told):
     change_id: str = Field(description="The change request that it is about; empty: it is about a run.", examples=[""])
     seq: int = Field(description="The event that it tells; of a change 0.", examples=[17])
     fabric: str = Field(description="Name of the fabric.", examples=["research-desk"])
-    reason: str = Field(description="What it is about.", examples=["429 from the provider"])
-    failure_type: str = Field(description="What failed; empty: not known, or nothing.", examples=["provider"])
+    reason: str = Field(description="Object of the message.", examples=["429 from the provider"])
+    failure_type: str = Field(description="Failure type; empty: unknown or none.", examples=["provider"])
     path: str = Field(
         description="Where the console shows it.", examples=["/runs/01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"]
     )
@@ -55,16 +60,16 @@ class NotificationOut(Told):
     next_at: Instant | None = Field(description="Not before this is it tried; null: it is not tried any more.")
     sent_at: Instant | None = Field(description="When the other side took it; null: it has not.")
     error: str = Field(
-        description="What the last attempt came to, or why there was none; empty: taken, or not tried yet.",
+        description="Result of the last attempt, or the reason for none; empty: accepted, or not tried yet.",
         examples=[""],
     )
 
 
-class NotificationsOut(Told):
+class NotificationsOut(ResponseShape):
     """Notifications of the workspace."""
 
     notifications: list[NotificationOut] = Field(description=f"The newest first, {LIST_MAX} at most.")
-    more: bool = Field(description="Whether there are older ones.", examples=[False])
+    more: bool = Field(description="True if there are older ones.", examples=[False])
 
 
 @router.get("/notifications", response=NotificationsOut, url_name="api-notifications", operation_id="listNotifications")
@@ -75,9 +80,11 @@ def list_notifications(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=LIST_MAX, description="At most so many.")] = LIST_MAX,
 ) -> NotificationsOut:
-    """List notifications. Alerts, questions and changes of fabrics that were told, or are to be told, by e-mail or webhook, the newest first."""
-    found, more = notifications_list(actor_of(request), State(state) if state else None, limit)
-    return NotificationsOut(notifications=[_told(one) for one in found], more=more)
+    """List notifications. Alerts, reviews and changes of fabrics, sent or waiting, by e-mail or webhook, newest
+    first.
+    """
+    found, more = notifications_list(find_actor(request), NotificationState(state) if state else None, limit)
+    return NotificationsOut(notifications=[_notification_shape(one) for one in found], more=more)
 
 
 @router.post(
@@ -90,29 +97,31 @@ def resend_notification(
     request: HttpRequest,
     notification_id: Annotated[str, Path(description="Its id, as listed.", example="7d5e3c1f0a9b48269f1e2d3c4b5a6978")],
 ) -> NotificationOut:
-    """Send a notification again. It is due at once and has all its attempts again; it keeps its id. For the owner and operators."""
-    actor = actor_of(request)
+    """Send a notification again. It is due at once and has all its attempts again; it keeps its id. For the owner
+    and operators.
+    """
+    actor = find_actor(request)
     row = notification_resend(actor=actor, notification_id=notification_id)
     seen = notification_view(actor, row.id)
     assert seen is not None
-    return _told(seen)
+    return _notification_shape(seen)
 
 
-class MailOut(Told):
-    """What the caller is told by e-mail, where a mail server is configured."""
+class MailOut(ResponseShape):
+    """Notifications that the caller gets by e-mail, where a mail server is configured."""
 
     email: str = Field(description="Where; empty: nothing reaches them.", examples=["ana@example.org"])
     wants: list[MailKind] = Field(
-        description="What of it they want: questions that ask them, reminders, those passed on to them, tickets.",
-        examples=[["question", "onward"]],
+        description="Messages they want: reviews for them, reminders, reviews escalated to them, follow-ups.",
+        examples=[["review", "onward"]],
     )
 
 
-class MailIn(Given):
-    """What the caller wants to be told by e-mail."""
+class MailIn(RequestShape):
+    """Notifications that the caller wants by e-mail."""
 
     wants: list[MailKind] = Field(
-        max_length=4, description="All that they want; empty: nothing.", examples=[["question"]]
+        max_length=4, description="All that they want; empty: nothing.", examples=[["review"]]
     )
     email: str | None = Field(
         None,
@@ -124,24 +133,24 @@ class MailIn(Given):
 
 @router.get("/notifications/mine", response=MailOut, url_name="api-notifications-mine", operation_id="getMyMail")
 def get_my_mail(request: HttpRequest) -> MailOut:
-    """See what you are mailed. The address, and what of the questions and changes that concern you is told there."""
+    """Get your mail settings. The address, and the kinds of reviews and changes that you are mailed."""
     return _mail(request)
 
 
 @router.post("/notifications/mine", response=MailOut, url_name="api-notifications-mine", operation_id="setMyMail")
 def set_my_mail(request: HttpRequest, body: MailIn) -> MailOut:
-    """Say what you want to be mailed. A token may change what, and never where to."""
-    notification_preference_set(actor=actor_of(request), wants=body.wants, email=body.email)
+    """Set your mail settings. A token may change the kinds, but never the address."""
+    notification_preference_set(actor=find_actor(request), wants=body.wants, email=body.email)
     return _mail(request)
 
 
 def _mail(request: HttpRequest) -> MailOut:
-    seen = mail_of(actor_of(request))
+    seen = find_mail(find_actor(request))
     assert seen is not None  # Who is no member is not let in.
     return MailOut(email=seen.email, wants=[one.value for one in seen.wants])
 
 
-def _told(one: NotificationView) -> NotificationOut:
+def _notification_shape(one: NotificationView) -> NotificationOut:
     return NotificationOut(
         id=one.id,
         told=one.told,

@@ -1,4 +1,4 @@
-"""Scenarios: the library, having one played, checking, importing and exporting them, and capturing a run's failures as one."""
+"""Operations on scenarios: library, playing, checking, importing, exporting, and capturing a run's failures."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from django.http import HttpRequest
 from ninja import Body, Path, Router, Status
 from pydantic import Field
 
-from console.api.callers import actor_of, scope_wanted
-from console.api.drills import FABRIC, FAILURE, AskedOut, CapS, CapUsdMicros, FailureName, Mode, TierName
-from console.api.schemas import Given, Instant, Told, instant
-from fabric.core.scopes import Scope
-from fabric.core.taxonomy import Tier
-from fabric.services.runs import REASON_CHARS_MAX
+from console.api.drills.operations import FABRIC, FAILURE, AskedOut, CapS, CapUsdMicros, FailureName, Mode, TierName
+from console.api.shapes.common import Instant, RequestShape, ResponseShape, instant
+from console.site.access.callers import find_actor, scope_wanted
+from fabric.core.people.scopes import Scope
+from fabric.core.values.taxonomy import Tier
+from fabric.services.runs.start import REASON_CHARS_MAX
 from simulator.drills import tasks
-from simulator.drills.models import LIVE
-from simulator.drills.services import SEED_MAX
-from simulator.library.asking import scenario_ask
-from simulator.library.capturing import scenario_capture
-from simulator.library.selectors import ScenarioView, scenario_get, scenarios_list
-from simulator.library.services import NAME_MAX, scenario_check, scenario_import
-from simulator.library.words import disturbances_words
-from simulator.scenarios.chaostoolkit import experiment_of
-from simulator.scenarios.scenario import Scenario
-from simulator.scenarios.toml_reading import BYTES_MAX
+from simulator.drills.library.captures import scenario_capture
+from simulator.drills.library.requests import scenario_ask
+from simulator.drills.library.selectors import ScenarioView, scenario_get, scenarios_list
+from simulator.drills.library.services import NAME_MAX, scenario_check, scenario_import
+from simulator.drills.models.tables import LIVE
+from simulator.drills.services.drills import SEED_MAX
+from simulator.scenarios.spec.chaostoolkit import build_experiment
+from simulator.scenarios.spec.scenario import Scenario
+from simulator.scenarios.spec.words import disturbances_words
+from simulator.texts.toml import BYTES_MAX
 
 router = Router(tags=["scenarios"])
 NAME = "The scenario's name."
 EXAMPLE = "endpoint-down"
-LEFT_OUT = "What cannot be done here, or not be repeated, a sentence each."
+LEFT_OUT = "Parts that cannot be repeated here, one sentence each."
 TOML = 'name = "mine"\ntitle = "The endpoint is down"\ndescription = "It stays so."\n\n[[disturbance]]\nfault = "unavailable"\n'
 Parameter = bool | int | float | str
 
 
-class SourceIn(Given):
+class SourceIn(RequestShape):
     """A scenario as text."""
 
     source: str = Field(
@@ -43,7 +43,7 @@ class SourceIn(Given):
 
 
 class ImportIn(SourceIn):
-    """A scenario to be kept."""
+    """A scenario to store."""
 
     name: str = Field(
         default="",
@@ -53,8 +53,8 @@ class ImportIn(SourceIn):
     )
 
 
-class CaptureIn(Given):
-    """What a captured scenario is called."""
+class CaptureIn(RequestShape):
+    """Name of the captured scenario."""
 
     name: str = Field(
         default="", max_length=NAME_MAX, description="Empty: it is made of the run's id.", examples=["what-broke"]
@@ -64,8 +64,8 @@ class CaptureIn(Given):
 NO_NAME = CaptureIn()
 
 
-class PlayIn(Given):
-    """How a scenario is played."""
+class PlayIn(RequestShape):
+    """Parameters with which a scenario is played."""
 
     tiers: list[TierName] | None = Field(
         default=None,
@@ -80,7 +80,7 @@ class PlayIn(Given):
         default=None, ge=1, lt=2**31, description="Number of the revision; null: the published one.", examples=[None]
     )
     seed: int | None = Field(
-        default=None, ge=0, le=SEED_MAX, description="Of the runs; null: the scenario's own.", examples=[None]
+        default=None, ge=0, le=SEED_MAX, description="Seed of the runs; null: the scenario's own.", examples=[None]
     )
     mode: Mode = "virtual"
     cap_s: CapS = None
@@ -90,57 +90,57 @@ class PlayIn(Given):
     )
 
 
-class ScenarioOut(Told):
+class ScenarioOut(ResponseShape):
     """A scenario of the library."""
 
     name: str = Field(description=NAME, examples=[EXAMPLE])
-    title: str = Field(description="What it is about.", examples=["The endpoint answers 503 for ever"])
+    title: str = Field(description="Description of the scenario.", examples=["The endpoint answers 503 for ever"])
     origin: Literal["shipped", "ours", "captured"] = Field(
         description="ours: written or imported in this workspace; captured: made of a run's failures."
     )
     failure: FailureName | None = Field(description=f"{FAILURE} Null: it promises no decision.")
     tiers: list[TierName] = Field(description="For which it is.")
-    seed: int = Field(description="Of its runs, where no other is given.", examples=[1])
-    faults: list[str] = Field(description="What it makes happen, by name.", examples=[["unavailable"]])
+    seed: int = Field(description="Default seed of its runs.", examples=[1])
+    faults: list[str] = Field(description="Names of its faults.", examples=[["unavailable"]])
     problems: list[str] = Field(description="Why this version cannot read it; empty: it can.", examples=[[]])
 
 
 class ScenarioFullOut(ScenarioOut):
     """A scenario with its source."""
 
-    description: str = Field(description="What it makes happen, and what follows.", examples=["It stays so."])
+    description: str = Field(description="Its faults and the expected decisions.", examples=["It stays so."])
     words: list[str] = Field(description="Each disturbance as a sentence.", examples=[["503: each model call"]])
     parameters: dict[str, Parameter] = Field(description="By name, each with its default.", examples=[{"status": 503}])
     source: str = Field(description="TOML.", examples=[TOML])
     captured_from: str = Field(description="The run whose failures it repeats; empty: none.", examples=[""])
     version: int = Field(description="Grows with each change; 0: it is shipped.", examples=[0])
-    made_by: str = Field(description="Who made it; empty: it is shipped.", examples=[""])
+    made_by: str = Field(description="Author; empty: built in.", examples=[""])
     made_at: Instant | None = Field(description="When it was made; null: it is shipped.")
 
 
-class ScenariosOut(Told):
+class ScenariosOut(ResponseShape):
     """The library."""
 
     items: list[ScenarioOut] = Field(description="The workspace's own first, then those that are shipped.")
 
 
-class CheckedOut(Told):
+class CheckedOut(ResponseShape):
     """A scenario that can be read."""
 
-    scenario: ScenarioOut = Field(description="What it is.")
+    scenario: ScenarioOut = Field(description="Description of the fault.")
     words: list[str] = Field(description="Each disturbance as a sentence.", examples=[["503: each model call"]])
     left_out: list[str] = Field(description=LEFT_OUT, examples=[[]])
 
 
-class KeptOut(Told):
-    """A scenario that was kept."""
+class KeptOut(ResponseShape):
+    """A stored scenario."""
 
-    scenario: ScenarioFullOut = Field(description="What it is.")
+    scenario: ScenarioFullOut = Field(description="Description of the probe.")
     left_out: list[str] = Field(description=LEFT_OUT, examples=[[]])
 
 
-class ExportOut(Told):
-    """A scenario to be taken away."""
+class ExportOut(ResponseShape):
+    """A scenario for export."""
 
     toml: str = Field(description="As it is written here.", examples=[TOML])
     chaostoolkit: dict[str, Any] = Field(description="As an experiment of chaostoolkit.", examples=[{"title": "Down"}])
@@ -151,29 +151,33 @@ Named = Annotated[str, Path(description=NAME, example=EXAMPLE)]
 
 @router.get("/scenarios", response=ScenariosOut, url_name="api-scenarios", operation_id="listScenarios")
 def list_scenarios(request: HttpRequest) -> ScenariosOut:
-    """List scenarios. The workspace's own, and those that are shipped."""
-    return ScenariosOut(items=[ScenarioOut(**_told(one)) for one in scenarios_list(actor_of(request))])
+    """List scenarios. The workspace's own, and the shipped ones."""
+    return ScenariosOut(items=[ScenarioOut(**_scenario_fields(one)) for one in scenarios_list(find_actor(request))])
 
 
 @router.post("/scenarios", response={201: KeptOut}, url_name="api-scenarios", operation_id="importScenario")
 def import_scenario(request: HttpRequest, body: Annotated[ImportIn, Body()]) -> Any:
-    """Import a scenario. It is kept in the library; what of an experiment cannot be done here is left out, and said."""
-    found = scenario_import(actor=actor_of(request), text=body.source, name=body.name)
+    """Import a scenario. It is stored in the library; the answer lists the parts of an experiment that cannot be
+    done here.
+    """
+    found = scenario_import(actor=find_actor(request), text=body.source, name=body.name)
     return Status(201, KeptOut(scenario=_full(found.view), left_out=list(found.left_out)))
 
 
 @router.post("/scenarios/check", response=CheckedOut, url_name="api-scenarios-check", operation_id="checkScenario")
 def check_scenario(request: HttpRequest, body: Annotated[SourceIn, Body()]) -> CheckedOut:
-    """Check a scenario. Every mistake is told with its line and path; nothing is kept."""
-    one, source, left_out = scenario_check(actor=actor_of(request), text=body.source)
+    """Check a scenario. Every mistake has its line and path; nothing is stored."""
+    one, source, left_out = scenario_check(actor=find_actor(request), text=body.source)
     view = ScenarioView(name=one.name, origin="ours", source=source, scenario=one)
-    return CheckedOut(scenario=ScenarioOut(**_told(view)), words=disturbances_words(one), left_out=list(left_out))
+    return CheckedOut(
+        scenario=ScenarioOut(**_scenario_fields(view)), words=disturbances_words(one), left_out=list(left_out)
+    )
 
 
 @router.get("/scenarios/{scenario_name}", response=ScenarioFullOut, url_name="api-scenario", operation_id="getScenario")
 def get_scenario(request: HttpRequest, scenario_name: Named) -> ScenarioFullOut:
-    """Get a scenario. With its source, and what it makes happen in words."""
-    return _full(scenario_get(actor_of(request), scenario_name))
+    """Get a scenario. With its source, and its disturbances in words."""
+    return _full(scenario_get(find_actor(request), scenario_name))
 
 
 @router.get(
@@ -184,8 +188,8 @@ def get_scenario(request: HttpRequest, scenario_name: Named) -> ScenarioFullOut:
 )
 def export_scenario(request: HttpRequest, scenario_name: Named) -> ExportOut:
     """Export a scenario. As TOML, and as an experiment of chaostoolkit."""
-    seen = scenario_get(actor_of(request), scenario_name)
-    return ExportOut(toml=seen.source, chaostoolkit=experiment_of(seen.readable()))
+    seen = scenario_get(find_actor(request), scenario_name)
+    return ExportOut(toml=seen.source, chaostoolkit=build_experiment(seen.readable()))
 
 
 @router.post(
@@ -200,11 +204,13 @@ def play_scenario(
     scenario_name: Named,
     body: Annotated[PlayIn, Body()],
 ) -> Any:
-    """Play a scenario in a fabric. A drill for each tier, in virtual time or live; no model is called and nothing is spent."""
+    """Play a scenario in a fabric. A drill for each tier, in simulated time or live; no model is called and nothing is
+    spent.
+    """
     if body.mode == LIVE:
         scope_wanted(request, Scope.OPERATE, "drill live", "mode")
     asked = scenario_ask(
-        actor=actor_of(request),
+        actor=find_actor(request),
         fabric=name,
         scenario=scenario_name,
         tiers="all" if body.tiers is None else [Tier(one) for one in body.tiers],
@@ -226,12 +232,14 @@ def capture_run(
     run_id: Annotated[str, Path(description="Id of the run.", example="01a1df21-a48f-7b1d-a5a3-cd2e9bf09d91")],
     body: Annotated[CaptureIn, Body()] = NO_NAME,
 ) -> Any:
-    """Capture a run. What failed in it becomes a scenario, which makes the same decisions when it is played in the same fabric."""
-    found = scenario_capture(actor=actor_of(request), run_id=run_id, name=body.name)
+    """Capture a run. Its failures become a scenario, which leads to equal decisions when it is played in that
+    fabric.
+    """
+    found = scenario_capture(actor=find_actor(request), run_id=run_id, name=body.name)
     return Status(201, KeptOut(scenario=_full(found.view), left_out=list(found.left_out)))
 
 
-def _told(view: ScenarioView) -> dict[str, Any]:
+def _scenario_fields(view: ScenarioView) -> dict[str, Any]:
     one = view.scenario
     return {
         "name": view.name,
@@ -248,7 +256,7 @@ def _told(view: ScenarioView) -> dict[str, Any]:
 def _full(view: ScenarioView) -> ScenarioFullOut:
     one: Scenario | None = view.scenario
     return ScenarioFullOut(
-        **_told(view),
+        **_scenario_fields(view),
         description=one.description if one else "",
         words=disturbances_words(one) if one else [],
         parameters=dict(one.parameters) if one else {},

@@ -1,11 +1,11 @@
-"""Addresses of the API. Who may use which: ``console.route_policies.ROUTES``, and ``callers.SCOPES`` for the operations."""
+"""Addresses of the API. ``console.site.access.policies.ROUTES`` and ``callers.SCOPES`` name the rights of each."""
 
 from __future__ import annotations
 
 from django.urls import URLPattern, path
 
 from console.api import docs
-from console.api.api import api
+from console.api.assembly import api
 
 # The framework's own root only says where its documentation would be.
 _operations = [found for found in api.urls[0] if isinstance(found, URLPattern) and found.name != "api-root"]

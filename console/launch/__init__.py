@@ -1,1 +1,1 @@
-"""Everything before Django: environments, the `up` supervisor and the `test` command. Standard library only."""
+"""The launcher runs `up`, `test` and every other command, with the standard library only."""

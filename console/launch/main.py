@@ -1,4 +1,4 @@
-"""Dispatch: `up` and `test` are ours, every other command is Django's."""
+"""Dispatches command lines: `up` and `test` are ours, every other command is Django's."""
 
 import os
 import sys
@@ -6,20 +6,23 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from console.launch import environment, suite, up
-from console.launch.errors import Refused
-from console.launch.interpreter import refusal
-from console.launch.loading import loading
-from console.launch.paths import INSTALLED, RUN_LOCK, TEST_LOCK
+from console.launch import dependencies, suite, up
+from console.launch.processes.data_directory import INSTALLED, ROOT, RUN_LOCK, TEST_LOCK
+from console.launch.processes.errors import StartRefused
+from console.launch.processes.interpreter import refusal
+from console.launch.processes.loading import disable_collector
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as a shell has it."""
+OF_TESTS = ("bench", "chaos")
+"""Django commands that belong to the tests: only a checkout has them."""
+HELP = ("help", "--help", "-h")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one manage.py command line in an environment that can run it, and return its exit code.
+    """Run a manage.py command line in a suitable environment, and return its exit code.
 
-    Replaces the process by the environment's interpreter when the running one lacks the dependencies.
+    Replaces the process by the environment's interpreter if the running one lacks the dependencies.
     """
     try:
         return _main(argv)
@@ -28,21 +31,24 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_script() -> int:
-    """Run the command line of this process: what the installed `fabricflow` does."""
+    """Run the command line of this process, as the installed `fabricflow` does."""
     if sentence := refusal(sys.version_info[:2]):
-        raise Refused(sentence)
+        raise StartRefused(sentence)
     return main(sys.argv)
 
 
 def _main(argv: Sequence[str]) -> int:
     command = argv[1] if len(argv) > 1 else "help"
-    if command == "test" and INSTALLED:
-        raise Refused("The tests are no part of what was installed: run `python3 manage.py test` in a checkout.")
+    if command in ("test", *OF_TESTS) and not _has_tests():
+        raise StartRefused(
+            f"`{command}` needs the tests, which are no part of what was installed: "
+            f"run `python3 manage.py {command}` in a checkout."
+        )
     # Read first: a wrong option should not cost the making of an environment.
     options = up.parse(argv[2:]) if command == "up" else None
     for_pytest = suite.parse(argv[2:]) if command == "test" else []
-    # Whoever installs a distribution makes its environment.
-    python = Path(sys.executable) if INSTALLED else environment.ensure(TEST_LOCK if command == "test" else RUN_LOCK)
+    # The installer of a distribution makes its environment.
+    python = Path(sys.executable) if INSTALLED else dependencies.ensure(TEST_LOCK if command == "test" else RUN_LOCK)
     if python != Path(sys.executable):
         _become(python, argv)
     if options is not None:
@@ -60,13 +66,20 @@ def _become(python: Path, argv: Sequence[str]) -> None:
     )
 
 
+def _has_tests() -> bool:
+    return not INSTALLED and (ROOT / "tests").is_dir()
+
+
 def _django(argv: Sequence[str]) -> int:
+    command = argv[1] if len(argv) > 1 else "help"
+    if command in OF_TESTS or (command in HELP and _has_tests()):
+        os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings_running"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-    with loading():
+    with disable_collector():
         import django
         from django.core.management import execute_from_command_line, get_commands, load_command_class
 
-        with suppress(Exception):  # What cannot be loaded is told below, as Django tells it.
+        with suppress(Exception):  # Commands that cannot be loaded are reported below, as Django does.
             django.setup()
             load_command_class(get_commands()[argv[1]], argv[1])
     execute_from_command_line(list(argv))

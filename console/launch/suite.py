@@ -1,7 +1,7 @@
-"""`manage.py test`: pytest with every check, in an environment and in folders of its own.
+"""Runs `manage.py test`: pytest with every check, in an environment and in folders of its own.
 
-Import contracts, ruff and mypy are tests too (`tests/test_checks.py`); `tests/sets.py` says which tests a run has. Tool caches, and what
-Python compiles, go to the user's cache folder, so a read-only checkout will do.
+Import contracts, ruff and mypy are tests too (`tests/test_checks.py`); `tests/sets.py` defines the sets of tests.
+Tool caches and Python's bytecode go to the user's cache folder, so a read-only checkout is enough.
 """
 
 import argparse
@@ -10,20 +10,22 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
-from console.launch import kept, peers
-from console.launch.errors import Refused
-from console.launch.paths import ROOT, cache_dir
-from console.variables import SETTINGS
+from console.launch import dependencies
+from console.launch.processes import commands as kept
+from console.launch.processes.data_directory import ROOT, cache_dir
+from console.launch.processes.errors import StartRefused
+from console.launch.variables.table import SETTINGS
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - A file system in memory, on Linux; the folder in it has a name that nobody can guess.
 _ROOM = 4 * 2**30
-"""Bytes that have to be free there."""
+"""Bytes that have to be free in memory."""
 
 
 def parse(argv: Sequence[str]) -> list[str]:
-    """Return what is meant for pytest: all of it, without the `--` that may stand before it."""
+    """Return the arguments for pytest: all of them, without a leading `--`."""
     if argv and argv[0] in ("-h", "--help"):
         argparse.ArgumentParser(
             prog="manage.py test",
@@ -38,27 +40,29 @@ def parse(argv: Sequence[str]) -> list[str]:
 
 def run(pytest_arguments: Sequence[str]) -> int:
     """Run pytest with ``pytest_arguments`` and return its exit code."""
-    # A short name: what the tests keep lies in there, and the address of a socket has 107 bytes.
+    # A short name, because it holds the tests' sockets, and the address of a socket has 107 bytes.
     with tempfile.TemporaryDirectory(prefix="ff-", dir=_fast()) as scratch:
         os.chmod(scratch, 0o711)  # noqa: S103, PTH101 - Servers that tests start are other users', and have folders of their own in there.
         environ = _environ(Path(scratch)) | _peers()
         if not (pytest_arguments or _is_compiled()):
             kept.run(_collection(Path(scratch)), cwd=ROOT, environ=environ, capture=True)
-        # Under a keeper: whatever the tests started ends with this process.
+        # Under a keeper: all programs that the tests started end with this process.
         return kept.run(_command(Path(scratch), pytest_arguments), cwd=ROOT, environ=environ, capture=False).returncode
 
 
 def _peers() -> dict[str, str]:
-    """Return where the peers are; none when they cannot be installed, which the tests then say."""
+    """Return the variables that name the peers; none if they cannot be installed, which the tests then report."""
     try:
-        return peers.ensure()
-    except Refused as refused:
+        return dependencies.ensure_peers()
+    except StartRefused as refused:
         print(refused.sentence, file=sys.stderr, flush=True)
         return {}
 
 
 def _fast() -> Path | None:
-    """Where the tests keep their files: in memory, where there is room. On a disk they would wait for tens of thousands of flushes."""
+    """Return the tests' folder in memory if it has room, else None. On a disk tests wait for tens of thousands of
+    flushes.
+    """
     try:
         room = shutil.disk_usage(_MEMORY).free
     except OSError:
@@ -69,17 +73,26 @@ def _fast() -> Path | None:
 def _environ(scratch: Path) -> dict[str, str]:
     caches = cache_dir() / "checks"
     # What an operator's shell may hold and a test must neither touch nor be changed by; and a wish not to keep what was
-    # compiled: the tests start hundreds of processes, and each would compile all of Django again (1.5 s of processor time).
+    # compiled: the tests start hundreds of processes, and each would compile all of Django again (1.5 s of processor
+    # time).
     environ = {name: value for name, value in os.environ.items() if name not in {*SETTINGS, "PYTHONDONTWRITEBYTECODE"}}
     return environ | {
         "FABRIC_DATA": str(scratch / "data"),
         "TMPDIR": str(scratch),
         "PYTHONPYCACHEPREFIX": str(_bytecode()),
         "RUFF_CACHE_DIR": str(caches / "ruff"),
-        "MYPY_CACHE_DIR": str(caches / "mypy"),
+        "MYPY_CACHE_DIR": str(caches / "mypy" / _digest_models()),
         "IMPORT_LINTER_CACHE_DIR": str(caches / "imports"),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(caches / "hypothesis"),
     }
+
+
+def _digest_models() -> str:
+    """Return a digest of the names of the modules of models: mypy's Django plugin fails on a cache with moved ones."""
+    names = sorted(
+        str(path.relative_to(ROOT)) for top in ("fabric", "simulator") for path in (ROOT / top).rglob("models/**/*.py")
+    )
+    return sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 def _bytecode() -> Path:
@@ -87,13 +100,13 @@ def _bytecode() -> Path:
 
 
 def _is_compiled() -> bool:
-    """Say whether pytest compiled the tests of this checkout before, in its own way."""
+    """Return True if pytest compiled the tests of this checkout before."""
     folder = _bytecode() / (ROOT / "tests").relative_to(ROOT.anchor)
     return any(folder.glob("*-pytest-*.pyc"))
 
 
 def _collection(scratch: Path) -> list[str]:
-    """Return what imports every test once, which compiles it: the processes of pytest would all do so at the same time."""
+    """Return the command that imports every test once, which compiles it. Else all processes of pytest would do so."""
     return [sys.executable, "-m", "pytest", "-o", f"cache_dir={scratch / 'pytest'}", "-qq", "--collect-only"]
 
 
@@ -110,7 +123,7 @@ def _command(scratch: Path, arguments: Sequence[str]) -> list[str]:
         "25",
     ]
     if not any(argument.startswith(("-n", "--numprocesses")) for argument in arguments):
-        # More than there are cores: half of them take what mostly waits, for leases, clocks and servers (tests/lanes.py).
+        # More than there are cores: half of them take tests that mostly wait (tests/lanes.py).
         processes = str(min(3 * (os.cpu_count() or 1) - 1, 5))
         command += ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     return [*command, *arguments]

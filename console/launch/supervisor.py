@@ -1,9 +1,9 @@
-"""Keeps a few processes alive until it is told to stop, and takes them down with it however it ends.
+"""Keeps a few processes alive until it is stopped, and ends them with itself in any case.
 
-A child that beats (console.launch.beating) and is not heard for a while hangs: it is killed, and started again as if it had died.
-
-Each child runs under a keeper (console.launch.child) in a session of its own, so that a terminal's Ctrl-C reaches the
-supervisor alone, which turns it into exactly one SIGTERM each.
+1. A child that beats (console.launch.processes.heartbeat) and falls silent hangs: it is killed, and started again as
+   if it had died.
+2. Each child runs under a keeper (console.launch.processes.keeper) in a session of its own. So a terminal's Ctrl-C
+   reaches only the supervisor, which sends each child exactly one SIGTERM.
 """
 
 import os
@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from console.launch.beating import PIPE
-from console.launch.kept import Kept
-from console.launch.paths import ROOT
-from console.launch.silence import LOOK_S, SILENCE_S, Silence
+from console.launch.processes.commands import KeptCommand
+from console.launch.processes.data_directory import ROOT
+from console.launch.processes.heartbeat import LOOK_S, PIPE, SILENCE_S, Silence
 
 STOP_GRACE_S = 35.0  # A worker lets its calls finish for 30 s and then needs a moment to write down where it stopped.
 KILL_GRACE_S = 5.0
@@ -29,7 +28,7 @@ REPEAT_S = (
     0.5  # A second signal sooner than this is the same stop: `timeout`, and a closing terminal, send two at once.
 )
 
-# Signals that somebody else sends. Any other one (SIGSEGV, SIGABRT ...) is how a process fails by itself.
+# Signals from outside. Any other one (SIGSEGV, SIGABRT ...) is a failure of the process itself.
 _FROM_OUTSIDE = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM})
 
 Say = Callable[[str], None]
@@ -42,26 +41,26 @@ class ChildSpec:
     name: str
     command: Sequence[str]
     kept_fds: tuple[int, ...] = ()
-    """Descriptors handed to the command, such as a listening socket."""
+    """Descriptors that the command inherits, such as a listening socket."""
     beats: bool = False
-    """Whether it says again and again that it lives, and is replaced when it does not."""
+    """True if it beats, and is replaced when it falls silent."""
 
 
 @dataclass
 class Backoff:
-    """How long to wait before the next start: doubling, bounded, forgotten once a child has lived for a while."""
+    """Delay before the next start: doubling, bounded, reset once a child has lived for a while."""
 
     first_s: float = BACKOFF_FIRST_S
     fruitless: int = 0
-    """Ends in a row by the child's own failure, none of which it lived HEALTHY_AFTER_S to see."""
+    """Number of successive ends by the child's own failure before HEALTHY_AFTER_S."""
     _doublings: int = 0
 
     def after(self, lived_s: float, exit_code: int) -> float:
         """Return the seconds to wait after a child that lived `lived_s` ended with `exit_code`."""
         if lived_s >= HEALTHY_AFTER_S:
             self._doublings = self.fruitless = 0
-        # Nobody asked it to stop, so an end with code 0 is a failure too.
-        if _signal_of(exit_code) not in _FROM_OUTSIDE:
+        # It was not asked to stop, so an end with code 0 is a failure too.
+        if _read_signal(exit_code) not in _FROM_OUTSIDE:
             self.fruitless += 1
         delay = min(self.first_s * 2**self._doublings, BACKOFF_LAST_S)
         self._doublings = min(self._doublings + 1, 16)
@@ -73,7 +72,7 @@ class _Child:
     spec: ChildSpec
     backoff: Backoff
     silence_s: float = SILENCE_S
-    kept: Kept | None = None
+    kept: KeptCommand | None = None
     silence: Silence | None = None
     started_at: float = 0.0
     start_at: float = 0.0
@@ -84,14 +83,14 @@ class _Child:
             self.silence = Silence(self.silence_s)
             fds, environ = (*fds, self.silence.write), {**os.environ, PIPE: str(self.silence.write)}
         try:
-            self.kept = Kept(self.spec.command, kept_fds=fds, shared_fds=shared_fds, cwd=ROOT, environ=environ)
+            self.kept = KeptCommand(self.spec.command, kept_fds=fds, shared_fds=shared_fds, cwd=ROOT, environ=environ)
         finally:
             if self.silence is not None:
                 os.close(self.silence.write)
         self.started_at = time.monotonic()
 
     def hangs(self) -> float:
-        """Return the seconds for which a child that ought to have been heard was not, else 0."""
+        """Return the seconds of silence of a hanging child, else 0."""
         if self.kept is None or self.silence is None:
             return 0.0
         self.silence.look(time.monotonic())
@@ -101,7 +100,7 @@ class _Child:
         return silent_s
 
     def buried(self) -> int | None:
-        """Return the exit code of a process that has ended since it was last asked about, else None."""
+        """Return the exit code of a process that has ended since the last call, else None."""
         if self.kept is None or (code := self.kept.ended()) is None:
             return None
         self.kept.close()
@@ -115,7 +114,8 @@ class _Child:
 class Supervisor:
     """Runs the children until SIGINT, SIGTERM or SIGHUP. For the main thread: it takes the process's signals.
 
-    `shared_fds` are held open by the keepers but not by the commands: a lock among them lasts as long as they do.
+    `shared_fds`: the keepers keep them open, but not the commands, so that a lock among them lasts as long as the
+    keepers.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self) -> int:
-        """Keep the children alive until told to stop; return 0, or 1 if one of them never came to life."""
+        """Keep the children alive until stopped; return 0, or 1 if a child could not be started."""
         hopeless = None
         while not self._stops and hopeless is None:
             for child in self._children:
@@ -186,7 +186,7 @@ class Supervisor:
         delay = child.backoff.after(now - child.started_at, code)
         child.start_at = now + delay
         after = "" if child.backoff.fruitless >= HOPELESS_AFTER else f"; starting it again in {delay:g} s"
-        self._say(f"The {child.spec.name} {_ended(code)}{after}.")
+        self._say(f"The {child.spec.name} {_describe_end(code)}{after}.")
 
     def _stop(self) -> None:
         for _, kept in self._living():
@@ -206,7 +206,7 @@ class Supervisor:
         while self._living() and time.monotonic() < until and (patient or self._stops <= stops):
             self._wait(until)
 
-    def _living(self) -> list[tuple[str, Kept]]:
+    def _living(self) -> list[tuple[str, KeptCommand]]:
         return [(child.spec.name, child.kept) for child in self._children if child.buried() is None and child.kept]
 
     def _wait(self, until: float | None) -> None:
@@ -225,12 +225,12 @@ class Supervisor:
             self._stopped_at = now
 
 
-def _signal_of(code: int) -> int:
+def _read_signal(code: int) -> int:
     return -code if code < 0 else max(0, code - 128)
 
 
-def _ended(code: int) -> str:
-    number = _signal_of(code)
+def _describe_end(code: int) -> str:
+    number = _read_signal(code)
     if number == signal.SIGKILL:
-        return "was killed (signal 9: by somebody, or by the system because memory ran out)"
+        return "was killed (signal 9: by a person, or by the system because memory ran out)"
     return f"was ended by signal {number}" if number else f"ended with exit code {code}"

@@ -1,7 +1,7 @@
-"""`manage.py up`: a running Fabric Flow from nothing, in one command.
+"""Runs `manage.py up`: a Fabric Flow from nothing, in one command.
 
-Takes the data directory, binds the port, brings the database up to date, and then supervises one web server and one
-worker. The listening socket belongs to this process, so a web server that is restarted drops no connection attempt.
+It locks the data directory, binds the port, brings the database up to date, and then supervises one web server and
+one worker. The listening socket belongs to this process, so a restarted web server drops no connection attempt.
 """
 
 import argparse
@@ -18,12 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from console import variables
-from console.launch import datadir, kept
-from console.launch.errors import Refused
-from console.launch.paths import HOST, PORT, PROGRAM, ROOT, command_line, data_dir
-from console.launch.silence import SILENCE_S
+from console.launch.processes import commands as kept
+from console.launch.processes import data_directory as datadir
+from console.launch.processes.data_directory import HOST, PORT, PROGRAM, ROOT, command_line, data_dir
+from console.launch.processes.errors import StartRefused
+from console.launch.processes.heartbeat import SILENCE_S
 from console.launch.supervisor import ChildSpec, Supervisor
+from console.launch.variables import table as variables
 
 WORKER_THREADS = 4  # A Celery task only offers a run to the host and returns; runs are not what these threads are for.
 _PROBE_TIMEOUT_S = 15.0
@@ -36,7 +37,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Read the options of `up`; ends the process with exit code 2 when they are wrong. Raises Refused for a setting that is."""
+    """Return the options of `up`. Exits with code 2 for wrong ones; raises Refused for a wrong setting."""
     parser = _Parser(prog=f"{PROGRAM} up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
     parser.add_argument("--port", type=_port, help=f"port on {HOST} (default: FABRIC_PORT, else {PORT})")
     parser.add_argument("--data", type=Path, help="data directory (default: FABRIC_DATA, else the XDG data folder)")
@@ -48,7 +49,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace, *, silence_s: float = SILENCE_S) -> int:
-    """Run until stopped; return the exit code. Raises Refused with what is in the way.
+    """Run until stopped; return the exit code. Raises Refused for an obstacle.
 
     `silence_s`: seconds without a sign of life after which a child is replaced.
     """
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace, *, silence_s: float = SILENCE_S) -> int:
 
 
 def welcome(url: str, data: Path, report: Mapping[str, str]) -> str:
-    """Return what a newcomer needs, in less than ten lines; the login link has a line of its own."""
+    """Return the welcome text, in less than ten lines; the login link has a line of its own."""
     database = report["database"].replace(f"{data}{os.sep}", "")
     lines = [
         f"Fabric Flow runs at {url} (Ctrl-C stops it).",
@@ -95,7 +96,7 @@ def welcome(url: str, data: Path, report: Mapping[str, str]) -> str:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on the loopback address. Raises Refused when the port cannot be had."""
+    """Return a socket that listens on the loopback address. Raises Refused if the port is taken."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -104,7 +105,7 @@ def listen(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         why = f"{error.strerror}; below 1024 is for root" if error.errno == errno.EACCES else error.strerror
-        raise Refused(f"Port {port} on {HOST} cannot be used ({why}): choose another with --port.") from error
+        raise StartRefused(f"Port {port} on {HOST} cannot be used ({why}): choose another with --port.") from error
     return listener
 
 
@@ -119,7 +120,7 @@ def _children(listener: socket.socket) -> list[ChildSpec]:
 
 
 def _prepare(held: TextIO) -> dict[str, str]:
-    """Bring the database up to date in a process of its own (this one stays free of Django); return what it reports."""
+    """Bring the database up to date in a process of its own (this one stays free of Django); return its report."""
     command = [*command_line(), "prepare", "--json"]
     done = kept.run(command, shared_fds=[held.fileno()], cwd=ROOT, capture=True)
     said = done.stderr.strip()
@@ -130,17 +131,19 @@ def _prepare(held: TextIO) -> dict[str, str]:
         return report
     last = (said or f"exit code {done.returncode}").splitlines()[-1]
     if "Traceback" not in said:
-        raise Refused(f"{last[:1].upper()}{last[1:].rstrip('.')}.")
+        raise StartRefused(f"{last[:1].upper()}{last[1:].rstrip('.')}.")
     if variables.read("FABRIC_DEBUG"):
         _say(said)
-    raise Refused(f"Fabric Flow could not be prepared: {last.rstrip('.')}. `FABRIC_DEBUG=1` shows the whole message.")
+    raise StartRefused(
+        f"Fabric Flow could not be prepared: {last.rstrip('.')}. `FABRIC_DEBUG=1` shows the whole message."
+    )
 
 
 def _announce(port: int, text: str, link: str, stopping: threading.Event) -> None:
     late = threading.Timer(_PROBE_TIMEOUT_S, _say, [_LATE])
     late.daemon = True
     late.start()
-    healthy = _until(lambda: _healthy(port), stopping)
+    healthy = _wait_for(lambda: _healthy(port), stopping)
     late.cancel()
     if not healthy:
         return
@@ -158,10 +161,10 @@ def _open(link: str) -> None:
     if type(browser) is not webbrowser.GenericBrowser:
         command = [sys.executable, "-c", "import sys, webbrowser; webbrowser.open(sys.stdin.read())"]
         # A program that is not ours is given none of our secrets.
-        subprocess.run(command, input=link, text=True, env=variables.without_secrets(), check=False)
+        subprocess.run(command, input=link, text=True, env=variables.drop_secrets(), check=False)
 
 
-def _until(condition: Callable[[], bool], stopping: threading.Event) -> bool:
+def _wait_for(condition: Callable[[], bool], stopping: threading.Event) -> bool:
     while not stopping.is_set():
         if condition():
             return True
@@ -195,7 +198,7 @@ def _put(text: str, stream: TextIO) -> None:
     try:
         print(text, file=stream, flush=True)
     except OSError:
-        # The terminal was closed or nobody reads the pipe. What is said from here on is lost, which must not end us.
+        # The terminal was closed, or the pipe has no reader. Further output is lost, which must not end us.
         with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - For its descriptor.
             os.dup2(nowhere.fileno(), stream.fileno())
 

@@ -1,1 +1,1 @@
-"""Pages that follow a run: one reader per watched run and process, every socket served from what it rendered once (design.md 4.11)."""
+"""Sends news of a run to its open pages: one reader for each watched run serves all of them."""

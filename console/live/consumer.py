@@ -1,12 +1,14 @@
-"""The socket of a run's page. It says what the hub found and hears nothing; who is at the other end is asked again within 5 s.
+"""The socket of a run's page. It sends what the hub found, and its user is checked again within 5 s.
 
-Close codes (``console.live.door``):
+Close codes (``console.live.admission``):
 
 - 1000: the run ended and the page has all of it. 1011: the run could not be read.
-- 1012: the socket is old, or the server restarts. 1013: the page reads too slowly, or its right could not be looked up.
+- 1012: the socket is old, or the server restarts. 1013: the page reads too slowly, or its right could not be checked.
 - 4401: signed out. 4403: this user may not see the run. 4408: too many sockets, or a socket that talks.
 
-A page comes back by itself after those below 4000, but for 1000.
+A page reconnects after those below 4000, except 1000.
+
+Addresses of the sockets. ``console.site.access.policies.SOCKETS`` names the rights to connect.
 """
 
 from __future__ import annotations
@@ -25,36 +27,39 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.utils import await_many_dispatch
 from django.conf import settings
+from django.urls import URLPattern, path
 
-from console.live.door import (
-    BROKEN,
-    COME_BACK,
-    ENDED,
-    NOT_ALLOWED,
-    SIGNED_OUT,
-    TOO_MUCH,
-    TRY_AGAIN,
-    Admission,
-)
-from console.live.process import live_door, live_hub
-from console.live.watch import RunKey
-from console.route_policies import SOCKETS, Policy
+from console.live.admission import BROKEN, COME_BACK, ENDED, NOT_ALLOWED, SIGNED_OUT, TOO_MUCH, TRY_AGAIN, Admission
+from console.live.hub import live_door, live_hub
+from console.live.reader import RunKey
+from console.site.access.policies import SOCKETS, Policy
+
+__all__ = [
+    "BROKEN",
+    "COME_BACK",
+    "ENDED",
+    "NOT_ALLOWED",
+    "SIGNED_OUT",
+    "TOO_MUCH",
+    "TRY_AGAIN",
+    "RunConsumer",
+    "websocket_urlpatterns",
+]
+
 
 log = logging.getLogger(__name__)
 
-__all__ = ["BROKEN", "COME_BACK", "ENDED", "NOT_ALLOWED", "SIGNED_OUT", "TOO_MUCH", "TRY_AGAIN", "RunConsumer"]
-
 RECHECK_S = 4.0
-"""With the look itself, a right that is lost closes the socket within 5 s."""
+"""Seconds between checks of rights: a lost right closes the socket within 5 s."""
 LIFE_S = 4 * 3600.0
-"""Longer than a page is looked at, shorter than anything that forgets a socket."""
+"""Longest life of a socket in seconds: longer than a viewing, shorter than any timeout in between."""
 SEND_S = 10.0
-"""A page that has not taken a frame for so long is let go: what it would have got it reads anew when it comes back."""
+"""Seconds in which a page has to accept a frame, else its socket closes. It reads the missing rows when it returns."""
 CLOSE_S = 1.0
 SOCKETS_PER_USER = 20
 INBOUND_BYTES_MAX = 1024
 INBOUND_MAX = 20
-"""Messages a page may send before it is cut off: it has nothing to say."""
+"""Number of messages a page may send before it is cut off: it has none to send."""
 
 _open: Counter[str] = Counter()
 """Open sockets by user, in this process."""
@@ -63,15 +68,15 @@ _open: Counter[str] = Counter()
 class RunConsumer(AsyncWebsocketConsumer):
     """Follows one run for one page: ``?after=SEQ&panels=VERSIONS``.
 
-    Whatever ends it, a check, a slow page or the run itself, is an order to itself, carried out one at a time. It uses no channel layer:
-    a page must not go blind when Redis does.
+    Every ending (a check, a slow page, the run itself) is a message to itself, so that endings happen one at a time.
+    It uses no channel layer: a page must not go blind when Redis does.
     """
 
     admission = Admission()
     counted = ""
     heard = 0
     sending_since = 0.0
-    """Loop time at which the page was given a frame that it has not taken yet; 0 when it has taken all."""
+    """Loop time of the frame that the page has not accepted yet; 0 if it has accepted all."""
     over = False
     tasks: tuple[asyncio.Task[None], ...] = ()
 
@@ -83,7 +88,7 @@ class RunConsumer(AsyncWebsocketConsumer):
             await await_many_dispatch([receive, self.orders.get], self.dispatch)
 
     async def connect(self) -> None:
-        """Accept, then close with a reason where there is one: a page that is turned away before is told nothing and tries for ever."""
+        """Accept, then close with a code if refused: a page refused earlier gets no code, and tries for ever."""
         await self.accept()
         assert SOCKETS["live-run"] is Policy.SIGNED_IN
         run_id = str(self.scope["url_route"]["kwargs"]["run_id"])
@@ -104,7 +109,7 @@ class RunConsumer(AsyncWebsocketConsumer):
         )
 
     async def disconnect(self, code: int) -> None:
-        """Give everything back."""
+        """Release everything."""
         for task in self.tasks:
             task.cancel()
         self.tasks = ()
@@ -116,7 +121,7 @@ class RunConsumer(AsyncWebsocketConsumer):
         self.counted = ""
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """A page has nothing to say: a little is ignored, more is cut off."""
+        """Ignore a little input of a page, and cut it off after more."""
         self.heard += 1
         length = len(bytes_data) if bytes_data is not None else len((text_data or "").encode())
         if length > INBOUND_BYTES_MAX or self.heard > INBOUND_MAX:
@@ -125,11 +130,13 @@ class RunConsumer(AsyncWebsocketConsumer):
     # -- how it ends ---------------------------------------------------------------------------------------------------
 
     def let_go(self, code: int) -> None:
-        """Order to close with this code. On the loop; the first order counts."""
+        """Request closing with this code. On the loop; the first request counts."""
         self.orders.put_nowait({"type": "go", "code": code})
 
     async def go(self, message: dict[str, Any]) -> None:
-        """Closes; the server confirms with a disconnect. A page that takes nothing cannot be told why: its socket is dropped."""
+        """Close; the server confirms with a disconnect. A page that accepts nothing gets no code: its socket is
+        dropped.
+        """
         if self.over:
             return
         self.over = True
@@ -150,7 +157,7 @@ class RunConsumer(AsyncWebsocketConsumer):
         try:
             with live_hub().follow(key, after, versions) as place:
                 while (found := await place.next()) is not None:
-                    # No timeout of its own, which would cost each frame of each page a timer: `_recheck` looks after it.
+                    # No timeout of its own, which would cost a timer for each frame of each page: `_recheck` checks it.
                     self.sending_since = loop.time()
                     await self.base_send({"type": "websocket.send", "text": found.text})
                     self.sending_since = 0.0
@@ -171,11 +178,11 @@ class RunConsumer(AsyncWebsocketConsumer):
                 self.let_go(TRY_AGAIN)
                 return
             found = await self._ask(run_id)
-            # Nobody could say: nothing can be read either, so nothing is shown to whoever may have lost the right.
+            # The right cannot be checked now, and nothing can be read either: try again.
             if found.code == TRY_AGAIN:
                 continue
             if found.key != self.admission.key:
-                # Whose right to its contents came or went is let in again, and reads as much as is theirs now.
+                # A user whose right to contents changed is admitted again, and reads as much as is allowed now.
                 self.let_go(found.code or COME_BACK)
                 return
         self.let_go(COME_BACK)
@@ -185,21 +192,27 @@ class RunConsumer(AsyncWebsocketConsumer):
 
 
 def _cut(send: Any) -> None:
-    """Ends a connection whose far end takes nothing: closed, it would wait for ever to be rid of what it holds. Uvicorn's; another
-    server's ends when that server gives it up.
+    """Abort a connection whose client accepts nothing: a normal close would wait for ever to send its buffer.
+
+    For uvicorn. Another server's connection ends when that server gives it up.
     """
     transport = getattr(getattr(send, "__self__", None), "transport", None)
     if transport is None:
         return
-    # What the kernel holds for it goes too.
+    # The kernel's buffer of it is dropped too.
     with suppress(OSError), socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()
 
 
 def _position(query: bytes) -> tuple[int, tuple[str, ...]]:
-    """Cursor and panel versions from the address; what is no number is 0, which only means more to send."""
+    """Return cursor and panel versions of the address. An invalid number is 0, which only sends more."""
     given = parse_qs(query[:1024].decode("ascii", "replace"))
     after = given.get("after", ["0"])[-1]
     versions = given.get("panels", [""])[-1][:256]
     return int(after) if after.isdecimal() and len(after) < 12 else 0, tuple(versions.split(".")) if versions else ()
+
+
+websocket_urlpatterns: list[URLPattern] = [
+    path("live/runs/<uuid:run_id>", RunConsumer.as_asgi(), name="live-run"),
+]

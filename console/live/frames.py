@@ -1,9 +1,14 @@
-"""What travels over a socket: frames of JSON whose ``content`` is HTML for the page to swap in.
+"""Encodes the frames of a socket: JSON whose ``content`` is HTML for the page to swap in.
 
-``{"after", "seq", "at", "panels", "more", "content"}``: a frame has the rows after ``after`` up to and including ``seq``. ``at`` is the
-server's time in milliseconds. ``panels`` are the versions of the page's panels once this frame is in it. ``more`` is the number of
-rows that are still to come. A page advances its cursor only from ``after`` to ``seq``. A frame that does not begin at its cursor
-tells it that it missed something.
+``{"after", "seq", "at", "panels", "more", "content"}``:
+
+- A frame has the rows after ``after`` up to and including ``seq``.
+- ``at`` is the server's time in milliseconds.
+- ``panels`` are the versions of the page's panels after this frame.
+- ``more`` is the number of rows that are still to come.
+
+A page advances its cursor only from ``after`` to ``seq``. A frame that does not begin at its cursor shows that it
+missed something.
 """
 
 from __future__ import annotations
@@ -21,13 +26,13 @@ BEHIND_MAX = 300
 """Events a page may be behind and still get every row; further back it gets one link to them and the newest rows."""
 ROWS_TARGET = "#events-rows"
 COLUMNS = 7
-"""Of the table of events."""
+"""Columns of the table of events."""
 
 Versions = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LiveRow:
     """One event, rendered."""
 
     seq: int
@@ -36,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A part of the page that is replaced as a whole. The same version is the same content."""
+    """A part of the page that is replaced as a whole. Equal versions mean equal content."""
 
     name: str
     version: str
@@ -44,35 +49,35 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Head:
-    """Where a run stands: the panels of its page, the end of its journal, and whether anything can still happen to it."""
+class LiveHead:
+    """State of a run: the panels of its page, the end of its journal, and whether it can still change."""
 
     seq: int
     ended: bool
     panels: tuple[Panel, ...] = ()
     drawn: int = 0
-    """The panels are as of this seq: what comes after it may not be in them yet."""
+    """Sequence number up to which the panels are complete; later events may be missing."""
     mark: str = ""
-    """What panels must not be late with: another mark, and they are drawn anew at once."""
+    """Value that makes panels urgent: if it changes, they are drawn anew at once."""
     again: bool = False
-    """Something in the panels changes without the run: they are drawn anew now and then."""
+    """True if a panel changes without its run, so that panels are drawn anew now and then."""
 
     @cached_property
     def versions(self) -> Versions:
-        """The panels' versions, in their fixed order."""
+        """Return the panels' versions, in their fixed order."""
         return tuple(panel.version for panel in self.panels)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What one look at the store found: rows in order without a gap, and the head as it was after them."""
+class LiveBatch:
+    """Result of one look at the store: rows in order without a gap, and the head after them."""
 
-    rows: tuple[Row, ...]
-    head: Head
+    rows: tuple[LiveRow, ...]
+    head: LiveHead
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class LiveFrame:
     """One message to a page, encoded once."""
 
     after: int
@@ -82,11 +87,19 @@ class Frame:
 
 
 def frame(
-    *, run_id: str, after: int, rows: Iterable[Row], panels: Iterable[Panel], versions: Versions, at_ms: int, head: Head
-) -> Frame:
-    """Encodes a frame. ``versions`` are the page's once it has this frame; ``panels`` those that change with it.
+    *,
+    run_id: str,
+    after: int,
+    rows: Iterable[LiveRow],
+    panels: Iterable[Panel],
+    versions: Versions,
+    at_ms: int,
+    head: LiveHead,
+) -> LiveFrame:
+    """Encode a frame.
 
-    Rows that do not begin right after ``after`` are preceded by a link to those between.
+    ``versions``: the page's after this frame. ``panels``: those that change with it. Rows that do not begin right
+    after ``after`` are preceded by a link to those between.
     """
     shown = tuple(rows)
     seq = shown[-1].seq if shown else after
@@ -94,7 +107,7 @@ def frame(
     ended = head.ended and not more
     content = [_partial(f"#panel-{panel.name}", "outerMorph", panel.html) for panel in panels]
     if shown:
-        skipped = folded(run_id, after + 1, shown[0].seq - 1) if shown[0].seq > after + 1 else ""
+        skipped = folded_row(run_id, after + 1, shown[0].seq - 1) if shown[0].seq > after + 1 else ""
         content.append(_partial(ROWS_TARGET, "beforeend", skipped + "".join(row.html for row in shown)))
     content.append(_partial("#live", "outerHTML", badge(seq=seq, at_ms=at_ms, more=more, ended=ended)))
     body: Mapping[str, object] = {
@@ -106,15 +119,15 @@ def frame(
         "content": "".join(content),
     }
     # All ASCII: a server encodes a text anew for each socket, and of such a text that is a mere copy.
-    return Frame(after, seq, versions, json.dumps(body, separators=(",", ":")))
+    return LiveFrame(after, seq, versions, json.dumps(body, separators=(",", ":")))
 
 
-def _partial(target: str, swap: str, html: str) -> str:
-    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
+def _partial(target: str, how: str, html: str) -> str:
+    return f'<hx-partial hx-target="{target}" hx-swap="{how}">{html}</hx-partial>'
 
 
-def folded(run_id: str, first: int, last: int) -> str:
-    """The row that stands for events which came faster than a page can show them."""
+def folded_row(run_id: str, first: int, last: int) -> str:
+    """Return the row that replaces events which came faster than a page can show them."""
     return format_html(
         '<tr class="folded" data-first="{}" data-last="{}"><td colspan="{}"><a href="/runs/{}?before={}#events">{} more</a></td></tr>',
         *(first, last, COLUMNS, run_id, last + 1, f"{last - first + 1:,}"),
@@ -122,7 +135,7 @@ def folded(run_id: str, first: int, last: int) -> str:
 
 
 def badge(*, seq: int, at_ms: int, more: int = 0, ended: bool = False) -> str:
-    """The live badge: up to which event, as of when. The page's script keeps its age and says when it goes stale."""
+    """Return the live badge: last event, and its time. The page's script counts its age and marks it stale."""
     if ended:
         state, tone, word = "ended", "neutral", "Ended"
     else:

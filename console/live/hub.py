@@ -1,7 +1,9 @@
-"""The live hub of one ASGI process: which runs are watched, and what wakes their readers.
+"""The live hub of one ASGI process: its watched runs, and the wake-ups of their readers.
 
-Two things wake a reader: nudges, which are quick and may be lost, and a poll once a second while anybody watches, which is slow and
-may not. Neither is believed: each only makes the reader look.
+Nudges are quick and may be lost; a poll once a second, while anyone watches, finds lost ones. Neither is believed:
+each only makes the reader look.
+
+The hub and the door of this process, made when the first page follows a run.
 """
 
 from __future__ import annotations
@@ -12,40 +14,49 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
 
-from console.live.watch import RunKey, Source, Subscription, Watch
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.db import DatabaseError
+
+from console.live.admission import GROUP, Door, end_sign_in
+from console.live.reader import RunKey, Source, Subscription, Watch
+from fabric.composition import engine as wiring
+from fabric.worker.nudges.listener import ReceivedNudge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from console.live.frames import Batch, Versions
+    from console.live.frames import LiveBatch, Versions
+
 
 log = logging.getLogger(__name__)
 
 POLL_S = 1.0
 LINGER_S = 10.0
-"""A reader outlives its last follower by this: pages that come back, all at once after a restart, find its ring."""
+"""Seconds that a reader outlives its last follower, so that pages returning after a restart find its ring."""
 READERS = 4
 """Threads that look into the store."""
 
 
 class Reach(Source, Protocol):
-    """A source that can also be asked how far journals reach, for the poll."""
+    """A source that also returns the ends of journals, for the poll."""
 
     def may_have_changed(self) -> bool:
-        """A cheap hint whether anything was written since it was last asked."""
+        """Return False if certainly nothing was written since the last call. It is cheap."""
         ...
 
     def reach(self, keys: Iterable[RunKey]) -> Mapping[RunKey, int]:
-        """Last seq of each of these runs."""
+        """Return the last sequence number of each of these runs."""
         ...
 
 
 class Ear(Protocol):
-    """Hears nudges on a thread of its own (``fabric.adapters.nudge.Listener``)."""
+    """Receives nudges on a thread of its own (``fabric.worker.nudges.listener.Listener``)."""
 
     def start(self) -> None:
-        """Begins to listen. OSError when it cannot."""
+        """Begins to listen. Raises OSError when it cannot."""
         ...
 
     def stop(self) -> None:
@@ -54,18 +65,18 @@ class Ear(Protocol):
 
 
 Heard = Callable[[Mapping[str, int]], None]
-"""Called with last seqs by run id; with none at all when something may have been missed."""
+"""Called with last sequence numbers by run id; with an empty map if nudges may have been missed."""
 
 
 class LiveHub:
-    """Everything that is watched in this process. Used on one event loop; only ``heard`` is called from elsewhere."""
+    """Watched runs of this process. Used on one event loop; only ``heard`` is called from other threads."""
 
     def __init__(self, source: Reach, listen: Callable[[Heard], Ear], *, poll_s: float = POLL_S) -> None:
         self._source = source
         self._listen = listen
         self._poll_s = poll_s
         self._watches: dict[str, dict[RunKey, Watch]] = {}
-        """By run id, then by key."""
+        """Watches by run id, then by key."""
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="live")
         self._poll_pool = ThreadPoolExecutor(1, thread_name_prefix="live-poll")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -74,12 +85,12 @@ class LiveHub:
 
     @property
     def watched(self) -> int:
-        """Runs that have a reader."""
+        """Return the number of readers."""
         return sum(len(by_key) for by_key in self._watches.values())
 
     @contextmanager
     def follow(self, key: RunKey, after: int, versions: Versions) -> Iterator[Subscription]:
-        """A place in a run, from the cursor ``after``, for a page that shows panels in these versions."""
+        """Yield a place in a run, from the cursor ``after``, for a page that shows panels in these versions."""
         watch = self._watch(key, after)
         watch.followers += 1
         try:
@@ -89,8 +100,8 @@ class LiveHub:
             if watch.followers == 0:
                 asyncio.get_running_loop().call_later(LINGER_S, self._leave, watch)
 
-    def heard(self, run_seqs: Mapping[str, int]) -> None:
-        """A nudge, on any thread: wakes the readers it concerns. What nobody here watches costs a dictionary look-up."""
+    def hear_nudge(self, run_seqs: Mapping[str, int]) -> None:
+        """Handle a nudge on any thread: wake the readers it concerns. An unwatched run costs a dictionary look-up."""
         concerned = [run for run in run_seqs if run in self._watches]
         if (concerned or not run_seqs) and self._loop is not None:
             with suppress(RuntimeError):  # The loop has closed: the process is going down.
@@ -131,7 +142,7 @@ class LiveHub:
             if not by_key:
                 self._watches.pop(watch.key.run_id, None)
 
-    async def _call(self, look: Callable[[], Batch]) -> Batch:
+    async def _call(self, look: Callable[[], LiveBatch]) -> LiveBatch:
         return await asyncio.get_running_loop().run_in_executor(self._pool, look)
 
     def _wake(self, run_seqs: Mapping[str, int]) -> None:
@@ -147,7 +158,7 @@ class LiveHub:
     def _begin(self) -> None:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._ear = self._listen(self.heard)
+            self._ear = self._listen(self.hear_nudge)
             try:
                 self._ear.start()
             except OSError as error:
@@ -157,7 +168,7 @@ class LiveHub:
             self._poller = asyncio.create_task(self._poll(), name="live poll")
 
     async def _poll(self) -> None:
-        """Looks once a second, while anybody watches, whether a nudge was lost."""
+        """Check once a second for lost nudges while a run is watched."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self._poll_s)
         while self._watches:
@@ -174,3 +185,69 @@ class LiveHub:
 
     def _look_over(self, keys: list[RunKey]) -> Mapping[RunKey, int]:
         return self._source.reach(keys) if self._source.may_have_changed() else {}
+
+
+def _no_source() -> Reach:
+    raise RuntimeError("No source of live runs is set: the console sets one when it starts.")
+
+
+_sources: list[Callable[[], Reach]] = [_no_source]
+"""Factory of the source."""
+_hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub] = WeakKeyDictionary()
+_doors: WeakKeyDictionary[asyncio.AbstractEventLoop, Door] = WeakKeyDictionary()
+
+
+def set_source(new_source: Callable[[], Reach]) -> None:
+    """Set the factory of the source from which each hub reads runs. The console sets it at its start."""
+    _sources[:] = [new_source]
+
+
+def live_hub() -> LiveHub:
+    """Return the hub of the running loop; a server process has one loop and so one hub."""
+    loop = asyncio.get_running_loop()
+    if loop not in _hubs:
+        _hubs[loop] = LiveHub(_sources[0](), _listen)
+    return _hubs[loop]
+
+
+def live_door() -> Door:
+    """Return the door of the running loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _doors:
+        _doors[loop] = Door()
+    return _doors[loop]
+
+
+async def live_close() -> None:
+    """Close the hub and door of the running loop."""
+    await live_hub().close()
+    await live_door().close()
+
+
+def close_sockets(mark: str) -> None:
+    """Close the sockets of a sign-in.
+
+    On this server it happens at once, on others by the channel layer, or without it at their next look.
+    """
+    try:
+        end_sign_in(mark)
+    except DatabaseError as error:
+        log.warning("a sign-out could not be remembered, other servers may not hear of it: %s", error)
+    for loop, door in list(_doors.items()):
+        with suppress(RuntimeError):  # The loop has closed.
+            loop.call_soon_threadsafe(door.signed_out, mark)
+    layer = get_channel_layer()
+    if layer is None:
+        return
+    try:
+        async_to_sync(layer.group_send)(GROUP, {"type": "signed.out", "mark": mark})
+    except Exception as error:  # noqa: BLE001 - a layer of any kind, away in any way.
+        log.warning("other servers were not told of a sign-out: %s", error)
+
+
+def _listen(heard: Heard) -> Ear:
+    def on_message(message: ReceivedNudge) -> None:
+        seqs: Mapping[str, int] = message.run_seqs
+        heard(seqs)
+
+    return wiring.listener(on_message, "told")

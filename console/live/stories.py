@@ -1,4 +1,4 @@
-"""Stories of the runs that are looked at, kept so that each look folds only what came since. Bounded by how many events they are made of."""
+"""Caches stories of watched runs, so that each look folds only new events. The number of events is limited."""
 
 from __future__ import annotations
 
@@ -8,41 +8,42 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
-from fabric.core.actor import Actor
-from fabric.selectors.run_story import RunStory, run_story
-from fabric.selectors.runs import RunView
+from fabric.core.people.actor import Actor
+from fabric.selectors.runs.lookup import RunView
+from fabric.selectors.runs.story.fold import RunStory, run_story
 
 EVENTS_MAX = 300_000
-"""Events that all kept stories are made of; about 300 bytes each."""
+"""Number of events in all kept stories; about 300 bytes each."""
 STORIES_MAX = 128
 AT_ONCE = 5_000
-"""Events that a page folds while somebody waits for it; what is further behind is left to the live reader."""
+"""Number of events that a page folds while a person waits; the live reader folds longer rests."""
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptStory:
     story: RunStory
     lock: Lock = field(default_factory=Lock)
 
 
 class Stories:
-    """The stories of this process, the least recently used let go first."""
+    """The stories of this process; the least recently used is dropped first."""
 
     def __init__(self, events_max: int = EVENTS_MAX, stories_max: int = STORIES_MAX) -> None:
         self._events_max = events_max
         self._stories_max = stories_max
-        self._kept: OrderedDict[tuple[str, str, bool], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, bool], _KeptStory] = OrderedDict()
         self._lock = Lock()
 
     @contextmanager
-    def told(self, actor: Actor, run: RunView, *, at_most: int | None = None) -> Iterator[RunStory | None]:
-        """The run's story up to now, for as long as the block lasts; None when more than ``at_most`` events would have to be folded first.
+    def read_story(self, actor: Actor, run: RunView, *, at_most: int | None = None) -> Iterator[RunStory | None]:
+        """Yield the run's story up to now, valid inside the block.
 
-        Refused not_found when the actor may not see the run.
+        None if more than ``at_most`` events would have to be folded first. Raises Refused not_found if the actor may
+        not see the run.
         """
         key = (actor.workspace_id, run.id, run.reads)
         with self._lock:
-            kept = self._kept.setdefault(key, _Kept(RunStory(run.id)))
+            kept = self._kept.setdefault(key, _KeptStory(RunStory(run.id)))
             self._kept.move_to_end(key)
         with kept.lock:
             if at_most is not None and run.last_seq - kept.story.seq > at_most:
@@ -51,8 +52,8 @@ class Stories:
                 yield run_story(actor, run.id, kept.story)
         self._trim()
 
-    def behind(self, actor: Actor, run: RunView) -> int:
-        """Events that would have to be folded to tell the run's story up to where its row is."""
+    def count_behind(self, actor: Actor, run: RunView) -> int:
+        """Return the number of events to fold for the run's complete story."""
         kept = self._kept.get((actor.workspace_id, run.id, run.reads))
         return run.last_seq - (kept.story.seq if kept is not None else 0)
 
@@ -68,4 +69,4 @@ class Stories:
 
 
 stories = Stories()
-"""This process's."""
+"""Return this process's stories."""

@@ -1,1 +1,1 @@
-"""What the console adds to the command line."""
+"""Commands that the console adds to the command line."""

@@ -1,1 +1,1 @@
-"""Template filters and tags."""
+"""Templates format numbers, states and untrusted text with these filters and tags."""

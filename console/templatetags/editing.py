@@ -1,4 +1,4 @@
-"""What the editor of fabrics says of values."""
+"""Template filters that show values in the editor of fabrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHARS = 400
 
 @register.filter
 def as_value(value: Any) -> str:
-    """A value of a draft on a line; what is not there is said to be not given."""
+    """Return a value of a draft on one line; a missing one as "not given"."""
     if isinstance(value, str):
         text = value or "empty"
     else:

@@ -1,4 +1,6 @@
-"""Numbers with their units: money is never rounded away, instants are UTC until the page's script localises them."""
+"""Shows numbers with units. Money is never rounded to nothing; instants are UTC until the page's script localises
+them.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,21 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console.markup import built
-from fabric.core.budget_caps import cap_words
-from fabric.core.words import duration
+from console.site.markup import mark_safe_markup
+from fabric.core.spec.policies.budgets import cap_words
+from fabric.core.values.units import US
+from fabric.core.values.words import duration
 
 register = template.Library()
 
-US = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+COUNT_MAX = 100
+"""Largest count that is shown; a larger one is shown as more."""
 
 
 @register.filter
 def usd(micros: int | None) -> str:
-    """Micro-dollars as dollars: four decimals, six where they are needed. None is unpriced, which is not nothing."""
+    """Return micro-dollars as dollars: four decimals, six if needed. None is unpriced, which differs from zero."""
     if micros is None:
         return "unpriced"
     sign = "-" if micros < 0 else ""
@@ -31,7 +35,7 @@ def usd(micros: int | None) -> str:
 
 @register.filter
 def usd_short(micros: int) -> str:
-    """A price as people write it: two decimals, or as many as it takes."""
+    """Return a price as people write it: two decimals, or as many as it takes."""
     whole, rest = divmod(micros, US)
     decimals = f"{rest:06d}".rstrip("0")
     return f"${whole:,}.{decimals:0<2}" if decimals else f"${whole:,}"
@@ -41,15 +45,20 @@ register.filter("cap_words", cap_words)
 
 
 @register.filter
-def amount_of(amount: int, unit: str) -> str:
+def show_amount(amount: int, unit: str) -> str:
     """Money or tokens, by the unit of a cap."""
     return usd(amount) if unit == "usd_micros" else f"{amount:,} tokens"
 
 
 @register.filter
 def thousands(count: int | None) -> str:
-    """A count with its thousands set apart."""
+    """Return a count with its thousands set apart."""
     return "–" if count is None else f"{count:,}"
+
+
+def capped_count(count: int) -> str:
+    """Return a count as text: empty for zero, ``100+`` above the limit."""
+    return f"{COUNT_MAX}+" if count > COUNT_MAX else str(count or "")
 
 
 @register.filter
@@ -64,7 +73,7 @@ def size(count: int | None) -> str:
 
 @register.filter
 def span(micros: int | None) -> str:
-    """A duration in microseconds in its two largest units: ``41 m 12 s``, ``1.4 s``, ``84 ms``."""
+    """Return a duration in microseconds in its two largest units: ``41 m 12 s``, ``1.4 s``, ``84 ms``."""
     if micros is None:
         return "–"
     seconds = abs(micros) / US
@@ -79,13 +88,13 @@ def span(micros: int | None) -> str:
 
 
 def moment(micros: int) -> datetime:
-    """The instant that many microseconds after the epoch."""
+    """Return the instant that many microseconds after the epoch."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 @register.simple_tag
 def instant(micros: int | None, style: str = "time") -> SafeString:
-    """A time element. ``style``: ``time`` (with tenths), ``minute``, or ``full`` (with the date)."""
+    """Return a time element. ``style``: ``time`` (with tenths), ``minute``, or ``full`` (with the date)."""
     if not micros:
         return format_html("{}", "–")
     at = moment(micros)
@@ -93,19 +102,19 @@ def instant(micros: int | None, style: str = "time") -> SafeString:
     shown = {"time": f"{clock}.{at.microsecond // 100_000}", "minute": clock[:5], "full": f"{day} {clock}"}[style]
     iso = at.isoformat(timespec="milliseconds")[: -len("+00:00")]
     # Digits of a number and a style that is one of three: nothing here has to be escaped, and a page has very many.
-    return built(f'<time datetime="{iso}Z" data-style="{style}" title="{iso} UTC">{shown}</time>')
+    return mark_safe_markup(f'<time datetime="{iso}Z" data-style="{style}" title="{iso} UTC">{shown}</time>')
 
 
 @register.simple_tag
-def left(micros: int) -> SafeString:
-    """When something happens, as the end of a sentence: a script counts the seconds, without one it is the time of day."""
+def show_time_left(micros: int) -> SafeString:
+    """Return an instant as the end of a sentence. A script counts the seconds; without one it is the time of day."""
     iso = moment(micros).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return format_html('<time datetime="{}" data-style="left">at {} UTC</time>', iso, iso[11:19])
 
 
 @register.simple_tag
 def relative(micros: int | None) -> SafeString:
-    """How far off an instant is, kept right by the page's script: ``in 4 m 20 s``, ``2 m ago``."""
+    """Return the distance of an instant, updated by the page's script: ``in 4 m 20 s``, ``2 m ago``."""
     if not micros:
         return format_html("{}", "")
     iso = moment(micros).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -114,21 +123,21 @@ def relative(micros: int | None) -> SafeString:
 
 @register.filter
 def share(part: int, whole: int) -> int:
-    """Whole percent of ``whole`` that ``part`` is, 100 at most; 0 of nothing is 0."""
+    """Return ``part`` as whole percent of ``whole``, at most 100; 0 if ``whole`` is 0."""
     return min(100, part * 100 // whole) if whole > 0 else 0
 
 
 @register.filter
 def nearness(percent: int) -> str:
-    """The tone of a meter: neutral, from 70 % on warn, from 90 % on danger."""
+    """Return the tone of a meter: neutral, from 70 % on warn, from 90 % on danger."""
     return "danger" if percent >= 90 else "warn" if percent >= 70 else "neutral"
 
 
 @register.filter
 def usd_column(micros: int | None) -> str:
-    """Micro-dollars for a column: always four decimals, so that points stand below each other. Whoever shows it has ``usd`` beside it.
+    """Return micro-dollars for a column: always four decimals, so that the points align.
 
-    What would round to nothing and is not nothing says so: ``<$0.0001``.
+    An amount that would round to zero becomes ``<$0.0001``. The page shows ``usd`` beside it.
     """
     if micros is None:
         return "unpriced"

@@ -1,4 +1,4 @@
-"""State as icon, word and colour, all three, from one table each."""
+"""Shows states as icon, word and colour, from one table for each kind of state."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fabric.core.breaker.table import BreakerState
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import FailureType, Tier
-from fabric.selectors.asked_about import EFFECTS as EFFECT_WORDS
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.selectors.reviews.subjects import EFFECTS as EFFECT_WORDS
 
 register = template.Library()
 
@@ -48,10 +48,10 @@ EFFECTS: Mapping[str, tuple[str, str, str]] = {
     "mutating": (EFFECT_WORDS["mutating"], "warn", "edit"),
     "irreversible": (EFFECT_WORDS["irreversible"], "danger", "alert"),
 }
-"""Word, tone and icon of what a tool does to the world; total over ``ToolSpec.effect``, by test."""
+"""Word, tone and icon of a tool's effect on the world; total over ``ToolSpec.effect``, by test."""
 
 RECOVERED = ("Completed after recovery", "ok", "recov")
-"""What completed only after something had gone wrong."""
+"""Badge of a run that completed only after a failure."""
 
 TIERS: Mapping[str, str] = {
     Tier.INTERACTIVE: "low-latency interactive",
@@ -74,7 +74,7 @@ FAILURES: Mapping[str, str] = {
 
 
 PROVIDER_AWAY = ("Waiting for the provider", "warn", "clock")
-"""A running run that waits for an endpoint that is away."""
+"""Badge of a run that waits for an absent endpoint."""
 
 EVENT_ICONS: Mapping[str, str] = {
     "agent": "agent",
@@ -108,7 +108,7 @@ EVENT_ICONS: Mapping[str, str] = {
     "stage": "stage",
     "stop": "stop",
     "strip": "minus",
-    "swap": "swap",
+    "exchange": "exchange",
     "lock": "lock",
     "tool": "tool",
     "undo": "undo",
@@ -120,7 +120,7 @@ EVENT_ICONS: Mapping[str, str] = {
 @register.simple_tag
 @lru_cache(maxsize=1024)
 def icon(name: str, size: str = "") -> SafeString:
-    """An icon of the sprite, hidden from readers: a word stands beside it. ``size``: empty or ``s``."""
+    """Return an icon of the sprite, hidden from screen readers: a word stands beside it. ``size``: empty or ``s``."""
     classes = f"icon {size}".strip()
     return format_html(
         '<svg class="{}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, static("icons.svg"), name
@@ -130,21 +130,21 @@ def icon(name: str, size: str = "") -> SafeString:
 @register.simple_tag
 @lru_cache(maxsize=1024)
 def badge(word: str, tone: str, name: str, extra: str = "") -> SafeString:
-    """Icon, word and colour."""
+    """Return a badge of icon, word and colour."""
     classes = f"badge {extra}".strip()
     return format_html('<span class="{}" data-tone="{}">{}{}</span>', classes, tone, icon(name), word)
 
 
 @register.simple_tag
 def state_badge(run: Any) -> SafeString:
-    """A run's state. What completed only after something had gone wrong never looks like what simply completed."""
+    """Return a run's state as a badge. A run that recovered from a failure never looks like one without failures."""
     if run.state == RunState.COMPLETED and run.recovered:
         return badge(*RECOVERED, "recovered")
     return badge(*_stands(run))
 
 
 def _stands(run: Any) -> tuple[str, str, str]:
-    """Word, tone and icon of where a run stands."""
+    """Return word, tone and icon of a run's state."""
     if run.waits_for == "provider":
         return PROVIDER_AWAY
     return STATES.get(run.state, (run.state, "neutral", "unknown"))
@@ -152,19 +152,19 @@ def _stands(run: Any) -> tuple[str, str, str]:
 
 @register.simple_tag
 def effect_badge(effect: str) -> SafeString:
-    """Returns the badge of a tool's effect on the world."""
+    """Return the badge of a tool's effect on the world."""
     return badge(*EFFECTS.get(effect, (effect, "neutral", "unknown")))
 
 
 @register.simple_tag
 def breaker_badge(state: BreakerState, extra: str = "") -> SafeString:
-    """A circuit breaker's state."""
+    """Return the badge of a circuit breaker's state."""
     return badge(*BREAKERS[state], extra)
 
 
 @register.simple_tag
 def state_icon(run: Any) -> SafeString:
-    """A run's state where there is no room for its word: the icon, with the word for who cannot see it and on pointing."""
+    """Return a run's state as an icon, with its word for screen readers and as a tooltip."""
     recovered = run.state == RunState.COMPLETED and run.recovered
     word, tone, name = _stands(run)
     if recovered:
@@ -181,12 +181,12 @@ LIVE_LOOKS: Mapping[str, tuple[str, str]] = {
     "stale": ("warn", "Stale"),
     "ended": ("neutral", "Ended"),
 }
-"""Tone and word of each look of the live badge; ``static/js/badge.js`` has the same."""
+"""Tone and word of each look of the live badge; ``static/js/badge.js`` repeats them."""
 
 
 @register.simple_tag
 def live_specimen(look: str, age: str) -> SafeString:
-    """The live badge as it looks, tied to nothing: for the style guide."""
+    """Return a live badge without a function, for the style guide."""
     tone, word = LIVE_LOOKS[look]
     markup = '<span class="live" data-live="{}" data-tone="{}">{} <span class="muted">{}</span></span>'
     return format_html(markup, look, tone, word, age)
@@ -194,9 +194,10 @@ def live_specimen(look: str, age: str) -> SafeString:
 
 @register.simple_tag
 def live_badge(look: str, at_ms: int, word: str = "", note: str = "", href: str = "") -> SafeString:
-    """The live badge of a page: how it follows, and as of when (milliseconds since the epoch). The page's script keeps its age.
+    """Return the live badge of a page: how it follows, and as of when (milliseconds since the epoch).
 
-    A link that loads the page again, which is all there is without script. ``word`` and ``note`` replace the look's own.
+    The page's script keeps its age. It is a link that loads the page again, for readers without script. ``word`` and
+    ``note`` replace the look's own.
     """
     tone, own = LIVE_LOOKS[look]
     return format_html(
@@ -207,40 +208,40 @@ def live_badge(look: str, at_ms: int, word: str = "", note: str = "", href: str 
 
 @register.filter
 def tier_words(tier: str) -> str:
-    """A tier in words."""
+    """Return a tier in words."""
     return TIERS.get(tier, tier)
 
 
 @register.filter
 def failure_words(failure: str) -> str:
-    """A failure type in words."""
+    """Return a failure type in words."""
     return FAILURES.get(failure, failure)
 
 
 ITEMS: Mapping[str, str] = {
-    "pre_action": "before a call",
-    "post_stage": "a stage's result",
-    "failure": "a failure",
+    "pre_action": "call to allow",
+    "post_stage": "result to release",
+    "failure": "failed step",
     "compensation": "undoing",
     "child": "a child run",
     "quarantine": "quarantine",
-    "ticket": "a ticket",
+    "follow_up": "a follow-up",
 }
-"""Words for the kinds of questions; total over them."""
+"""Words for the kinds of reviews; total over them."""
 
 
 @register.filter
 def item_words(item: str) -> str:
-    """A kind of question in words."""
+    """Return a kind of review in words."""
     return ITEMS.get(item, item)
 
 
 @register.filter
-def spoken(name: str) -> str:
-    """A name of the vocabulary without its underscores."""
+def spell_name(name: str) -> str:
+    """Return a name of the vocabulary without its underscores."""
     name = SPOKEN.get(str(name), str(name))
     return name.replace("_", " ").replace("fan out", "fan-out").replace("fan in", "fan-in")
 
 
 SPOKEN = {"sop": "procedure (SOP)", "handoff": "peer handoff"}
-"""Names that say little by themselves."""
+"""Words for names that are unclear by themselves."""

@@ -1,21 +1,23 @@
-"""Rows that are written by hand, as tags."""
+"""Template tags for rows that are built by hand."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from django import template
 from django.utils.safestring import SafeString
 
-if TYPE_CHECKING:
-    from console.views.event_line import EventLine
-
 register = template.Library()
 
 
-@register.simple_tag
-def event_row(line: EventLine, run_id: str, query: str = "") -> SafeString:
-    """The row of an event in a list; ``query``: the list's filter, as the end of an address."""
-    from console.views.event_line import row_html
+class RenderedRow(Protocol):
+    """An event that renders itself as a table's row."""
 
-    return row_html(line, run_id, query)
+    def as_row(self, run_id: str, query: str = "") -> SafeString:
+        """Return the row's HTML."""
+
+
+@register.simple_tag
+def event_row(line: RenderedRow, run_id: str, query: str = "") -> SafeString:
+    """Return the row of an event in a list; ``query``: the list's filter, as the end of an address."""
+    return line.as_row(run_id, query)

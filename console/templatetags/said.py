@@ -1,6 +1,6 @@
-"""Text that a model, a tool or a caller wrote, made fit to be looked at: what would be invisible or would act is shown by its number.
+"""Makes text of models, tools and callers safe to look at: invisible or active characters appear as numbers.
 
-The result is ordinary text: templates escape it as they escape everything. (reliability.md 2.11 "Rendering agent text")
+The result is ordinary text: templates escape it like any other (docs/security.md).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from django import template
 from django.utils.html import escape
 from django.utils.safestring import SafeString
 
-from console.forms import sentence
-from console.markup import built
+from console.site.markup import mark_safe_markup
+from console.site.sentences import sentence
 from fabric.selectors.contents import UNREAD
-from fabric.selectors.visible import visible, visible_json, visible_prose
+from fabric.selectors.visible_text import visible, visible_json, visible_prose
 
 register = template.Library()
 register.filter("sentence", sentence)
@@ -26,24 +26,24 @@ register.filter("inert", inert)
 register.filter("json_inert", visible_json)
 
 JSON_CHARS_MAX = 100_000
-"""Characters of a value shown in a page; what is longer says so."""
+"""Number of characters of a value shown in a page; a longer one is cut, with a remark."""
 
 
 @register.simple_tag
 def unread() -> str:
-    """The sentence in place of a content for who may not read it."""
+    """Return the sentence that replaces a content which the viewer may not read."""
     return UNREAD
 
 
 @register.filter
 def as_path(value: object) -> SafeString:
-    """A path within a fabric, which may go on in the next line after a dot or an underscore, and nowhere within a word."""
-    return built(re.sub(r"([._])(?=[^._])", r"\1<wbr>", escape(visible(value))))
+    """Return a path within a fabric that may break after a dot or an underscore, and nowhere within a word."""
+    return mark_safe_markup(re.sub(r"([._])(?=[^._])", r"\1<wbr>", escape(visible(value))))
 
 
 @register.filter
 def as_json(value: Any) -> str:
-    """A JSON value, indented, as text to be escaped; cut, and saying so, where it is very long."""
+    """Return a JSON value, indented, as text to be escaped; a very long one is cut, with a remark."""
     text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False, default=str)
     if len(text) > JSON_CHARS_MAX:
         text = f"{text[:JSON_CHARS_MAX]}\n... {len(text) - JSON_CHARS_MAX:,} more characters"
@@ -52,7 +52,7 @@ def as_json(value: Any) -> str:
 
 @register.filter
 def beside_text(payload: Any) -> dict[str, Any]:
-    """Returns the content that would pass beside a text and its citations; nothing of it passes unseen."""
+    """Return the further contents that would pass with a text and its citations, so that all of it is seen."""
     return {
         name: value for name, value in payload.items() if name not in ("text", "citations") and value not in ([], "")
     }
@@ -71,7 +71,7 @@ SYSTEMS = (
 
 @register.filter
 def browser_name(agent: object) -> str:
-    """What a browser is called by what it says of itself, for people; what is not known is cut and shown as it is."""
+    """Return a browser's name for people, from its own description. An unknown one is cut and shown as it is."""
     text = visible(agent)
     name = next((known for word, known in BROWSERS if word in text), "")
     system = next((known for word, known in SYSTEMS if word in text), "")
@@ -79,13 +79,13 @@ def browser_name(agent: object) -> str:
 
 
 TEXT_CHARS_MAX = 40_000
-"""Characters of a text shown in a page; what is longer says so."""
+"""Number of characters of a text shown in a page; a longer one is cut, with a remark."""
 HEAD_CHARS = 160
 
 
 @register.filter
 def clip(value: object) -> str:
-    """Running text, cut, and saying so, where it is very long."""
+    """Return running text; a very long one is cut, with a remark."""
     text = str(value)
     rest = len(text) - TEXT_CHARS_MAX
     return visible_prose(text[:TEXT_CHARS_MAX]) + (f"\n... {rest:,} more characters" if rest > 0 else "")
@@ -93,5 +93,5 @@ def clip(value: object) -> str:
 
 @register.filter
 def head(value: object) -> str:
-    """The beginning of a text on one line."""
+    """Return the beginning of a text on one line."""
     return " ".join(str(value)[:HEAD_CHARS].split())

@@ -13,7 +13,9 @@ WIDTH, TOP, BOTTOM = 120, 2, 17
 
 @register.filter
 def spark_points(bars: Sequence[int]) -> str:
-    """Points of a line through the numbers, for a view box of 120 x 18; a flat one at the bottom when all are nothing."""
+    """Return the points of a line through the numbers, for a view box of 120 x 18; flat at the bottom if all are
+    zero.
+    """
     most = max(bars, default=0) or 1
     step = WIDTH / max(1, len(bars) - 1)
     return " ".join(f"{n * step:.1f},{BOTTOM - (BOTTOM - TOP) * bar / most:.1f}" for n, bar in enumerate(bars))

@@ -1,0 +1,1 @@
+"""Adapters send audit lines and notifications, read documents and call identity providers."""

@@ -1,71 +1,69 @@
-"""The main path: ``decide(run, input, context)`` gives the facts that follow and the commands that go out once they have committed.
+"""The main path: ``decide(run, input, context)`` returns the facts that follow and the commands that go out once
+they have committed.
 
-1. ``decide`` hands the input to its handler (one a kind, in ``handlers.HANDLERS``). Results name the command and attempt they answer: what is no longer pending
-   is late or a duplicate and changes nothing.
-2. A handler journals what happened. What tripped or failed comes back as a ``Failure`` and goes to ``reactions.react``: table, ladder, one reaction.
-3. ``advance`` then moves the run as far as it goes without the world: opens stages, asks models, runs tools, leaves stages through their gates.
-   Nothing is issued anywhere else, but for the calls of an answer that is still coming in (``streamed``). So a run that is paused, or whose process
-   is stopping, takes in what comes and issues nothing.
-4. Nothing left but to wait: ``wake_at`` says until when.
+1. ``decide`` passes the input to its handler (one a kind, in ``handlers.HANDLERS``). Results name the command and
+   attempt that they answer: if that is no longer pending, the result is late or a duplicate and changes nothing.
+2. A handler journals what happened. A trip or failure comes back as a ``Failure`` and goes to ``reactions.react``:
+   table, ladder, one reaction.
+3. ``advance`` then moves the run as far as it goes without the world: opens stages, asks models, runs tools, leaves
+   stages through their gates. Only ``advance`` issues calls, except for those of an answer that is still streaming in
+   (``streamed``). So a run that is paused, or whose process is stopping, takes inputs in and issues nothing.
+4. Once the run can only wait, ``wake_at`` returns the instant of its next step.
 
-Pure: the time, draws and contents are in the context. The same arguments give the same facts, byte for byte.
+Pure: the time, draws and contents are in the context. Equal arguments give equal facts, byte for byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabric.core import (
-    agent_loop,
-    children,
-    dependencies,
-    mutations,
-    node_retries,
-    paces,
-    questions,
-    reactions,
-    stages,
-    unwinding,
-)
-from fabric.core.commands import AbortCall, Command
-from fabric.core.context import Context
-from fabric.core.conversations import hears_open
-from fabric.core.failure import Failure
-from fabric.core.flow import RunState
-from fabric.core.frozen import value
-from fabric.core.grants import Lacking, Need
+from fabric.core.budgets.grants import Lacking, Need
+from fabric.core.calls import dependencies
+from fabric.core.child_runs import children
+from fabric.core.conversations.turns import hears_open
+from fabric.core.decision.work import EmittedFact, Work
+from fabric.core.events.commands import AbortCall, Command, Outgoing
+from fabric.core.events.inputs import Input, OwnerChanged, TimeReached
 from fabric.core.handlers import HANDLERS
-from fabric.core.inputs import Input, OwnerChanged, TimeReached
-from fabric.core.living import asked_steps
 from fabric.core.mechanisms import stall_watchdog
-from fabric.core.outbox import Outgoing
-from fabric.core.policy import FlowPolicy
-from fabric.core.run import Run, Step, asked, asked_at_deadline, awaits_children, clocks_stopped
-from fabric.core.saga import instants as instants_of
+from fabric.core.reactions import node_retries, unwinding
+from fabric.core.reactions import react as reactions
+from fabric.core.reviews import reviews
+from fabric.core.sagas import mutations
+from fabric.core.spec.policies.flow_policy import FlowPolicy
+from fabric.core.stages import passage as stages
+from fabric.core.state.context import Context
+from fabric.core.state.failure import Failure
+from fabric.core.state.living import asked_steps
+from fabric.core.state.run import Run, Step, asked_at_deadline, awaits_children, clocks_stopped, has_stage_review
+from fabric.core.steps import agent_loop
 from fabric.core.topologies import shell
-from fabric.core.topologies.shape import steps_of
-from fabric.core.work import Emitted, Work
+from fabric.core.topologies import time_limits as paces
+from fabric.core.topologies.shape import list_steps
+from fabric.core.values.flow import RunState
+from fabric.core.values.frozen import value
+from fabric.core.values.saga import instants as instants_of
 
 
 @value()
 class Decision:
-    """What one input led to. No facts: it changed nothing."""
+    """Result of one input. Without facts it changed nothing."""
 
     run: Run
-    emitted: tuple[Emitted, ...]
+    emitted: tuple[EmittedFact, ...]
     commands: tuple[Command, ...]
     outgoing: tuple[Outgoing, ...] = ()
 
 
 MOVES = (OwnerChanged, TimeReached)
-"""Inputs that may move a run although they leave no fact of their own: a run that never moved, a retry that is due."""
+"""Inputs that may move a run without a fact of their own: a run that never moved, a retry that is due."""
 
 
 def decide(run: Run, given: Input, ctx: Context) -> Decision | Need:
-    """The facts and commands that follow from one input; the run after them. Need: it wants something that runs share; ask again with the
-    same input once that is answered. Raises MissingContent when a content was erased.
+    """Return the facts and commands that follow from one input, and the run after them. Returns Need if shared state
+    is missing: call again with that input once it is answered. Raises MissingContent if a content was erased.
     """
-    if absorbed(run):
+    if is_absorbed(run):
         return Decision(run, (), ())
     work = Work(run, ctx, getattr(given, "input_id", ""))
     try:
@@ -76,18 +74,18 @@ def decide(run: Run, given: Input, ctx: Context) -> Decision | Need:
             if work.run.terminal:
                 children.report(work)
     except Lacking as lacking:
-        # All of it is thrown away. Contents that it put stay: they go by what they are, and no event names them.
+        # The decision is discarded. Its new contents may stay: they are addressed by hash, and no event names them.
         return Need(lacking.wants)
-    return Decision(work.run, tuple(work.emitted), _outgoing(work.commands), tuple(work.outbox))
+    return Decision(work.run, tuple(work.emitted), _drop_aborted(work.commands), tuple(work.outbox))
 
 
-def absorbed(run: Run) -> bool:
-    """Terminal states absorb: nothing that arrives later changes a run that has ended."""
+def is_absorbed(run: Run) -> bool:
+    """Return True if the run has ended: nothing that arrives later changes it."""
     return run.terminal
 
 
-def _outgoing(commands: list[Command]) -> tuple[Command, ...]:
-    """Without the calls that were let go of in the same decision: those never go out at all."""
+def _drop_aborted(commands: list[Command]) -> tuple[Command, ...]:
+    """Return the commands without the calls that were aborted in this decision: those never go out."""
     if not any(isinstance(c, AbortCall) for c in commands):
         return tuple(commands)
     gone = {(c.command_id, c.attempt) for c in commands if isinstance(c, AbortCall)}
@@ -97,7 +95,7 @@ def _outgoing(commands: list[Command]) -> tuple[Command, ...]:
 
 
 def advance(work: Work) -> None:
-    """Moves the run until it waits for the world, a person or a clock, or has ended."""
+    """Move the run until it waits for the world, a person or a clock, or has ended."""
     while not work.run.terminal and work.run.state is not RunState.QUEUED:
         if work.run.ending is not None:
             reactions.settle(work)
@@ -115,15 +113,19 @@ def advance(work: Work) -> None:
             reactions.react(work, failure)
         elif work.run.seq == before:
             break
-    questions.suspend_clocks(work)
+    reviews.suspend_clocks(work)
 
 
 def _move(work: Work) -> Failure | None:
-    """One move: a call that failed or was interrupted goes out again, a step goes on, or its stage concludes."""
+    """Make one move: send a failed or interrupted call again, move a step on, or conclude its stage."""
     run = work.run
     for command_id, pending in run.pending.items():
-        if pending.failed and run.timers.get(command_id, 0) <= work.ctx.now and not mutations.waits(work, command_id):
-            return agent_loop.again(work, pending)
+        if (
+            pending.failed
+            and run.timers.get(command_id, 0) <= work.ctx.now
+            and not mutations.waits_for_check(work, command_id)
+        ):
+            return agent_loop.issue_again(work, pending)
     for check in run.saga.checks:
         if not check.out and check.not_before <= work.ctx.now:
             mutations.ask_again(work, check)
@@ -135,10 +137,10 @@ def _move(work: Work) -> Failure | None:
     reached = run.stages.get(run.stage)
     if reached is None:
         return stages.enter(work, run.stage)
-    steps = steps_of(work, run.stage)
+    steps = list_steps(work, run.stage)
     step = _free(run, steps)
     if step is not None:
-        purpose = children.purpose_of(work, step.stage, step.agent)
+        purpose = children.find_purpose(work, step.stage, step.agent)
         if purpose is None:
             return agent_loop.move(work, step)
         children.spawn(work, step, purpose)
@@ -147,11 +149,11 @@ def _move(work: Work) -> Failure | None:
         failure = agent_loop.move(work, step)
         if failure is not None or work.run is not run:
             return failure
-    return None if asked(run) else _conclude(work, steps)
+    return None if has_stage_review(run) else _conclude(work, steps)
 
 
 def _free(run: Run, steps: list[Step]) -> Step | None:
-    """The first step that waits for nothing."""
+    """Return the first step that waits for nothing."""
     waiting = {pending.issued.step_id for pending in run.pending.values()}
     waiting.update(check.step_id for check in run.saga.checks)
     waiting.update(asked_steps(run))
@@ -160,34 +162,39 @@ def _free(run: Run, steps: list[Step]) -> Step | None:
 
 
 def _more(work: Work, steps: list[Step]) -> Iterator[Step]:
-    """The steps with tool calls out, or asked about, that may have one more that goes. Only those are looked at: most of a wide fan-out wait for a model."""
+    """Yield the steps with tool calls out, or under review, that may have one more call to send. Only those are
+    looked at: most of a wide fan-out wait for a model.
+    """
     run = work.run
     calling = {pending.issued.step_id for pending in run.pending.values() if pending.issued.call == "tool"}
     calling |= asked_steps(run)
     calling.difference_update(check.step_id for check in run.saga.checks)
     active = (step for step in steps if step.id in calling and step.status == "active" and step.id not in run.timers)
-    return (step for step in active if dependencies.ready(work, step))
+    return (step for step in active if dependencies.has_ready_call(work, step))
 
 
 def _conclude(work: Work, steps: list[Step]) -> Failure | None:
-    done = shell.concluded(work, work.run.stage, steps)
+    done = shell.conclude_stage(work, work.run.stage, steps)
     if done is not None and work.run.suspended is not None:
-        questions.resume_clocks(work)  # What came while the run was held is enough: nobody is waited for any more.
+        reviews.resume_clocks(work)  # Inputs during the wait were enough: the run no longer waits for a person.
     if done is None or isinstance(done, Failure):
         return done
     return stages.leave(work, work.run.stage, done)
 
 
 def stalls_at(run: Run, policy: FlowPolicy) -> int | None:
-    """The instant at which the run's silence is a stall, if nothing happens before; None: it waits for somebody, or nobody watches."""
+    """Return the instant at which the run's silence is a stall, if nothing happens before; None: it waits for an
+    outsider, or the watchdog is off.
+    """
     return stall_watchdog.due_at(run, stall_watchdog.window_s(policy.of_stage(run.stage), run.tier))
 
 
 def wake_at(run: Run, announced: frozenset[str] = frozenset(), policy: FlowPolicy | None = None) -> int | None:
-    """The instant at which the run wants to be stepped again with ``TimeReached``; None: only the world can move it.
+    """Return the instant at which the run wants to be stepped again with ``TimeReached``; None: only the world can
+    move it.
 
-    ``announced``: questions that do not expire for now (``Context.announced``). ``policy``: the run's, for its stall watchdog; a run that rests cannot
-    stall, so it may be left out there.
+    ``announced``: reviews that do not expire for now (``Context.announced``). ``policy``: the run's, for its stall
+    watchdog; a resting run cannot stall, so it may be left out there.
     """
     if run.terminal or run.state is RunState.QUEUED:
         return None
@@ -198,16 +205,16 @@ def wake_at(run: Run, announced: frozenset[str] = frozenset(), policy: FlowPolic
         if clocks_stopped(run) is None:
             reached = run.stages.get(run.stage)
             instants += [] if asked_at_deadline(run) else [run.deadline_at]
-            if reached is not None and not reached.left and not asked(run):
+            if reached is not None and not reached.left and not has_stage_review(run):
                 instants.append(reached.deadline_at)
             if (pace := paces.due(run)) is not None:
                 instants.append(pace)
     if policy is not None and (stalled := stalls_at(run, policy)) is not None:
         instants.append(stalled)
-    for key, question in run.questions.items():
-        fact = question.fact
-        if not question.onward:
-            instants.append(fact.onward_at if question.reminded else fact.remind_at)
+    for key, review in run.reviews.items():
+        fact = review.fact
+        if not review.onward:
+            instants.append(fact.onward_at if review.reminded else fact.remind_at)
         elif key not in announced:
             instants.append(fact.due_at)
     return min(instants, default=None)

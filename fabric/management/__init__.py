@@ -1,1 +1,1 @@
-"""What an operator does at the command line. The commands call the same services and selectors as the web pages."""
+"""Commands share exit codes, refusals, acts and the following of a run."""

@@ -1,10 +1,13 @@
-"""What the commands share: exit codes, refusals as one sentence on standard error, JSON lines, who acts."""
+"""Shared parts of the commands: exit codes, refusals as one sentence on standard error, JSON lines, and the actor.
+
+Table of the acts that each command of this machine writes into the audit stream; a test shows that it is total.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -12,35 +15,35 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
 
-from fabric.adapters.key_files import KeyUnusable
-from fabric.runtime.ports import StoreUnavailable
+from fabric.core.audit.lines import Act
+from fabric.core.values.units import JSON
+from fabric.runtime.ports.journal import StoreUnavailable
+from fabric.secrets.key_ring import KeyUnusable
+from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.list_file import ListLines
-from fabric.selectors.time_limit import TookTooLong
-from fabric.selectors.visible import visible_json
-from fabric.services.audit_origin import Origin, coming_from
+from fabric.selectors.visible_text import visible_json
+from fabric.services.acts import ActOrigin, coming_from
+from fabric.services.audit.folds import refusal_record
 from fabric.services.errors import Refused
-from fabric.services.refusals import refusal_record
-
-JSON = Any
 
 OK, OTHER_END, BAD_INPUT, WAITING, DETACHED = 0, 1, 2, 3, 130
-"""Exit codes: done (a run: completed); a run ended otherwise; nothing was done, and why; a run waits for a person; Ctrl-C."""
+"""Exit codes: done (a run: completed); a run ended otherwise; bad input; a run waits for a person; Ctrl-C."""
 
 
 class FabricCommand(BaseCommand):
-    """A command whose ``act`` gives its exit code and whose refusals are sentences, never tracebacks."""
+    """A command whose ``act`` returns its exit code and whose refusals are sentences, never tracebacks."""
 
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it; the exit code."""
+        """Do the command's work, and return the exit code."""
         raise NotImplementedError
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Runs ``act`` and turns what stops it into one sentence on standard error."""
+        """Run ``act`` and turn its errors into one sentence on standard error."""
         try:
-            with coming_from(Origin("cli")):
-                code = self._acted(options)
+            with coming_from(ActOrigin("cli")):
+                code = self._run_act(options)
         except Refused as refused:
             self.tell(*refused.problems)
             code = BAD_INPUT
@@ -58,8 +61,8 @@ class FabricCommand(BaseCommand):
         if code:
             sys.exit(code)
 
-    def _acted(self, options: dict[str, Any]) -> int:
-        """Does it; a refusal that is about who may do what, or contradicts what stands, is recorded."""
+    def _run_act(self, options: dict[str, Any]) -> int:
+        """Run ``act``, and record a refusal about rights, or about a conflict with the present state."""
         try:
             return self.act(options)
         except Refused as refused:
@@ -68,18 +71,18 @@ class FabricCommand(BaseCommand):
             raise
 
     def tell(self, *sentences: str) -> None:
-        """Says something to the person, beside the result: on standard error, a line each."""
+        """Write sentences for the person, besides the result: on standard error, a line each."""
         for sentence in sentences:
             self.stderr.write(sentence, style_func=str)
         self.stderr.flush()
 
     def put(self, value: JSON) -> None:
-        """Writes one line of JSON. Characters that cannot be seen, or would act on a terminal, are escaped in it."""
+        """Write one line of JSON. Invisible characters and those that act on a terminal are escaped in it."""
         self.stdout.write(visible_json(json.dumps(value, ensure_ascii=False)))
         self.stdout.flush()
 
     def write_list(self, lines_of: Callable[[], ListLines], to: Path | None, *, field: str) -> None:
-        """Writes a list to a new file, or to standard output. Refused invalid where the file is there already."""
+        """Write a list to a new file, or to standard output. Raises Refused invalid for an existing file."""
         if to is None:
             sys.stdout.buffer.writelines(_pages(lines_of()))
             sys.stdout.buffer.flush()
@@ -121,11 +124,11 @@ _DATABASE_SAYS = (
         "has no room left on its disk: make room there and try again; what was written before is kept",
     ),
 )
-"""What SQLite or PostgreSQL says, by a part of its words, and what that means to who runs a command."""
+"""Meaning of SQLite's and PostgreSQL's errors for the user of a command, by a part of their words."""
 
 
 def database_sentence(error: DatabaseError) -> str:
-    """What a database error means to who runs the command."""
+    """Return the meaning of a database error for the user of a command."""
     said = " ".join(str(error).split())
     name = str(connection.settings_dict["NAME"])
     where = f"the database file {name}" if connection.vendor == "sqlite" else f"the database {name!r}"
@@ -136,14 +139,16 @@ def database_sentence(error: DatabaseError) -> str:
 
 
 def providers() -> frozenset[str]:
-    """Names of the model providers that this installation has."""
-    from fabric.model_ports import provider_names  # Takes seconds to load, which a list of fabrics need not wait for.
+    """Return the names of this installation's model providers."""
+    from fabric.composition.models import (
+        provider_names,  # Takes seconds to load, which a list of fabrics need not wait for.
+    )
 
     return provider_names()
 
 
 def read_bytes(path: Path, *, most: int, what: str) -> bytes:
-    """A file's bytes. Refused for one that is too large to be looked at, or that cannot be read."""
+    """Return a file's bytes. Raises Refused for one that is too large, or that cannot be read."""
     try:
         size = path.stat().st_size
         if size > most:
@@ -155,7 +160,7 @@ def read_bytes(path: Path, *, most: int, what: str) -> bytes:
 
 
 def read_text(path: Path, *, most: int, what: str) -> str:
-    """A file's UTF-8 text. Refused for what is not."""
+    """Return a file's UTF-8 text. Raises Refused for other content."""
     try:
         return read_bytes(path, most=most, what=what).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -164,8 +169,64 @@ def read_text(path: Path, *, most: int, what: str) -> str:
 
 
 def dollars_given(text: str) -> int:
-    """An amount of dollars as it was typed, in micro-dollars. Raises Refused."""
+    """Return a typed amount of dollars in micro-dollars. Raises Refused."""
     try:
         return int((Decimal(text) * 1_000_000).to_integral_exact())
     except (InvalidOperation, ValueError, OverflowError) as error:
         raise Refused(f"{text[:40]!r} is no amount of dollars; give one such as 12.50", code="invalid") from error
+
+
+LOOKS = "it looks, and changes nothing"
+MEASURES = "it measures or plays in an installation of its own"
+MACHINE = "it sets up the machine; what it makes in a workspace tells of itself"
+
+COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
+    "audit": (Act.AUDIT_EXPORTED, Act.HOLD_PLACED, Act.HOLD_LIFTED, Act.AUDIT_RULE_SET, Act.AUDIT_CUT),
+    "bootstrap": (Act.LOGIN_LINK_CREATED, Act.WORKSPACE_CREATED, Act.USER_CREATED),
+    "breakers": (Act.BREAKER_OPENED, Act.BREAKER_RESET),
+    "budget": (Act.BUDGET_SET,),
+    "decide": (Act.DECISION_SENT, Act.DECISION_TAKEN_BACK, Act.DECISION_HASTENED),
+    "evaluate_detectors": LOOKS,
+    "explain": LOOKS,
+    "export_run": (Act.RUN_EXPORTED,),
+    "fabric": (
+        Act.FABRIC_PUBLISHED, Act.FABRIC_REVERTED, Act.CHANGE_REQUESTED, Act.CHANGE_REJECTED, Act.CHANGE_WITHDRAWN, Act.DRAFT_DISCARDED,
+    ),
+    "graph": LOOKS,
+    "member": (
+        Act.INVITATION_CREATED, Act.INVITATION_REVOKED, Act.MEMBER_ROLES_SET, Act.MEMBER_REMOVED, Act.SERVICE_ACCOUNT_CREATED,
+        Act.LOGIN_LINK_CREATED, Act.FACTOR_REMOVED, Act.SIGN_INS_ENDED, Act.MEMBER_READMITTED,
+    ),
+    "memory": (Act.MEMORY_WRITTEN, Act.MEMORY_DELETED, Act.MEMORY_EXPORTED),
+    "model": (Act.MODEL_KEY_STORED, Act.MODEL_KEY_DELETED, Act.MODEL_TESTED),
+    "notifications": (Act.NOTIFICATION_RESENT,),
+    "policy": (Act.POLICY_SET,),
+    "rekey": (Act.SECRETS_SEALED_ANEW,),
+    "rebuild_projections": (Act.PROJECTION_REBUILT,),
+    "replay_run": LOOKS,
+    "retention": (Act.RETENTION_SET, Act.RUN_ERASED, Act.MEMORY_PRUNED),
+    "review": (Act.REVIEW_CLAIMED, Act.REVIEW_TAKEN_OVER, Act.REVIEW_RELEASED, Act.REVIEW_REASSIGNED, Act.FOLLOW_UP_CLOSED),
+    "review_history": (Act.DECISIONS_EXPORTED,),
+    "run": (
+        Act.RUN_STARTED, Act.RUN_FORKED, Act.CANCEL_SENT, Act.TERMINATE_SENT, Act.PAUSE_SENT, Act.RESUME_SENT, Act.MESSAGE_SENT,
+        Act.CONTEXT_SENT,
+    ),
+    "token": (Act.TOKEN_CREATED, Act.TOKEN_REVOKED),
+    "verify_audit": LOOKS,
+    "prepare": MACHINE,
+    "backup": (Act.BACKUP_TAKEN,),
+    "restore": (Act.BACKUP_RESTORED, Act.ACCESS_REVOKED),
+    "revoke_access": (Act.ACCESS_REVOKED,),
+    "doctor": LOOKS,
+    "bench": MEASURES,
+    "booking": MEASURES,
+    "chaos": MEASURES,
+    "scoreboard": MEASURES,
+    "simulate": MEASURES,
+    "simulate_endpoint": MEASURES,
+    "drill": (Act.DRILLS_ASKED, Act.DRILLS_STOPPED, Act.FABRIC_WITHDRAWN),
+    "drill_batch": "a worker's process plays what somebody asked for, which is recorded",
+    "drill_stop": (Act.DRILL_STOP_PULLED, Act.DRILL_STOP_RELEASED),
+    "scenario": (Act.SCENARIO_SAVED, Act.SCENARIO_CHANGED, Act.SCENARIO_DELETED, Act.DRILLS_ASKED),
+}  # fmt: skip
+"""Acts by the command's name."""

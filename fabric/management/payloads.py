@@ -1,4 +1,4 @@
-"""A payload that a person wrote into a file, or sends on standard input: as JSON or YAML, with the place of whatever is wrong in it."""
+"""Reads a person's payload from a file or standard input, as JSON or YAML, with the place of every error."""
 
 from __future__ import annotations
 
@@ -6,55 +6,60 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from fabric.core.values.units import JSON
 from fabric.management.base import read_text
-from fabric.services.answer_checks import EDITED_BYTES_MAX
 from fabric.services.errors import Refused
-from fabric.services.yaml_tree import Mark, Tree, YamlProblem, read_yaml
+from fabric.services.fabrics.yaml.tree import TextMark, YamlProblem, YamlTree, read_yaml
+from fabric.services.reviews.answer_checks import EDITED_BYTES_MAX
 
-JSON = Any
 STDIN = "-"
 _PATH = re.compile(r"([\w-]+(?:\.[\w-]+|\[\d+\])*): (.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What was written, and where its parts stand."""
+    """The payload, and the places of its parts."""
 
     name: str
-    tree: Tree
+    tree: YamlTree
 
     @property
     def value(self) -> JSON:
-        """What was written."""
+        """Return the payload's value."""
         return self.tree.value
 
-    def placed(self, problem: str) -> str:
-        """A problem with its place: ``payload.json, line 3, column 9, items[0].n: ...``. ``problem``: its path first, where it has one."""
+    def place_problem(self, problem: str) -> str:
+        """Return a problem with its place: ``payload.json, line 3, column 9, items[0].n: ...``. ``problem``: its
+        path first, where it has one.
+        """
         found = _PATH.fullmatch(problem)
         path = _parts(found[1]) if found else ()
-        # What stands before the colon may be part of the sentence: a path is one that was written.
-        path = path if path and path in self.tree.marks else self._dotted(problem)
+        # Words before the colon may be part of the sentence: only an existing path is one.
+        path = path if path and path in self.tree.marks else self._read_path(problem)
         at, between = (path, ", ") if path else ((), ": ")
         return f"{_place(self.name, self.tree.mark(at))}{between}{problem}"
 
-    def _dotted(self, problem: str) -> tuple[str | int, ...]:
-        """The longest path that the problem begins with as ``hosts.0``, whatever its names have in them; empty: none."""
+    def _read_path(self, problem: str) -> tuple[str | int, ...]:
+        """Return the longest path with which the problem begins, such as ``hosts.0``, with any names in it; empty:
+        none.
+        """
         named = {".".join(map(str, path)): path for path in self.tree.marks if path}
         led = [text for text in named if problem.startswith((f"{text}:", f"{text}."))]
         return named[max(led, key=len)] if led else ()
 
 
 def payload_given(where: str) -> Payload:
-    """The payload in a file, or on standard input for ``-``. Raises Refused, with file, line and column where there are any."""
+    """Return the payload in a file, or on standard input for ``-``. Raises Refused, with file, line and column where
+    there are any.
+    """
     if where == STDIN:
         return payload_read("standard input", _stdin())
     return payload_read(Path(where).name, read_text(Path(where), most=EDITED_BYTES_MAX, what="a payload"))
 
 
 def payload_read(name: str, text: str, *, field: str = "payload") -> Payload:
-    """A payload out of its text. Raises Refused, with name, line and column."""
+    """Return a payload from its text. Raises Refused, with name, line and column."""
     try:
         return Payload(name, read_yaml(text))
     except YamlProblem as error:
@@ -73,11 +78,11 @@ def _stdin() -> str:
         raise Refused(message, code="invalid", field="payload") from None
 
 
-def _place(name: str, mark: Mark | None) -> str:
+def _place(name: str, mark: TextMark | None) -> str:
     return name if mark is None else f"{name}, line {mark.line}, column {mark.column}"
 
 
 def _parts(path: str) -> tuple[str | int, ...]:
-    """``items[0].n`` as its steps."""
+    """Return ``items[0].n`` as its steps."""
     steps = re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)
     return tuple(int(number) if number else name for number, name in steps)

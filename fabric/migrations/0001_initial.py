@@ -4,8 +4,8 @@ import django.db.models.deletion
 import django.db.models.expressions
 import django.db.models.functions.text
 import django.db.models.lookups
-import fabric.models.keys
-import fabric.models.packed
+import fabric.models.fields.identities
+import fabric.models.fields.packed
 from django.conf import settings
 from django.db import migrations, models
 
@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
             name='BudgetWindow',
             fields=[
                 ('pk', models.CompositePrimaryKey('scope', 'window_at', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('scope', fabric.models.keys.KeyField()),
+                ('scope', fabric.models.fields.identities.KeyField()),
                 ('window_at', models.BigIntegerField()),
                 ('spent', models.BigIntegerField()),
             ],
@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Duty',
             fields=[
-                ('name', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('name', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('holder', models.TextField(blank=True, default='')),
                 ('held_until', models.BigIntegerField(default=0)),
                 ('due_at', models.BigIntegerField(default=0)),
@@ -64,7 +64,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Fabric',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('name', models.TextField()),
                 ('title', models.TextField(blank=True, default='')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
@@ -74,8 +74,8 @@ class Migration(migrations.Migration):
             name='Guard',
             fields=[
                 ('pk', models.CompositePrimaryKey('scope', 'kind', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('scope', fabric.models.keys.KeyField()),
-                ('kind', fabric.models.keys.KeyField()),
+                ('scope', fabric.models.fields.identities.KeyField()),
+                ('kind', fabric.models.fields.identities.KeyField()),
                 ('state', models.TextField()),
                 ('generation', models.BigIntegerField()),
                 ('changed_at', models.BigIntegerField()),
@@ -89,9 +89,9 @@ class Migration(migrations.Migration):
             name='GuardCount',
             fields=[
                 ('pk', models.CompositePrimaryKey('scope', 'kind', 'signal', 'ring', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('scope', fabric.models.keys.KeyField()),
-                ('kind', fabric.models.keys.KeyField()),
-                ('signal', fabric.models.keys.KeyField()),
+                ('scope', fabric.models.fields.identities.KeyField()),
+                ('kind', fabric.models.fields.identities.KeyField()),
+                ('signal', fabric.models.fields.identities.KeyField()),
                 ('ring', models.SmallIntegerField()),
                 ('slot_at', models.BigIntegerField()),
                 ('generation', models.BigIntegerField()),
@@ -104,7 +104,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Incarnation',
             fields=[
-                ('name', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('name', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('lease_until', models.BigIntegerField()),
                 ('started_at', models.BigIntegerField()),
                 ('retired_at', models.BigIntegerField(blank=True, null=True)),
@@ -118,7 +118,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='NotificationTarget',
             fields=[
-                ('id', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('since_at', models.BigIntegerField()),
                 ('read_to', models.BigIntegerField()),
             ],
@@ -129,7 +129,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='RetryBucket',
             fields=[
-                ('scope', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('scope', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('level', models.BigIntegerField()),
                 ('credited_at', models.BigIntegerField(default=0)),
             ],
@@ -140,7 +140,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='SignInTries',
             fields=[
-                ('who', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('who', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('failed', models.PositiveIntegerField(db_default=0)),
                 ('until', models.BigIntegerField(db_default=0)),
                 ('at', models.BigIntegerField(db_index=True)),
@@ -149,7 +149,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='UsedOnce',
             fields=[
-                ('key', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('key', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('until', models.BigIntegerField(db_index=True)),
             ],
         ),
@@ -157,8 +157,8 @@ class Migration(migrations.Migration):
             name='GuardChange',
             fields=[
                 ('pk', models.CompositePrimaryKey('scope', 'kind', 'generation', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('scope', fabric.models.keys.KeyField()),
-                ('kind', fabric.models.keys.KeyField()),
+                ('scope', fabric.models.fields.identities.KeyField()),
+                ('kind', fabric.models.fields.identities.KeyField()),
                 ('generation', models.BigIntegerField()),
                 ('state', models.TextField()),
                 ('at', models.BigIntegerField()),
@@ -171,15 +171,15 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='MemoryEntry',
             fields=[
-                ('call_key', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
-                ('fabric_id', fabric.models.keys.KeyField()),
-                ('memory', fabric.models.keys.KeyField()),
-                ('key', fabric.models.keys.KeyField()),
+                ('call_key', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
+                ('fabric_id', fabric.models.fields.identities.KeyField()),
+                ('memory', fabric.models.fields.identities.KeyField()),
+                ('key', fabric.models.fields.identities.KeyField()),
                 ('version', models.BigIntegerField()),
                 ('replaced', models.BigIntegerField(default=0)),
                 ('value', models.TextField(blank=True, default='')),
                 ('deleted', models.BooleanField(default=False)),
-                ('run_id', fabric.models.keys.KeyField(blank=True, default='')),
+                ('run_id', fabric.models.fields.identities.KeyField(blank=True, default='')),
                 ('step_id', models.TextField(blank=True, default='')),
                 ('agent', models.TextField(blank=True, default='')),
                 ('actor', models.TextField(blank=True, default='')),
@@ -196,8 +196,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='NotificationRead',
             fields=[
-                ('id', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
-                ('run_id', fabric.models.keys.KeyField()),
+                ('id', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
+                ('run_id', fabric.models.fields.identities.KeyField()),
                 ('seq', models.IntegerField()),
                 ('at', models.BigIntegerField(db_index=True)),
             ],
@@ -209,8 +209,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='RecoveryCode',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('code_hash', fabric.models.keys.KeyField(unique=True)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('code_hash', fabric.models.fields.identities.KeyField(unique=True)),
                 ('used_at', models.BigIntegerField(blank=True, null=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
@@ -218,7 +218,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Revision',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('number', models.PositiveIntegerField()),
                 ('digest', models.TextField()),
                 ('spec', models.TextField()),
@@ -236,10 +236,10 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='SecondFactor',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('kind', models.TextField()),
                 ('name', models.TextField()),
-                ('credential', fabric.models.keys.KeyField(blank=True, null=True, unique=True)),
+                ('credential', fabric.models.fields.identities.KeyField(blank=True, null=True, unique=True)),
                 ('secret', models.BinaryField()),
                 ('counter', models.BigIntegerField(db_default=0)),
                 ('made_at', models.BigIntegerField()),
@@ -250,9 +250,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='SharedGrant',
             fields=[
-                ('id', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
-                ('incarnation', fabric.models.keys.KeyField()),
-                ('scope', fabric.models.keys.KeyField()),
+                ('id', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
+                ('incarnation', fabric.models.fields.identities.KeyField()),
+                ('scope', fabric.models.fields.identities.KeyField()),
                 ('state', models.TextField(default='open')),
                 ('amount', models.BigIntegerField()),
                 ('used', models.BigIntegerField(default=0)),
@@ -268,7 +268,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Workspace',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('name', models.TextField(unique=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('retention_days', models.PositiveIntegerField(blank=True, null=True)),
@@ -277,10 +277,10 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='TicketClosure',
+            name='FollowUpClosure',
             fields=[
-                ('escalation', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
-                ('run_id', fabric.models.keys.KeyField()),
+                ('review', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
+                ('run_id', fabric.models.fields.identities.KeyField()),
                 ('closed_at', models.BigIntegerField()),
                 ('closed_by', models.TextField()),
                 ('note', models.TextField()),
@@ -288,13 +288,13 @@ class Migration(migrations.Migration):
                 ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
             ],
             options={
-                'db_table': 'fabric_ticket_closure',
+                'db_table': 'fabric_follow_up_closure',
             },
         ),
         migrations.CreateModel(
             name='Run',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('session_key', models.TextField(blank=True, default='')),
                 ('start_key', models.TextField(blank=True, default='')),
                 ('title', models.TextField(blank=True, default='')),
@@ -320,16 +320,16 @@ class Migration(migrations.Migration):
                 ('last_seq', models.PositiveIntegerField(default=0)),
                 ('head_hash', models.BinaryField()),
                 ('fence', models.BigIntegerField(default=0)),
-                ('incarnation', fabric.models.keys.KeyField(blank=True, null=True)),
+                ('incarnation', fabric.models.fields.identities.KeyField(blank=True, null=True)),
                 ('wake_at', models.BigIntegerField(blank=True, null=True)),
                 ('claims', models.PositiveIntegerField(default=0)),
                 ('claim_ticket', models.BigIntegerField(default=0)),
                 ('format', models.SmallIntegerField(db_default=1, default=1)),
-                ('parent_run_id', fabric.models.keys.KeyField(blank=True, null=True)),
+                ('parent_run_id', fabric.models.fields.identities.KeyField(blank=True, null=True)),
                 ('parent_command', models.TextField(blank=True, db_default='', default='')),
-                ('root_run_id', fabric.models.keys.KeyField(blank=True, null=True)),
+                ('root_run_id', fabric.models.fields.identities.KeyField(blank=True, null=True)),
                 ('cap_usd_micros', models.BigIntegerField(blank=True, null=True)),
-                ('origin_run_id', fabric.models.keys.KeyField(blank=True, null=True)),
+                ('origin_run_id', fabric.models.fields.identities.KeyField(blank=True, null=True)),
                 ('origin_seq', models.PositiveIntegerField(blank=True, null=True)),
                 ('fabric', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='runs', to='fabric.fabric')),
                 ('revision', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.revision')),
@@ -344,8 +344,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ReviewViewer',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('escalation', fabric.models.keys.KeyField()),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('review', fabric.models.fields.identities.KeyField()),
                 ('name', models.TextField()),
                 ('seen_at', models.BigIntegerField()),
                 ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
@@ -357,8 +357,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ReviewClaim',
             fields=[
-                ('escalation', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
-                ('run_id', fabric.models.keys.KeyField()),
+                ('review', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
+                ('run_id', fabric.models.fields.identities.KeyField()),
                 ('holder', models.TextField(blank=True, default='')),
                 ('lease', models.PositiveIntegerField(default=0)),
                 ('claimed_at', models.BigIntegerField()),
@@ -374,8 +374,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ProviderKey',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('provider', fabric.models.keys.KeyField()),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('provider', fabric.models.fields.identities.KeyField()),
                 ('host', models.TextField()),
                 ('sealed', models.BinaryField()),
                 ('last_four', models.TextField()),
@@ -394,8 +394,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='NotificationPreference',
             fields=[
-                ('member', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
-                ('questions', models.BooleanField(db_default=True, default=True)),
+                ('member', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
+                ('mailed', models.BooleanField(db_default=True, default=True)),
                 ('unwanted', models.TextField(blank=True, db_default='', default='')),
                 ('changed_at', models.BigIntegerField()),
                 ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
@@ -407,13 +407,13 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Notification',
             fields=[
-                ('id', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
-                ('change', fabric.models.keys.KeyField(blank=True, db_default='', default='')),
+                ('id', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
+                ('change', fabric.models.fields.identities.KeyField(blank=True, db_default='', default='')),
                 ('seq', models.IntegerField()),
                 ('told', models.TextField()),
                 ('channel', models.TextField()),
-                ('target', fabric.models.keys.KeyField()),
-                ('member', fabric.models.keys.KeyField(blank=True, db_default='', default='')),
+                ('target', fabric.models.fields.identities.KeyField()),
+                ('member', fabric.models.fields.identities.KeyField(blank=True, db_default='', default='')),
                 ('shown', models.TextField()),
                 ('content', models.BinaryField()),
                 ('at', models.BigIntegerField()),
@@ -432,8 +432,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ModelTest',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('model', fabric.models.keys.KeyField()),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('model', fabric.models.fields.identities.KeyField()),
                 ('started_at', models.BigIntegerField()),
                 ('started_by', models.TextField()),
                 ('until', models.BigIntegerField()),
@@ -450,7 +450,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Member',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('name', models.TextField()),
                 ('roles', models.TextField(blank=True, default='')),
                 ('service', models.BooleanField(db_default=False)),
@@ -465,8 +465,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='LoginLink',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('token_hash', fabric.models.keys.KeyField(unique=True)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('token_hash', fabric.models.fields.identities.KeyField(unique=True)),
                 ('expires_at', models.BigIntegerField()),
                 ('created_by', models.TextField(blank=True, db_default='')),
                 ('used_at', models.BigIntegerField(blank=True, null=True)),
@@ -478,8 +478,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Invitation',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('token_hash', fabric.models.keys.KeyField(unique=True)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('token_hash', fabric.models.fields.identities.KeyField(unique=True)),
                 ('email', models.TextField(blank=True, default='')),
                 ('roles', models.TextField(blank=True, default='')),
                 ('created_at', models.BigIntegerField()),
@@ -500,7 +500,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.BigIntegerField()),
                 ('visible_at', models.BigIntegerField()),
                 ('consumed_seq', models.IntegerField(blank=True, null=True)),
-                ('input_id', fabric.models.keys.KeyField()),
+                ('input_id', fabric.models.fields.identities.KeyField()),
                 ('body', models.BinaryField()),
                 ('wakes', models.SmallIntegerField(db_default=1, default=1)),
                 ('format', models.SmallIntegerField(db_default=1, default=1)),
@@ -511,7 +511,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Hold',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('about', models.TextField()),
                 ('name', models.TextField()),
                 ('reason', models.TextField()),
@@ -526,7 +526,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Family',
             fields=[
-                ('root_run_id', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('root_run_id', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('alive', models.IntegerField()),
                 ('spawned', models.IntegerField()),
                 ('cap_alive', models.IntegerField()),
@@ -537,7 +537,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='FabricEditor',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('fabric', models.TextField()),
                 ('name', models.TextField()),
                 ('part', models.TextField(blank=True, default='')),
@@ -562,8 +562,8 @@ class Migration(migrations.Migration):
                 ('seq', models.IntegerField()),
                 ('version', models.SmallIntegerField()),
                 ('kind', models.TextField()),
-                ('header', fabric.models.packed.PackedField()),
-                ('payload', fabric.models.packed.PackedField(null=True)),
+                ('header', fabric.models.fields.packed.PackedField()),
+                ('payload', fabric.models.fields.packed.PackedField(null=True)),
                 ('payload_hash', models.BinaryField()),
                 ('hash', models.BinaryField()),
                 ('run', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='events', to='fabric.run')),
@@ -571,9 +571,9 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='Escalation',
+            name='Review',
             fields=[
-                ('id', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('step_id', models.TextField(blank=True, default='')),
                 ('item', models.TextField()),
                 ('reason', models.TextField(blank=True, default='')),
@@ -602,14 +602,14 @@ class Migration(migrations.Migration):
                 ('onward', models.BooleanField(db_default=False)),
                 ('score', models.FloatField(blank=True, null=True)),
                 ('tau', models.FloatField(blank=True, null=True)),
-                ('run', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='escalations', to='fabric.run')),
+                ('run', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='reviews', to='fabric.run')),
                 ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
             ],
         ),
         migrations.CreateModel(
             name='Draft',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('name', models.TextField()),
                 ('author', models.TextField()),
                 ('base_text', models.TextField(blank=True, default='')),
@@ -628,7 +628,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Checkpoint',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('number', models.PositiveIntegerField()),
                 ('at', models.BigIntegerField()),
                 ('body', models.BinaryField()),
@@ -639,7 +639,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ChangeRequest',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('name', models.TextField()),
                 ('author', models.TextField()),
                 ('caused_by', models.TextField(blank=True, db_default='')),
@@ -671,7 +671,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='AuditLine',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('at', models.BigIntegerField()),
                 ('actor', models.TextField()),
                 ('via', models.TextField(blank=True, default='')),
@@ -703,7 +703,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='AuditFold',
             fields=[
-                ('key', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('key', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('until', models.BigIntegerField(db_index=True)),
                 ('known', models.BooleanField()),
                 ('times', models.PositiveIntegerField(db_default=0)),
@@ -714,7 +714,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='AuditCut',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('first', models.BigIntegerField()),
                 ('last', models.BigIntegerField()),
                 ('at', models.BigIntegerField()),
@@ -739,9 +739,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='ApiToken',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('name', models.TextField()),
-                ('token_hash', fabric.models.keys.KeyField(unique=True)),
+                ('token_hash', fabric.models.fields.identities.KeyField(unique=True)),
                 ('scopes', models.TextField()),
                 ('fabrics', models.TextField(blank=True, db_default='')),
                 ('created_at', models.BigIntegerField()),
@@ -756,7 +756,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='WorkspacePolicyVersion',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('number', models.PositiveIntegerField()),
                 ('policy', models.TextField()),
                 ('set_at', models.BigIntegerField()),
@@ -770,7 +770,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='DraftStep',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('number', models.PositiveIntegerField()),
                 ('text', models.TextField()),
                 ('what', models.TextField(blank=True, default='')),
@@ -787,9 +787,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Identity',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('issuer', fabric.models.keys.KeyField()),
-                ('subject', fabric.models.keys.KeyField()),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('issuer', fabric.models.fields.identities.KeyField()),
+                ('subject', fabric.models.fields.identities.KeyField()),
                 ('refresh', models.BinaryField(db_default=b'')),
                 ('checked_at', models.BigIntegerField(db_default=0)),
                 ('asked_at', models.BigIntegerField(db_default=0)),
@@ -815,7 +815,7 @@ class Migration(migrations.Migration):
             name='GrantReservation',
             fields=[
                 ('pk', models.CompositePrimaryKey('run_id', 'command_id', 'attempt', 'grant_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('command_id', fabric.models.keys.KeyField()),
+                ('command_id', fabric.models.fields.identities.KeyField()),
                 ('attempt', models.IntegerField()),
                 ('amount', models.BigIntegerField()),
                 ('settled', models.BigIntegerField(blank=True, null=True)),
@@ -833,7 +833,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='SignIn',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('way', models.TextField()),
                 ('browser', models.TextField(blank=True, default='')),
                 ('address', models.TextField(blank=True, default='')),
@@ -851,7 +851,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='SharedBudget',
             fields=[
-                ('scope', fabric.models.keys.KeyField(primary_key=True, serialize=False)),
+                ('scope', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('hourly', models.BooleanField(default=False)),
                 ('cap', models.BigIntegerField()),
                 ('cap_wanted', models.BigIntegerField()),
@@ -923,7 +923,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='reviewviewer',
-            constraint=models.UniqueConstraint(fields=('escalation', 'name'), name='review_viewer_once'),
+            constraint=models.UniqueConstraint(fields=('review', 'name'), name='review_viewer_once'),
         ),
         migrations.AddIndex(
             model_name='reviewclaim',
@@ -991,39 +991,39 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='event',
-            index=models.Index(condition=models.Q(('kind__in', ['alert_raised', 'escalation_approved', 'escalation_decided', 'escalation_opened', 'escalation_reminded'])), fields=['at'], name='event_notified'),
+            index=models.Index(condition=models.Q(('kind__in', ['alert_raised', 'review_approved', 'review_decided', 'review_opened', 'review_reminded'])), fields=['at'], name='event_notified'),
         ),
         migrations.AddIndex(
-            model_name='escalation',
-            index=models.Index(condition=models.Q(('decided_at__isnull', True)), fields=['workspace', 'due_at'], name='escalation_open_due'),
+            model_name='review',
+            index=models.Index(condition=models.Q(('decided_at__isnull', True)), fields=['workspace', 'due_at'], name='review_open_due'),
         ),
         migrations.AddIndex(
-            model_name='escalation',
-            index=models.Index(fields=['run', 'opened_at'], name='escalation_of_run'),
+            model_name='review',
+            index=models.Index(fields=['run', 'opened_at'], name='review_of_run'),
         ),
         migrations.AddIndex(
-            model_name='escalation',
-            index=models.Index(condition=models.Q(('item', 'ticket')), fields=['workspace', '-opened_at'], name='escalation_tickets'),
+            model_name='review',
+            index=models.Index(condition=models.Q(('item', 'follow_up')), fields=['workspace', '-opened_at'], name='review_follow_ups'),
         ),
         migrations.AddIndex(
-            model_name='escalation',
-            index=models.Index(condition=models.Q(('decided_at__isnull', False)), fields=['workspace', '-decided_at', 'id'], name='escalation_decided'),
+            model_name='review',
+            index=models.Index(condition=models.Q(('decided_at__isnull', False)), fields=['workspace', '-decided_at', 'id'], name='review_decided'),
         ),
         migrations.AddConstraint(
-            model_name='escalation',
-            constraint=models.UniqueConstraint(condition=models.Q(('decided_at__isnull', True)), fields=('run', 'step_id'), name='escalation_open_once'),
+            model_name='review',
+            constraint=models.UniqueConstraint(condition=models.Q(('decided_at__isnull', True)), fields=('run', 'step_id'), name='review_open_once'),
         ),
         migrations.AddConstraint(
-            model_name='escalation',
-            constraint=models.CheckConstraint(condition=models.Q(('by_system', True), ('verb__in', ('', 'reject', 'decline', 'withdrawn')), models.Q(('alone', True), ('approvals', 1)), django.db.models.lookups.Exact(django.db.models.functions.text.StrIndex(models.F('barred'), django.db.models.functions.text.Concat(models.Value('\n', output_field=models.TextField()), models.F('decided_by'), models.Value('\n', output_field=models.TextField()))), models.Value(0)), _connector='OR'), name='escalation_not_barred'),
+            model_name='review',
+            constraint=models.CheckConstraint(condition=models.Q(('by_system', True), ('verb__in', ('', 'reject', 'decline', 'withdrawn')), models.Q(('alone', True), ('approvals', 1)), django.db.models.lookups.Exact(django.db.models.functions.text.StrIndex(models.F('barred'), django.db.models.functions.text.Concat(models.Value('\n', output_field=models.TextField()), models.F('decided_by'), models.Value('\n', output_field=models.TextField()))), models.Value(0)), _connector='OR'), name='review_not_barred'),
         ),
         migrations.AddConstraint(
-            model_name='escalation',
-            constraint=models.CheckConstraint(condition=models.Q(('by_system', True), ('verb__in', ('', 'reject', 'decline', 'withdrawn')), django.db.models.lookups.Exact(django.db.models.functions.text.StrIndex(models.F('agreed'), django.db.models.functions.text.Concat(models.Value('\n', output_field=models.TextField()), models.F('decided_by'), models.Value('\n', output_field=models.TextField()))), models.Value(0)), _connector='OR'), name='escalation_two_people'),
+            model_name='review',
+            constraint=models.CheckConstraint(condition=models.Q(('by_system', True), ('verb__in', ('', 'reject', 'decline', 'withdrawn')), django.db.models.lookups.Exact(django.db.models.functions.text.StrIndex(models.F('agreed'), django.db.models.functions.text.Concat(models.Value('\n', output_field=models.TextField()), models.F('decided_by'), models.Value('\n', output_field=models.TextField()))), models.Value(0)), _connector='OR'), name='review_two_people'),
         ),
         migrations.AddConstraint(
-            model_name='escalation',
-            constraint=models.CheckConstraint(condition=models.Q(('by_system', True), ('verb__in', ('', 'reject', 'decline', 'withdrawn')), ('proposed_by', ''), models.Q(('proposed_by', models.F('decided_by')), _negated=True), _connector='OR'), name='escalation_not_own_edit'),
+            model_name='review',
+            constraint=models.CheckConstraint(condition=models.Q(('by_system', True), ('verb__in', ('', 'reject', 'decline', 'withdrawn')), ('proposed_by', ''), models.Q(('proposed_by', models.F('decided_by')), _negated=True), _connector='OR'), name='review_not_own_edit'),
         ),
         migrations.AddConstraint(
             model_name='draft',

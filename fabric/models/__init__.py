@@ -1,20 +1,17 @@
-"""Tables only. What writes them: ``services`` and the stores in ``adapters``; what reads them: ``selectors``."""
+"""Tables only. ``services`` and the stores write them; ``selectors`` read them."""
 
 from fabric.models.audit import AuditCut, AuditFold, AuditForward, AuditLine, AuditRule, Checkpoint, Duty, Hold
-from fabric.models.claims import ReviewClaim, ReviewViewer, TicketClosure
-from fabric.models.drafts import ChangeRequest, Draft, DraftStep, FabricEditor
-from fabric.models.escalations import Escalation
-from fabric.models.fabrics import Fabric, Revision
-from fabric.models.incarnations import Incarnation
-from fabric.models.journal import Event, Inbox, Snapshot
-from fabric.models.keys import KeyField, new_id
-from fabric.models.logins import LoginLink, SignInTries
-from fabric.models.members import Invitation, Member
+from fabric.models.fabrics.drafts import ChangeRequest, Draft, DraftStep, Fabric, FabricEditor, Revision
+from fabric.models.fields.identities import KeyField, new_id
 from fabric.models.memories import MemoryEntry
 from fabric.models.notifications import Notification, NotificationPreference, NotificationRead, NotificationTarget
+from fabric.models.people.members import ApiToken, Invitation, Member
+from fabric.models.people.sign_ins import Identity, LoginLink, RecoveryCode, SecondFactor, SignIn, SignInTries, UsedOnce
 from fabric.models.provider_keys import ModelTest, ProviderKey
-from fabric.models.runs import Attachment, Family, Priority, Run
-from fabric.models.shared import (
+from fabric.models.reviews import FollowUpClosure, Review, ReviewClaim, ReviewViewer
+from fabric.models.runs.journal import Event, Inbox, Snapshot
+from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run
+from fabric.models.spending import (
     BudgetWindow,
     GrantReservation,
     Guard,
@@ -24,10 +21,7 @@ from fabric.models.shared import (
     SharedBudget,
     SharedGrant,
 )
-from fabric.models.sign_ins import Identity, RecoveryCode, SecondFactor, SignIn, UsedOnce
-from fabric.models.tokens import ApiToken
-from fabric.models.workspace_policies import WorkspacePolicyVersion
-from fabric.models.workspaces import Workspace
+from fabric.models.workspaces.workspace import Workspace, WorkspacePolicyVersion
 
 __all__ = [
     "ApiToken",
@@ -43,11 +37,11 @@ __all__ = [
     "Draft",
     "DraftStep",
     "Duty",
-    "Escalation",
     "Event",
     "Fabric",
     "FabricEditor",
     "Family",
+    "FollowUpClosure",
     "GrantReservation",
     "Guard",
     "GuardChange",
@@ -70,6 +64,7 @@ __all__ = [
     "ProviderKey",
     "RecoveryCode",
     "RetryBucket",
+    "Review",
     "ReviewClaim",
     "ReviewViewer",
     "Revision",
@@ -80,7 +75,6 @@ __all__ = [
     "SignIn",
     "SignInTries",
     "Snapshot",
-    "TicketClosure",
     "UsedOnce",
     "Workspace",
     "WorkspacePolicyVersion",

@@ -1,20 +1,22 @@
-"""What people did beside the journals, the signed checkpoints over both, and whose turn it is to keep them."""
+"""Acts of people outside the journals, the signed checkpoints over both, and the rows with the turns of the duties."""
 
 from __future__ import annotations
 
 from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
 
-from fabric.models.keys import KeyField, new_id
-from fabric.models.workspaces import Workspace
+from fabric.models.fields.identities import KeyField, new_id
+from fabric.models.workspaces.workspace import Workspace
 
 UNSEALED = Q(seq__isnull=True)
 
 
 class AuditLine(models.Model):
-    """One act in a workspace's audit stream (``fabric.core.audit``). Inserted in the acting transaction, chained a little later by the sealer.
+    """One act in a workspace's audit stream (``fabric.core.audit.lines``). Inserted in the acting transaction,
+    chained a little later by the sealer.
 
-    Appended, never changed, but that ``seq`` and ``hash`` come in once. It says who did what to what, and holds no content.
+    Appended, never changed, except that ``seq`` and ``hash`` are set once. It has actor, act and target, and no
+    content.
     """
 
     id = KeyField(primary_key=True, default=new_id)
@@ -23,20 +25,20 @@ class AuditLine(models.Model):
     """Microseconds since the epoch, UTC."""
     actor = models.TextField()
     via = models.TextField(blank=True, default="")
-    """With what the actor came in, where it was not as a person: ``token:NAME``."""
+    """Means of the actor's access, where it was not as a person: ``token:NAME``."""
     kind = models.TextField()
     subject = models.TextField(blank=True, default="")
-    """Id or name of what it was done to."""
+    """Id or name of the act's target."""
     body = models.BinaryField()
     """JSON of the rest."""
     seq = models.BigIntegerField(null=True, blank=True)
     """Place in the workspace's stream, from 1, dense; null until it is sealed."""
     hash = models.BinaryField(null=True, blank=True)
     address = models.TextField(null=True, blank=True)  # noqa: DJ001 - A column that is added with null makes no table anew.
-    """From which address it was asked for, as ``body`` says too; null: nobody knows, or no address asked."""
+    """Address of the request, as in ``body``; null: unknown, or no address."""
 
     class Meta:
-        """Its name, how it is searched, and what may be there once."""
+        """Indexes and constraints."""
 
         db_table = "fabric_audit"
         indexes = (
@@ -53,7 +55,7 @@ class AuditLine(models.Model):
 
 
 class Checkpoint(models.Model):
-    """A signed statement of how far the audit stream and the journals reached. Appended, never changed."""
+    """A signed statement of the ends of the audit stream and the journals. Appended, never changed."""
 
     id = KeyField(primary_key=True, default=new_id)
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
@@ -61,11 +63,11 @@ class Checkpoint(models.Model):
     """From 1, dense in the workspace."""
     at = models.BigIntegerField()
     body = models.BinaryField()
-    """The bytes that are signed: ``fabric.core.audit.CheckpointBody`` as JSON."""
+    """The bytes that are signed: ``fabric.core.audit.lines.CheckpointBody`` as JSON."""
     signature = models.BinaryField()
 
     class Meta:
-        """What may be there once."""
+        """Constraints."""
 
         constraints = (UniqueConstraint(fields=["workspace", "number"], name="checkpoint_number_once"),)
 
@@ -74,15 +76,17 @@ class Checkpoint(models.Model):
 
 
 class AuditFold(models.Model):
-    """The same act again and again within one window, counted: the first is a line at once, the rest become one when the window is over."""
+    """Counts a repeated act within one window: the first is a line at once, the rest become one when the window is
+    over.
+    """
 
     key = KeyField(primary_key=True)
-    """Hash of who, what, from where, and of the window."""
+    """Hash of actor, act, address and window."""
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
     until = models.BigIntegerField(db_index=True)
     """End of the window, microseconds since the epoch."""
     known = models.BooleanField()
-    """Whether somebody who is known did it; nobody who is not can make rows without a bound."""
+    """True for a known actor; unknown ones cannot create rows without a bound."""
     times = models.PositiveIntegerField(db_default=0)
     line = models.BinaryField()
     """The line to be written, as JSON."""
@@ -92,21 +96,23 @@ class AuditFold(models.Model):
 
 
 class AuditCut(models.Model):
-    """A signed marker in place of audit lines that retention removed. Appended, never changed; without it no line can be deleted."""
+    """A signed marker in place of audit lines that retention removed. Appended, never changed; without it no line
+    can be deleted.
+    """
 
     id = KeyField(primary_key=True, default=new_id)
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
     first = models.BigIntegerField()
-    """Place of the first line that is gone..."""
+    """Place of the first removed line."""
     last = models.BigIntegerField()
-    """...and of the last one."""
+    """Place of the last removed line."""
     at = models.BigIntegerField()
     body = models.BinaryField()
-    """The bytes that are signed: ``fabric.core.audit_cut.CutBody`` as JSON. It has the hash that the rest goes on from."""
+    """The signed bytes: ``fabric.core.audit.lines.CutBody`` as JSON. It has the hash before the following line."""
     signature = models.BinaryField()
 
     class Meta:
-        """What may be there once."""
+        """Constraints."""
 
         constraints = (UniqueConstraint(fields=["workspace", "first"], name="audit_cut_once"),)
 
@@ -115,7 +121,7 @@ class AuditCut(models.Model):
 
 
 class AuditRule(models.Model):
-    """How many days a workspace keeps audit lines of one kind."""
+    """Days for which a workspace stores audit lines of one kind."""
 
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
     kind = models.TextField()
@@ -123,7 +129,7 @@ class AuditRule(models.Model):
     days = models.PositiveIntegerField()
 
     class Meta:
-        """What may be there once."""
+        """Constraints."""
 
         constraints = (UniqueConstraint(fields=["workspace", "kind"], name="audit_rule_once"),)
 
@@ -132,7 +138,7 @@ class AuditRule(models.Model):
 
 
 class Hold(models.Model):
-    """A legal hold: nothing that it covers is removed until it is lifted."""
+    """A legal hold: nothing under it is removed until it is lifted."""
 
     id = KeyField(primary_key=True, default=new_id)
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
@@ -148,7 +154,7 @@ class Hold(models.Model):
     lifted_because = models.TextField(blank=True, default="")
 
     class Meta:
-        """One of a kind at a time."""
+        """Constraint: one open hold of a kind at a time."""
 
         constraints = (
             UniqueConstraint(
@@ -161,7 +167,7 @@ class Hold(models.Model):
 
 
 class AuditForward(models.Model):
-    """How far one workspace's stream was sent to one receiver."""
+    """Progress of one workspace's stream to one receiver."""
 
     target = models.TextField()
     """``syslog`` or ``otlp``."""
@@ -170,14 +176,14 @@ class AuditForward(models.Model):
     """Place of the last line that the receiver took."""
     sent_at = models.BigIntegerField(db_default=0)
     failures = models.PositiveIntegerField(db_default=0)
-    """Tries in a row that failed."""
+    """Number of successive failed tries."""
     next_at = models.BigIntegerField(db_default=0)
-    """Not before this is it tried again."""
+    """Time of the next permitted try."""
     said = models.TextField(blank=True, default="")
-    """Why the last try failed."""
+    """Reason of the last failure."""
 
     class Meta:
-        """What may be there once."""
+        """Constraints."""
 
         constraints = (UniqueConstraint(fields=["target", "workspace"], name="audit_forward_once"),)
 
@@ -186,7 +192,7 @@ class AuditForward(models.Model):
 
 
 class Duty(models.Model):
-    """Something that one process at a time does now and then. Instants are microseconds since the epoch on the database's clock."""
+    """A duty of one process at a time. Instants are microseconds since the epoch on the database's clock."""
 
     name = KeyField(primary_key=True)
     holder = models.TextField(blank=True, default="")

@@ -1,24 +1,24 @@
-"""What fabrics remember beyond their runs."""
+"""Memories of fabrics beyond their runs."""
 
 from __future__ import annotations
 
 from django.db import models
 
-from fabric.models.keys import KeyField
+from fabric.models.fields.identities import KeyField
 
 
 class MemoryEntry(models.Model):
     """One write to a fabric's memory, or one deletion: written once, marked once when it is taken back."""
 
     call_key = KeyField(primary_key=True)
-    """The idempotency key of the call that wrote it: what is sent twice is written once."""
+    """The idempotency key of the call that wrote it: a repeated call writes once."""
     fabric_id = KeyField()
     memory = KeyField()
     key = KeyField()
     version = models.BigIntegerField()
-    """Of its key, never given twice; 0: it was undone before it came."""
+    """Version of the key, never given twice; 0: it was undone before it came."""
     replaced = models.BigIntegerField(default=0)
-    """The version that stood there; 0: none did."""
+    """Replaced version; 0: there was none."""
     value = models.TextField(blank=True, default="")
     """JSON; empty: a deletion, or it was erased."""
     deleted = models.BooleanField(default=False)
@@ -32,7 +32,7 @@ class MemoryEntry(models.Model):
     undone_at = models.BigIntegerField(default=0)
 
     class Meta:
-        """Its name; that no version is there twice; and how a run's are found."""
+        """Indexes and constraints."""
 
         db_table = "fabric_memory_entry"
         constraints = (

@@ -1,63 +1,67 @@
-"""The outbox: what is told outside the console, a row for each event, or turn of a change request, and target; and since when each target is told."""
+"""The outbox of notifications, a row for each target and each event, or turn of a change request; and the targets
+with their beginnings.
+"""
 
 from __future__ import annotations
 
 from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
 
-from fabric.core.notifications import State
-from fabric.models.keys import KeyField
-from fabric.models.runs import Run
-from fabric.models.workspaces import Workspace
+from fabric.core.texts.notifications import NotificationState
+from fabric.models.fields.identities import KeyField
+from fabric.models.runs.run import Run
+from fabric.models.workspaces.workspace import Workspace
 
-WAITING = Q(state=State.WAITING.value)
-FAILED = Q(state=State.FAILED.value)
+WAITING = Q(state=NotificationState.WAITING.value)
+FAILED = Q(state=NotificationState.FAILED.value)
 
 
 class Notification(models.Model):
-    """One thing told to one target (``fabric.core.notifications``). Instants are microseconds since the epoch; those that say when it is due are
-    on the database's clock. The target's address is not here: it may be a secret, and is asked of the configuration when it is sent.
+    """One notification to one target (``fabric.core.texts.notifications``). Instants are microseconds since the
+    epoch; due times are on the database's clock.
+
+    The target's address is not here: it may be a secret, and comes from the configuration when the row is sent.
     """
 
     id = KeyField(primary_key=True)
-    """``notifications.key_of``, or ``key_of_change``: the same event, and the same turn of a change, makes no second one."""
+    """``notifications.key_of``, or ``key_of_change``: one event, and one turn of a change, makes one row."""
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
     run = models.ForeignKey(
         Run, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False, null=True, blank=True
     )
-    """Null: it is about ``change``, which no run has to do with."""
+    """Run of the event; null: it is about ``change``."""
     change = KeyField(blank=True, default="", db_default="")
     """The change request that it is about; empty: it is about a run."""
     seq = models.IntegerField()
-    """The event that it tells; of a change 0."""
+    """Number of the reported event; 0 for a change."""
     told = models.TextField()
-    """``notifications.Told``."""
+    """Kind: a value of ``notifications.NotificationKind``."""
     channel = models.TextField()
     target = KeyField()
     member = KeyField(blank=True, default="", db_default="")
-    """The member whose mailbox it is; empty: it is the operator's."""
+    """Member whose mailbox it is; empty: it is the operator's."""
     shown = models.TextField()
-    """What of the address a person may see; of a member the name."""
+    """Visible part of the address, or a member's name."""
     content = models.BinaryField()
     """JSON: ``notifications.Message.data``."""
     at = models.BigIntegerField()
-    """When what it tells happened."""
-    state = models.TextField(default=State.WAITING.value)
+    """Time of the reported event."""
+    state = models.TextField(default=NotificationState.WAITING.value)
     attempts = models.PositiveIntegerField(default=0)
-    """How often it was taken to be sent; the number of an attempt says whose word about it counts."""
+    """Number of times that it was claimed for sending; only the result of the latest attempt counts."""
     attempts_before = models.PositiveIntegerField(default=0)
-    """Of those, how many came before somebody asked for it again."""
+    """Number of attempts before a person requested it again."""
     made_at = models.BigIntegerField()
     next_at = models.BigIntegerField()
-    """Not before this is it sent."""
+    """Earliest time of the next attempt."""
     held_until = models.BigIntegerField(default=0)
-    """Until then the worker that took it has it in hand."""
+    """End of the lease of the worker that claimed it."""
     sent_at = models.BigIntegerField(null=True, blank=True)
     error = models.TextField(blank=True, default="")
-    """What the last attempt came to; empty: it was taken, or there was none."""
+    """Error of the last attempt; empty: it succeeded, or there was none."""
 
     class Meta:
-        """How it is searched, and what may be there once."""
+        """Indexes and constraints."""
 
         indexes = (
             Index(fields=["next_at"], condition=WAITING, name="notification_due"),
@@ -72,17 +76,17 @@ class Notification(models.Model):
 
 
 class NotificationTarget(models.Model):
-    """How far events were read for a target: somebody who is added today is not told what happened yesterday."""
+    """Cursor of a target: a new target gets no earlier events."""
 
     id = KeyField(primary_key=True)
     """``notifications.Target.id``."""
     since_at = models.BigIntegerField()
-    """Events from then on are told."""
+    """Time from which events are reported."""
     read_to = models.BigIntegerField()
-    """Up to then all that are in the journal have their rows, but for what commits later than a lookback."""
+    """Time up to which all events have their rows, except those that commit later than a lookback."""
 
     class Meta:
-        """Its name."""
+        """Table name."""
 
         db_table = "fabric_notification_target"
 
@@ -91,17 +95,17 @@ class NotificationTarget(models.Model):
 
 
 class NotificationRead(models.Model):
-    """An event that was looked at for the members whom it asks: each of them has a row by now, or nobody is to be told."""
+    """An event whose members were looked up: each of them has a row by now, or none wants one."""
 
     id = KeyField(primary_key=True)
-    """``notifications.key_of`` of the event and nobody's target."""
+    """``notifications.key_of`` of the event with an empty target."""
     run_id = KeyField()
     seq = models.IntegerField()
     at = models.BigIntegerField(db_index=True)
-    """When it happened, microseconds since the epoch: what is older than is looked back to is forgotten."""
+    """Time of the event, microseconds since the epoch: rows beyond the lookback are deleted."""
 
     class Meta:
-        """Its name, and what may be there once."""
+        """Constraints."""
 
         db_table = "fabric_notification_read"
         constraints = (UniqueConstraint(fields=["run_id", "seq"], name="notification_read_once"),)
@@ -111,19 +115,19 @@ class NotificationRead(models.Model):
 
 
 class NotificationPreference(models.Model):
-    """What a member wants to be told by e-mail. Without a row: all of ``notifications.MEMBERS_TOLD``."""
+    """E-mail settings of a member. Without a row: all of ``notifications.MEMBER_KINDS``."""
 
     member = KeyField(primary_key=True)
     """``Member.id``."""
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
-    questions = models.BooleanField(default=True, db_default=True)
-    """False: they want no mail at all."""
+    mailed = models.BooleanField(default=True, db_default=True)
+    """False: the member wants no mail at all."""
     unwanted = models.TextField(blank=True, default="", db_default="")
-    """Of ``notifications.MEMBERS_TOLD`` what they do not want, separated by commas."""
+    """Unwanted kinds out of ``notifications.MEMBER_KINDS``, separated by commas."""
     changed_at = models.BigIntegerField()
 
     class Meta:
-        """Its name."""
+        """Table name."""
 
         db_table = "fabric_notification_preference"
 

@@ -1,16 +1,17 @@
-"""Keys of model endpoints that a workspace stored, sealed; and what test calls of models came to."""
+"""Sealed keys of a workspace's model endpoints, and the results of test calls of models."""
 
 from __future__ import annotations
 
 from django.db import models
 from django.db.models import UniqueConstraint
 
-from fabric.models.keys import KeyField, new_id
-from fabric.models.workspaces import Workspace
+from fabric.models.fields.identities import KeyField, new_id
+from fabric.models.workspaces.workspace import Workspace
 
 
 class ProviderKey(models.Model):
-    """A stored key. It is sealed for this row's workspace, provider and host, and goes to that host alone; no part of it but the end is readable.
+    """A stored key, sealed for this row's workspace, provider and host. It goes to that host alone; only its end is
+    readable.
 
     Instants are microseconds since the epoch, UTC.
     """
@@ -18,24 +19,24 @@ class ProviderKey(models.Model):
     id = KeyField(primary_key=True, default=new_id)
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="+", db_index=False)
     provider = KeyField()
-    """The provider adapter that sends it: openai, anthropic, google."""
+    """Provider adapter that sends it: openai, anthropic, google."""
     host = models.TextField()
-    """Scheme, host and port that it may be sent to, as ``https://api.example.org:443``."""
+    """Scheme, host and port that may receive it, as ``https://api.example.org:443``."""
     sealed = models.BinaryField()
-    """``adapters.secret_box``, for what ``adapters.sealed_fields`` says."""
+    """The key, sealed by ``secrets.secret_box`` as ``secrets.sealed_fields`` declares."""
     last_four = models.TextField()
-    """Its last characters, by which people tell keys apart; empty: it is so short that they would give it away."""
+    """Its last characters, by which people tell keys apart; empty for a key so short that they would reveal it."""
     added_at = models.BigIntegerField()
     added_by = models.TextField()
     used_at = models.BigIntegerField(null=True, blank=True)
-    """To within a minute."""
+    """Time of the last use, to within a minute."""
     tested_at = models.BigIntegerField(null=True, blank=True)
     tested_ok = models.BooleanField(default=False, db_default=False)
     tested_said = models.TextField(blank=True, default="", db_default="")
-    """What the last test call that it went with came to, in a sentence."""
+    """Result of the last test call with this key, in a sentence."""
 
     class Meta:
-        """Its name, and what may be there once."""
+        """Constraints."""
 
         db_table = "fabric_provider_key"
         constraints = (UniqueConstraint(fields=["workspace", "provider", "host"], name="provider_key_once"),)
@@ -45,27 +46,27 @@ class ProviderKey(models.Model):
 
 
 class ModelTest(models.Model):
-    """The last test call of a model: asked by hand, outside any run. Instants are microseconds since the epoch, UTC."""
+    """The last test call of a model, made by hand outside any run. Instants are microseconds since the epoch, UTC."""
 
     id = KeyField(primary_key=True, default=new_id)
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="+", db_index=False)
     model = KeyField()
-    """``services.model_list.Model.id``."""
+    """``services.models.catalogue.DeclaredModel.id``."""
     started_at = models.BigIntegerField()
     started_by = models.TextField()
     until = models.BigIntegerField()
-    """It is under way until then, at most."""
+    """Latest end of a call under way."""
     ended_at = models.BigIntegerField(null=True, blank=True)
-    """Null: it is under way, or whoever made it died."""
+    """Null: it is under way, or its process died."""
     reserved_usd_micros = models.BigIntegerField(null=True, blank=True)
-    """What it may cost at most; null: the model has no price."""
+    """Largest cost; null: the model has no price."""
     cost_usd_micros = models.BigIntegerField(null=True, blank=True)
-    """What it cost; null: not known."""
+    """Real cost; null: not known."""
     outcome = models.BinaryField(default=b"")
-    """JSON: ``adapters.providers.trial.Trial``."""
+    """JSON: ``providers.trial.TestCallResult``."""
 
     class Meta:
-        """Its name, and what may be there once."""
+        """Constraints."""
 
         db_table = "fabric_model_test"
         constraints = (UniqueConstraint(fields=["workspace", "model"], name="model_test_once"),)

@@ -1,0 +1,1 @@
+"""Journal rows are packed under a small dictionary and unpacked again."""

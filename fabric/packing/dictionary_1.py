@@ -1,5 +1,5 @@
-"""Dictionary 1: what headers and payloads have in common, as the golden journals of format 1 show it. From 1.0.0 on rows are packed with it, so
-it never changes; another one is a module beside it, with the next number.
+"""Dictionary 1: common parts of headers and payloads, from the golden journals of format 1. From 1.0.0 on rows are
+packed with it, so it never changes; another one is a separate module, with the next number.
 """
 
 from __future__ import annotations

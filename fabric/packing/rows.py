@@ -1,7 +1,7 @@
-"""How a journal row's header and payload lie in the database: packed by zstd under a small dictionary of what they have in common.
+"""Packs a journal row's header and payload for the database: zstd with a small dictionary of their common parts.
 
-Everything above the tables, the chain of hashes too, goes by the bytes as they were before. Packing is no check: what was changed in the
-database unpacks to something else, or not at all, and the hashes of its run say so.
+All other code, the chain of hashes too, uses the unpacked bytes. Packing is no check: a row that was changed in the
+database unpacks to something else, or not at all, and its run's hashes show it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 """First bytes of a zstd frame. JSON never begins so: a row without them is not packed."""
 LEVEL = 3
 MAX_BYTES = 64 * 1_024 * 1_024
-"""What says that it unpacks to more is left packed, and what is larger is stored as it is."""
+"""Largest unpacked size: a frame with a larger one stays packed, and a larger value is stored as it is."""
 NEWEST = 1
-"""The number of the dictionary that is packed under."""
+"""Number of the dictionary for packing."""
 
 
-def pinned(content: bytes, digest: str) -> bytes:
-    """A dictionary that is the one rows were packed under. RuntimeError for another: it would read none of them."""
+def check_dictionary(content: bytes, digest: str) -> bytes:
+    """Return a dictionary if it is the one that packed the rows. Raises RuntimeError for another: it would read none
+    of them.
+    """
     if sha256(content).hexdigest() != digest:
         raise RuntimeError(
             "a dictionary in fabric/packing is not the one that journal rows were packed under; put the file back as it was released"
@@ -32,8 +34,8 @@ def pinned(content: bytes, digest: str) -> bytes:
     return content
 
 
-DICTIONARIES: Mapping[int, bytes] = {1: pinned(dictionary_1.CONTENT, dictionary_1.SHA256)}
-"""Every dictionary there ever was, by the number that is in its frames. None is changed, none taken out."""
+DICTIONARIES: Mapping[int, bytes] = {1: check_dictionary(dictionary_1.CONTENT, dictionary_1.SHA256)}
+"""Every dictionary that ever existed, by the number in its frames. None is changed, none removed."""
 
 # Prepared once: threads may share it, but it must not be prepared a second time.
 _NEWEST = zstandard.ZstdCompressionDict(DICTIONARIES[NEWEST])
@@ -41,7 +43,7 @@ _NEWEST.precompute_compress(level=LEVEL)
 
 
 class _Contexts(threading.local):
-    """What packs and unpacks: not safe from two threads, and worth keeping."""
+    """Contexts that pack and unpack: not safe from two threads, and worth keeping."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=_NEWEST, write_checksum=False)
@@ -55,22 +57,24 @@ _contexts = _Contexts()
 
 
 def pack(raw: bytes) -> bytes:
-    """JSON as it is stored: packed, or as it is where that is no longer."""
+    """Return JSON as it is stored: packed, or unchanged where that is no longer."""
     if len(raw) > MAX_BYTES:
         return raw
     packed = _contexts.compressor.compress(raw)
-    # What looks packed and is not could not be told apart.
+    # A value that only looks packed could not be told apart.
     return packed if len(packed) < len(raw) or raw.startswith(MAGIC) else raw
 
 
 def unpack(stored: bytes) -> bytes:
-    """What was packed. Whatever is not packed, or cannot be unpacked, as it is stored: it is the hashes that judge it."""
+    """Return the unpacked value. A value that is not packed, or cannot be unpacked, is returned as stored: the
+    hashes judge it.
+    """
     if not stored.startswith(MAGIC):
         return stored
     try:
         frame = zstandard.get_frame_parameters(stored)
         decompressor = _contexts.decompressors.get(frame.dict_id)
-        # A frame without a size says the largest there is.
+        # A frame without a size reports the largest one.
         if decompressor is None or frame.content_size > MAX_BYTES:
             return stored
         return decompressor.decompress(stored, allow_extra_data=False)

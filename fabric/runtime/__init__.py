@@ -1,4 +1,1 @@
-"""The sans-I/O runtime: a driver that never waits, and the ports it speaks through.
-
-Two interpreters run the driver: ``adapters/host.py`` (real) and ``simulator/kernel/world.py`` (virtual).
-"""
+"""A sans-I/O driver steps one run and returns effects, and it never waits."""

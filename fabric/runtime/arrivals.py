@@ -1,40 +1,54 @@
-"""What the inbox brought to one owned run: read, announced, consumed, or left to a newer program."""
+"""Reasons to step an owned run: its inbox inputs, its pending decisions, and instants.
+
+Inputs of an owned run that are not decided yet, in order. They wait while shared state is requested.
+Instants at which an owned run is stepped without any input, and the decision to set its timer anew. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from fabric.core.eligibility import Person
-from fabric.core.flow import FORMAT
-from fabric.core.inputs import INBOX, DecisionMade, InboxInput, Input, InputUnreadable, NewerInput
-from fabric.runtime.ports import InboxItem, Standing
+from fabric.core import engine
+from fabric.core.budgets.grants import Need, Refusal, Shares, TokenGiven, TokenWant, Want
+from fabric.core.events.inputs import INBOX, DecisionMade, InboxInput, Input, InputUnreadable, NewerInput
+from fabric.core.people.eligibility import Person
+from fabric.core.reviews.reviews import NEVER_LATE
+from fabric.core.spec.policies.flow_policy import FlowPolicy
+from fabric.core.state.run import Run
+from fabric.core.values.flow import FORMAT
+from fabric.runtime.ports.journal import InboxItem, Standing
 
 _NONE: frozenset[str] = frozenset()
 
 
 class Arrivals:
-    """Inputs by id. ``reads`` and ``known`` are the program: what it makes of a row, and the format it reads."""
+    """Inputs by id. ``reads`` decodes a row, and ``known`` is the format that this program reads."""
 
     def __init__(self, reads: Callable[[bytes], InboxInput] = INBOX.validate_json, known: int = FORMAT) -> None:
         self._reads, self._known = reads, known
         self._consumed: set[str] = set()
         self._announced: dict[str, InboxItem] = {}
-        """Inputs whose time is yet to come. One may be withdrawn until then: the batch that consumes it is refused in that case."""
+        """Announced inputs whose time is yet to come. One may be withdrawn until then, which refuses the batch that
+        consumes it.
+        """
         self.standings: dict[str, Standing] = {}
-        """Who gave the answers that are yet to be decided about, by input id."""
+        """Authors of the answers that are not decided yet, by input id."""
         self._sent_at: dict[str, int] = {}
         """The times when they were sent, by input id; unknown times are left out."""
-        self._questions: dict[str, str] = {}
-        """The question that each of them answers, by input id."""
+        self._reviews: dict[str, str] = {}
+        """The review that each of them answers, by input id."""
         self.format = 0
-        """What an owner must be able to read, where that is more than this program can; else 0."""
+        """Format that the next owner must read, if this program cannot; else 0."""
 
-    def known(self, item: InboxItem) -> bool:
-        """Whether it was consumed before."""
+    def is_known(self, item: InboxItem) -> bool:
+        """Return True if the input was consumed before."""
         return item.input_id in self._consumed
 
     def read(self, items: Iterable[InboxItem]) -> tuple[list[Input], tuple[str, ...]]:
-        """What they say, and which are consumed with it. From the first that only a newer program reads, they are left to that (``format``)."""
+        """Return the inputs in the rows, and the ids consumed with them. The first row that only a newer program
+        reads, and all after it, stay for that program (``format``).
+        """
         given: list[Input] = []
         taken: list[str] = []
         for item in items:
@@ -51,50 +65,54 @@ class Arrivals:
                 if item.sent_at:
                     self._sent_at[item.input_id] = item.sent_at
             self._announced.pop(item.input_id, None)
-            self._questions.pop(item.input_id, None)
+            self._reviews.pop(item.input_id, None)
         self._consumed.update(taken)
         return given, tuple(taken)
 
     def person(self, given: Input, fabric: str) -> Person | None:
-        """Who gives an answer to a question of a fabric, as the store said; None: it said nothing of it."""
+        """Return the author of an answer about a fabric's review, as the store had it; None: unknown."""
         standing = self.standings.get(given.input_id) if isinstance(given, DecisionMade) else None
         return None if standing is None else standing.person(fabric)
 
     def sent_at(self, given: Input) -> int | None:
-        """The time when an answer was sent, by the store's clock; None: not known."""
+        """Return the time when an answer was sent, by the store's clock; None: unknown."""
         return self._sent_at.get(given.input_id) if isinstance(given, DecisionMade) else None
 
-    def judged(self, consumed: Collection[str]) -> tuple[tuple[str, Standing], ...]:
-        """What the answers among those were judged on; they are decided about now."""
+    def take_judged(self, consumed: Collection[str]) -> tuple[tuple[str, Standing], ...]:
+        """Remove and return the authors of the answers among the consumed inputs, which are decided now."""
         for one in consumed:
             self._sent_at.pop(one, None)
         return tuple((one, self.standings.pop(one)) for one in consumed if one in self.standings)
 
     def ripe(self, items: Iterable[InboxItem], now: int) -> list[InboxItem]:
-        """Those of them whose time has come; the others are kept until then, or left to a newer program with the run (``format``)."""
+        """Return the inputs whose time has come; the others are stored until then, or left to a newer program with
+        the run (``format``).
+        """
         found = []
         for item in items:
             if item.visible_at <= now:
                 found.append(item)
             else:
                 self._announced[item.input_id] = item
-                self._questions[item.input_id] = self._question_of(item)
+                self._reviews[item.input_id] = self._review_of(item)
         return found
 
     def due(self, now: int) -> list[InboxItem]:
-        """The announced ones whose time has come."""
+        """Return the announced inputs whose time has come."""
         return [item for item in self._announced.values() if item.visible_at <= now]
 
     def next_at(self) -> int | None:
-        """When the next announced one is due."""
+        """Return the instant at which the next announced input is due; None: none."""
         return min((item.visible_at for item in self._announced.values()), default=None)
 
     def answers(self) -> frozenset[str]:
-        """The questions that announced decisions are about."""
-        return frozenset(self._questions.values()) if self._questions else _NONE
+        """Return the reviews that announced decisions answer."""
+        return frozenset(self._reviews.values()) if self._reviews else _NONE
 
-    def _question_of(self, item: InboxItem) -> str:
-        """Empty: it answers none, or cannot be read, which shows when it is taken. What only a newer program reads may answer any of them."""
+    def _review_of(self, item: InboxItem) -> str:
+        """Return the review that an input answers; "" for none, or if it cannot be read, which shows when it is
+        taken. What only a newer program reads may answer any of them.
+        """
         try:
             given = self._reads(item.body)
         except NewerInput:
@@ -102,4 +120,104 @@ class Arrivals:
             return ""
         except ValueError:
             return ""
-        return given.escalation_id if isinstance(given, DecisionMade) else ""
+        return given.review_id if isinstance(given, DecisionMade) else ""
+
+
+Todo = tuple[Input, str]
+"""An input, and the id of its inbox row; "": none."""
+
+
+class UndecidedInputs:
+    """Inputs, the shares that the first of them needs, and the answers about them."""
+
+    def __init__(self) -> None:
+        self.shares = Shares()
+        """Shared budgets for each decision, besides the run's own."""
+        self._todo: deque[Todo] = deque()
+        self._wants: set[Want | TokenWant] = set()
+
+    def __len__(self) -> int:
+        return len(self._todo)
+
+    @property
+    def waits(self) -> bool:
+        """True if nothing can be decided before an answer."""
+        return bool(self._wants)
+
+    def add(self, todo: Sequence[Todo]) -> None:
+        """Add inputs behind the others."""
+        self._todo.extend(todo)
+
+    @property
+    def first(self) -> Input:
+        """The input that is decided next."""
+        return self._todo[0][0]
+
+    def take(self) -> str:
+        """Remove the first input, which was decided or is left to the next owner; return the id of its row. Answers
+        about shares apply to it alone.
+        """
+        self.shares.answers = {}
+        return self._todo.popleft()[1]
+
+    def wait_for(self, need: Need) -> None:
+        """Note the shares without which the first input cannot be decided."""
+        self._wants = set(need.wants)
+
+    def give_up(self) -> None:
+        """Stop waiting; a later answer is ignored."""
+        self._wants = set()
+
+    def take_answer(self, want: Want | TokenWant, answer: Refusal | TokenGiven) -> bool:
+        """Take an answer. True: with it the first can be decided about once more."""
+        if want not in self._wants:
+            return False
+        self._wants.discard(want)
+        if isinstance(want, TokenWant) or isinstance(answer, Refusal):  # Available money shows in the book.
+            self.shares.answers[want] = answer
+        return not self._wants
+
+
+LATE_US = 1_000_000
+"""Most delay of a timer without a look at the inbox: a process that stood still longer may have missed an answer."""
+
+
+def next_wake(run: Run, answers: frozenset[str], announced: int | None, policy: FlowPolicy) -> int | None:
+    """Return the next instant at which the run, or an announced answer, is due; None: none."""
+    at = engine.wake_at(run, answers, policy)
+    if at is None or announced is None or run.terminal:
+        return at if announced is None or run.terminal else announced
+    return min(at, announced)
+
+
+def moves(wake: int | None, at: int | None, run: Run, policy: FlowPolicy) -> bool:
+    """Return True if a timer that is set to ``wake`` is set to ``at`` instead.
+
+    Every event delays the stall watchdog, so its timer is left as it is: it fires too early, finds nothing due, and
+    is set then.
+    """
+    sooner = wake is not None and at is not None and wake < at
+    return at != wake and not (sooner and at == engine.stalls_at(run, policy))
+
+
+def is_late(at: int, now: int) -> bool:
+    """Return True if an event due at ``at`` comes so late that the run's inputs are read first.
+
+    Otherwise a review would expire over an answer that came in time.
+    """
+    return now - at > LATE_US
+
+
+def expires(run: Run, now: int, *, seen_at: int = -1) -> bool:
+    """Return True if a review expired by ``now`` and had not at ``seen_at``, the last look at the run's inputs (-1:
+    unknown).
+    """
+    asked = (one.fact for one in run.reviews.values())
+    return any(fact.item not in NEVER_LATE and seen_at < fact.due_at <= now for fact in asked)
+
+
+def wants_look(at: int, now: int, run: Run) -> bool:
+    """Return True if the run's inputs must be read before the event due at ``at``: it happens late, or a review
+    expires with it.
+    """
+    return is_late(at, now) or expires(run, now)

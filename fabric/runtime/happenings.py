@@ -1,14 +1,14 @@
-"""What the driver is stepped with, and what it asks its interpreter to do: two closed unions."""
+"""Happenings that step the driver, and effects that its interpreter carries out: two closed unions."""
 
 from __future__ import annotations
 
-from fabric.core.breaker.passing import Gate, Judged
-from fabric.core.commands import Command
-from fabric.core.frozen import value
-from fabric.core.grants import Given, Need, Refusal, TokenWant, Want
-from fabric.core.inputs import CallStreamed, Result
-from fabric.runtime.loading import Damage
-from fabric.runtime.ports import Batch, Claimed, InboxItem
+from fabric.core.breaker.passing import Gate, GateFinding
+from fabric.core.budgets.grants import Need, Refusal, TokenGiven, TokenWant, Want
+from fabric.core.events.commands import Command
+from fabric.core.events.inputs import CallStreamed, Result
+from fabric.core.values.frozen import value
+from fabric.runtime.journal.loader import JournalDamage
+from fabric.runtime.ports.journal import Batch, ClaimedRun, InboxItem
 
 # -- happenings --------------------------------------------------------------------------------------------------------
 
@@ -17,7 +17,7 @@ from fabric.runtime.ports import Batch, Claimed, InboxItem
 class Taken:
     """The run was claimed: fold its journal, go on."""
 
-    claimed: Claimed
+    claimed: ClaimedRun
     incarnation: str
     family_full: bool = False
     """True: the children that this process wanted to spawn for it were refused (``Written.FAMILY_FULL``)."""
@@ -25,14 +25,14 @@ class Taken:
 
 @value()
 class Committed:
-    """Everything up to ``seq`` is durable."""
+    """A batch committed: everything up to ``seq`` is durable."""
 
     seq: int
 
 
 @value()
-class Refused:
-    """A batch was not written: somebody else owns the run, or an input was withdrawn. State in memory is void."""
+class BatchRefused:
+    """A batch was not written: another worker owns the run, or an input was withdrawn. State in memory is void."""
 
     reason: str
 
@@ -50,7 +50,7 @@ class Arrived:
 
 
 @value()
-class Answered:
+class PortAnswered:
     """A port came back."""
 
     result: Result
@@ -58,40 +58,44 @@ class Answered:
 
 @value()
 class Streamed:
-    """A call is whole of an answer that is still coming in."""
+    """A call is complete in an answer that is still streaming in."""
 
     given: CallStreamed
 
 
 @value()
 class Draining:
-    """The process stops: what comes in is recorded, nothing more is issued, and the run is released once nothing of it is out."""
+    """The process stops: inputs are recorded, nothing more is issued, and the run is released once no call is out."""
 
 
 @value()
 class CutShort:
-    """The process ends now: what is out is interrupted, and the run is released. ``unsent``: ``(command id, attempt)`` of what never went out."""
+    """The process ends now: calls that are out are interrupted, and the run is released. ``unsent``: ``(command id,
+    attempt)`` of calls that never went out.
+    """
 
     unsent: frozenset[tuple[str, int]] = frozenset()
 
 
 @value()
 class Granted:
-    """What a ``Need`` asked for is there by now, or was a moment ago: look again. Of a retry token: it was given, and ``given`` says what it left."""
+    """A ``Need`` was met, now or a moment ago: look again. For a retry token, ``given`` has the levels that it left."""
 
     want: Want | TokenWant
-    given: Given = Given()
+    given: TokenGiven = TokenGiven()
 
 
 @value()
 class Denied:
-    """What a ``Need`` asked for will not be given."""
+    """A ``Need`` was refused."""
 
     want: Want | TokenWant
     refusal: Refusal
 
 
-Happening = Taken | Committed | Refused | Due | Arrived | Streamed | Answered | Draining | CutShort | Granted | Denied
+Happening = (
+    Taken | Committed | BatchRefused | Due | Arrived | Streamed | PortAnswered | Draining | CutShort | Granted | Denied
+)
 
 # -- effects -----------------------------------------------------------------------------------------------------------
 
@@ -105,51 +109,57 @@ class Append:
 
 @value()
 class Perform:
-    """Its intent is durable: do it. Step a call's answer with ``Answered``."""
+    """Execute the command, since its intent is durable. Step with ``Answered`` once it has an answer."""
 
     command: Command
 
 
 @value()
 class WakeAt:
-    """Step with ``Due`` at this instant (microseconds since the epoch); it replaces the one before. None: not needed."""
+    """Step with ``Due`` at this instant (microseconds since the epoch); it replaces the one before. None: not
+    needed.
+    """
 
     at: int | None
 
 
 @value()
 class Release:
-    """Nothing more will come of this driver: drop it. The row is free when the last batch released it, or somebody else's."""
+    """The driver is finished: drop it. The run's row is free if the last batch released it, or belongs to another
+    worker.
+    """
 
     reason: str
 
 
 @value()
 class OpenBreakers:
-    """A run spent too fast, or a gate judged an output: count that, and open the breakers whose threshold it reaches. Nothing is to be answered."""
+    """A run spent too fast, or a gate judged an output: count that, and open the breakers whose threshold it
+    reaches. It needs no answer.
+    """
 
     gates: tuple[Gate, ...]
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[GateFinding, ...] = ()
 
 
 @value()
 class Quarantine:
-    """The run cannot be read on: nothing more will come of this driver, and nothing may be done on the word of its journal. Drop it, and
-    hand the run over to quarantine with what was found.
+    """The run's journal cannot be read on. Drop the driver, issue nothing, and hand the run over to quarantine with
+    the damage.
     """
 
-    damage: Damage
-    claimed: Claimed | None = None
-    """What was claimed, where nothing has been written since: ``quarantine.verdict`` writes behind it."""
+    damage: JournalDamage
+    claimed: ClaimedRun | None = None
+    """The claim, if nothing has been written since: ``quarantine.verdict`` writes after it."""
 
 
 Effect = Append | Perform | WakeAt | Release | OpenBreakers | Quarantine | Need
-"""``Need``: step with ``Granted`` or ``Denied`` for each of its wants; meanwhile whatever else comes is taken in as ever."""
+"""``Need``: step with ``Granted`` or ``Denied`` for each of its wants; other happenings are taken in meanwhile."""
 
 __all__ = [
-    "Answered",
     "Append",
     "Arrived",
+    "BatchRefused",
     "Committed",
     "CutShort",
     "Denied",
@@ -161,8 +171,8 @@ __all__ = [
     "Need",
     "OpenBreakers",
     "Perform",
+    "PortAnswered",
     "Quarantine",
-    "Refused",
     "Release",
     "Streamed",
     "Taken",

@@ -1,33 +1,35 @@
-"""Words for prompts: a command's message references filled with contents, ready to send. Pure; the journal never holds the result.
+"""Words for prompts: fills a command's message references with contents, ready to send. Pure; the journal never
+contains the result.
 
-Templates are named and versioned (``brief@1``): a changed wording is a new version, so that an old run's prompts can still be rebuilt.
+Templates are named and versioned (``brief@1``): a changed wording is a new version, so that an old run's prompts can
+still be rebuilt.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
-from fabric.core.commands import CallModel, CallTool, Message
-from fabric.core.context import Contents
+from fabric.core.conversations.memory import Origin
+from fabric.core.decision.slices import read_output
+from fabric.core.events.commands import CallModel, CallTool, Message
+from fabric.core.events.inputs import CallStreamed, ToolCall
 from fabric.core.grounding import passages
-from fabric.core.inputs import CallStreamed, ToolCall
-from fabric.core.memory import Origin
-from fabric.core.payloads import AGENT_OUTPUT, asked_json_schema, json_schema
-from fabric.core.places import marks
-from fabric.core.spec import AgentSpec, FabricSpec
-from fabric.core.spec_conversation import is_conversation
-from fabric.core.spec_mcp import server_of
-from fabric.core.topologies.slices import output_of
-from fabric.core.tracing import span_of
-from fabric.core.words import count
-from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer, ToolRequest
-from fabric.runtime.memory_port import MemoryCall
-from fabric.runtime.ports import Document
-from fabric.runtime.prompt_shapes import DATA_SCHEMA, PLACES, PLANNING, SHAPES
+from fabric.core.schema.payloads import AGENT_OUTPUT, asked_json_schema, json_schema
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.mcp import find_server
+from fabric.core.spec.topologies.conversation import is_conversation
+from fabric.core.spec.tree import AgentSpec
+from fabric.core.state.context import Contents
+from fabric.core.texts.places import marks
+from fabric.core.values.tracing import build_span
+from fabric.core.values.units import JSON
+from fabric.core.values.words import count
+from fabric.runtime.answer_shapes import DATA_SCHEMA, PLACES, PLANNING, SHAPES
+from fabric.runtime.ports.calls import ChatMessage, ModelRequest, ToolOffer, ToolRequest
+from fabric.runtime.ports.journal import Document
+from fabric.runtime.ports.memories import MemoryCall
 
-JSON = Any
 Documents = Callable[[], tuple[Document, ...]]
 
 
@@ -44,9 +46,11 @@ def model_request(
     child: bool = False,
     streamed: Callable[[CallStreamed], None] | None = None,
 ) -> ModelRequest:
-    """The request for one attempt. ``child``: whether the run was spawned by another one; ``streamed``: told of its calls as they come. Raises MissingContent when a content of the prompt was erased."""
+    """Return the request for one attempt. ``child``: True if another run spawned this one; ``streamed``: called with
+    each of its calls as they arrive. Raises MissingContent if a content of the prompt was erased.
+    """
     agent = spec.agent(command.agent)
-    data = spec.typed[command.typed] if command.typed else None
+    data = spec.output_schemas[command.typed] if command.typed else None
     fill = _Fill(spec, agent, command.output, contents, documents, data)
     words = agent.answers == "text" or fill.plans  # No endpoint takes a schema with arguments of any shape.
     schema = None if words else json_schema(command.output) if data is None else asked_json_schema(data)
@@ -55,11 +59,11 @@ def model_request(
         attempt=command.attempt,
         run_id=run_id,
         trace_id=trace_id,
-        span_id=span_of(trace_id, command.command_id, command.attempt),
+        span_id=build_span(trace_id, command.command_id, command.attempt),
         agent=command.agent,
         model=spec.model(command.model),
         messages=tuple(fill.message(message) for message in command.messages),
-        tools=tuple(_offered(spec, name, offers) for name in command.tools),
+        tools=tuple(_build_offer(spec, name, offers) for name in command.tools),
         output=command.output,
         output_schema=schema,
         plans=fill.plans,
@@ -83,7 +87,9 @@ def tool_request(
     documents: Documents,
     fabric_id: str = "",
 ) -> ToolRequest:
-    """The request for one attempt; its arguments stand in the answer that proposed the call, or by themselves for a call of the engine's own."""
+    """Return the request for one attempt. Its arguments are in the answer that proposed the call, or in their own
+    content for a call of the engine.
+    """
     tool, content = spec.tool(command.tool), contents.read(command.args_ref)
     args = content.get("args")
     if args is None:
@@ -93,7 +99,7 @@ def tool_request(
         attempt=command.attempt,
         run_id=run_id,
         trace_id=trace_id,
-        span_id=span_of(trace_id, command.command_id, command.attempt),
+        span_id=build_span(trace_id, command.command_id, command.attempt),
         tool=tool,
         args=args,
         idempotency_key=command.idempotency_key,
@@ -101,7 +107,7 @@ def tool_request(
         documents=documents,
         memory=_memory(command, run_id, spec, fabric_id),
         answers={said["asked"]: said["answer"] for said in map(contents.read, command.answers)},
-        server=server_of(spec.mcp_servers, tool.kind, tool.target),
+        server=find_server(spec.mcp_servers, tool.kind, tool.target),
     )
 
 
@@ -113,8 +119,10 @@ def _memory(command: CallTool, run_id: str, spec: FabricSpec, fabric_id: str) ->
     return MemoryCall(memory=found[0], verb=found[1], fabric_id=fabric_id, origin=origin)
 
 
-def _offered(spec: FabricSpec, name: str, offers: Mapping[str, ToolOffer]) -> ToolOffer:
-    """A tool as an agent of this topology is offered it. ``offers``: of the whole fabric, whose conversations' tools are those of all its teams."""
+def _build_offer(spec: FabricSpec, name: str, offers: Mapping[str, ToolOffer]) -> ToolOffer:
+    """Return a tool as it is offered to an agent of this topology. ``offers``: those of the whole fabric, whose
+    conversations' tools include those of all its teams.
+    """
     if not spec.of_conversation(name):
         return offers[name]
     tool = spec.tool(name)
@@ -122,10 +130,10 @@ def _offered(spec: FabricSpec, name: str, offers: Mapping[str, ToolOffer]) -> To
 
 
 def overhead_bytes(spec: FabricSpec, agent: AgentSpec, offers: Mapping[str, ToolOffer]) -> int:
-    """An upper bound of what templates, instructions and tool definitions add to any prompt of an agent, in bytes."""
+    """Return an upper bound in bytes of templates, instructions and tool definitions in any prompt of an agent."""
     shapes = max(len(shape) for shape in SHAPES.values())
     schemas = max(len(json.dumps(json_schema(name))) for name in AGENT_OUTPUT)
-    had = (_offered(spec, name, offers) for name in spec.tools_of(agent) if name in offers)
+    had = (_build_offer(spec, name, offers) for name in spec.tools_of(agent) if name in offers)
     tools = sum(len(json.dumps(_offer_json(offer))) for offer in had)
     roster = sum(len(worker.instructions.encode()) + 200 for worker in spec.agents)
     shapes += len(PLANNING) + 1 if agent.calls else 0
@@ -133,8 +141,10 @@ def overhead_bytes(spec: FabricSpec, agent: AgentSpec, offers: Mapping[str, Tool
 
 
 def _data_bytes(spec: FabricSpec, agent: AgentSpec) -> int:
-    """The same of its output schema, in words and as the endpoint is asked for it; who takes over from others may be held to any of theirs."""
-    held = spec.typed.values() if agent.name == spec.topology.handover else ()
+    """Return the most bytes of the agent's output schema, in words and as sent to the endpoint. An agent that takes
+    over may have any agent's schema.
+    """
+    held = spec.output_schemas.values() if agent.name == spec.topology.handover else ()
     own = () if agent.output_schema is None else (agent.output_schema,)
     return max((2 * len(json.dumps(schema)) + 200 for schema in (*held, *own)), default=0)
 
@@ -163,49 +173,55 @@ class _Fill:
 
     @property
     def shape(self) -> str:
-        """How the agent is told the shape of its answer."""
+        """Return the instruction about the shape of the answer."""
         if self.agent.answers == "text":
             return SHAPES["text"]
         told = SHAPES[self.output if self.data is None else "typed"]
         return f"{told} {PLANNING}" if self.plans else told
 
     def message(self, message: Message) -> ChatMessage:
-        """One rendered message; KeyError for a template that does not exist."""
+        """Return one rendered message; raises KeyError for an unknown template."""
         found = TEMPLATES[message.template](self, message)
         return found if isinstance(found, ChatMessage) else ChatMessage(message.role, found)
 
     def read(self, message: Message, index: int) -> JSON:
-        """The content at a position of the message's references."""
+        """Return the content at a position of the message's references."""
         return self.contents.read(message.refs[index])
 
     def output_of(self, message: Message, index: int) -> JSON:
-        """The typed payload at a position of the message's references."""
+        """Return the typed payload at a position of the message's references."""
         return self.read(message, index)["output"]
 
     def part(self, part: JSON) -> str:
-        """A branch's summary, or why there is none."""
+        """Return a branch's summary, or the reason of its gap."""
         if not part["ref"]:
             return f"No result: {part['gap']}"
-        said = output_of(self.contents.read(part["ref"]), part["branch"])
+        said = read_output(self.contents.read(part["ref"]), part["branch"])
         won = f"For {said['winner']}. " if "winner" in said else ""
-        return f"{won}{said['text']}{_with_data(said)}"
+        return f"{won}{said['text']}{_write_data(said)}"
 
-    def founded(self, request: JSON, judged: JSON) -> str:
-        """The attached documents as a grounding critic is shown them: the passages that were chosen when it was asked."""
+    def list_grounds(self, request: JSON, judged: JSON) -> str:
+        """Return the attached documents for a grounding critic: the passages that were chosen when its step opened."""
         spans = judged.get("shown")
         if spans is None:
-            return self.attached(request)
+            return self.list_attachments(request)
         shown = (
-            f"--- {document.name} ---\n{passages.shown(document.text, spans[document.name])}"
+            f"--- {document.name} ---\n{passages.passages_text(document.text, spans[document.name])}"
             for document in self.documents()
             if document.name in spans
         )
         unknown = "".join(f"\n- {line}" for line in judged.get("left_out", ()))
-        told = f"\n\nLeft out, so that you do not know it, and nothing is founded in it:{unknown}" if unknown else ""
+        told = (
+            f"\n\nThese parts were left out. You cannot see them, so they support no statement:{unknown}"
+            if unknown
+            else ""
+        )
         return "\n\nAttached documents:\n" + "\n".join(shown) + told
 
-    def attached(self, request: JSON) -> str:
-        """The attached documents as far as the agent's prompt holds them, or their names. Texts are read only where they are shown."""
+    def list_attachments(self, request: JSON) -> str:
+        """Return the attached documents as far as the agent's prompt includes them, or their names. Texts are read
+        only where they are shown.
+        """
         names, limit = request.get("documents", ()), self.agent.inline_document_chars
         if not names:
             return ""
@@ -213,11 +229,11 @@ class _Fill:
             return "\n\nAttached documents: " + ", ".join(names)
         shown = [(document.name, document.text[:limit]) for document in self.documents()]
         told = "\n".join(f"--- {name} ---\n{text}" for name, text in shown)
-        return f"{_placed(text for _, text in shown)}\n\nAttached documents:\n{told}"
+        return f"{_citation_form(text for _, text in shown)}\n\nAttached documents:\n{told}"
 
 
-def _placed(texts: Iterable[str]) -> str:
-    """Returns the form of a citation with a place, where one of the texts has places."""
+def _citation_form(texts: Iterable[str]) -> str:
+    """Return the form of a citation with a place, where one of the texts has places."""
     return f"\n\n{PLACES}" if any(next(marks(text), None) for text in texts) else ""
 
 
@@ -233,13 +249,13 @@ def _plan(fill: _Fill, message: Message) -> str:
     started = "" if left is None else f" {count(left, 'agent')} may still be started."
     turns = " They take turns: brief each of them once." if is_conversation(topology) else ""
     return (
-        f"Request:\n{_asked(fill, message)}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
+        f"Request:\n{_request_text(fill, message)}{fill.list_attachments(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
         f"Divide the request into at most {count(min(limit, left or limit), 'brief')}, each for one of these workers by name.{started}{turns}"
     )
 
 
-def _asked(fill: _Fill, message: Message) -> str:
-    """What a run was asked; of a child that is tried once more, with the note on that."""
+def _request_text(fill: _Fill, message: Message) -> str:
+    """Return a run's request; for a retried child with the note on the failure."""
     request = fill.read(message, 0)
     note = request.get("note", "")
     return f"{request['text']}\n\n{note}" if note else str(request["text"])
@@ -248,12 +264,12 @@ def _asked(fill: _Fill, message: Message) -> str:
 def _brief(fill: _Fill, message: Message) -> str:
     plan = fill.output_of(message, 1)
     brief = plan["briefs"][message.part or 0]
-    return f"Request:\n{_asked(fill, message)}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached(fill.read(message, 0))}"
+    return f"Request:\n{_request_text(fill, message)}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.list_attachments(fill.read(message, 0))}"
 
 
-def _said(fill: _Fill, message: Message) -> str:
+def _answer_text(fill: _Fill, message: Message) -> str:
     said = fill.output_of(message, 0)
-    return f"{message.speaker} said:\n{said['text']}{_with_data(said)}"
+    return f"{message.speaker} said:\n{said['text']}{_write_data(said)}"
 
 
 def _merge(fill: _Fill, message: Message) -> str:
@@ -268,7 +284,7 @@ def _criticise(fill: _Fill, message: Message) -> str:
     cited = ", ".join(result["citations"]) or "none"
     return (
         f"Request:\n{fill.read(message, 0)['text']}\n\nExit criteria:\n{criteria}\n\nResult:\n{result['text']}\n"
-        f"Citations: {cited}{_with_data(result)}\n\nScore how well the result meets the exit criteria."
+        f"Citations: {cited}{_write_data(result)}\n\nScore how well the result meets the exit criteria."
     )
 
 
@@ -279,8 +295,8 @@ def _vet(fill: _Fill, message: Message) -> str:
     briefs = "\n".join(f"- {one['title']} ({one['agent']}): {one['instructions']}" for one in plan["briefs"])
     criteria = "\n".join(f"- {line}" for line in plan["exit_criteria"])
     return (
-        f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
-        f"Plan:\n{plan['goal']}\n{briefs}\nExit criteria:\n{criteria}{_noted(fill, message, 1)}\n\n"
+        f"Request:\n{fill.read(message, 0)['text']}{fill.list_attachments(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
+        f"Plan:\n{plan['goal']}\n{briefs}\nExit criteria:\n{criteria}{_note_text(fill, message, 1)}\n\n"
         "Judge this plan before it goes out: do the briefs cover the request, does each go to the right worker, and do the exit criteria say when it is done?"
     )
 
@@ -290,11 +306,11 @@ def _ground(fill: _Fill, message: Message) -> str:
     cited = ", ".join(result["citations"]) or "none"
     contents = (fill.contents.read(ref) for ref in message.refs[2:])
     told = "\n".join(f"- {_compact(one.get('result', one))}" for one in contents) or "none"
-    documents = fill.founded(fill.read(message, 0), fill.read(message, 1))
+    documents = fill.list_grounds(fill.read(message, 0), fill.read(message, 1))
     return (
         f"Request:\n{fill.read(message, 0)['text']}{documents}\n\nWhat tools answered:\n{told}\n\n"
-        f"Result:\n{result['text']}\nCitations: {cited}{_noted(fill, message, 1)}\n\n"
-        "Judge whether each statement of the result is founded in the request, the documents or what tools answered. Name each one that is not."
+        f"Result:\n{result['text']}\nCitations: {cited}{_note_text(fill, message, 1)}\n\n"
+        "Judge whether the request, the documents or the tools' answers support each statement of the result. Name each statement that they do not support."
     )
 
 
@@ -303,28 +319,28 @@ def _assess(fill: _Fill, message: Message) -> str:
     result, check = fill.output_of(message, 2), (fill.spec.gates.oracle or ())[message.part or 0]
     cited = ", ".join(result["citations"]) or "none"
     return (
-        f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nExit criteria:\n{criteria}\n\n"
-        f"Outcome:\n{result['text']}\nCitations: {cited}{_with_data(result)}{_noted(fill, message, 2)}\n\n"
+        f"Request:\n{fill.read(message, 0)['text']}{fill.list_attachments(fill.read(message, 0))}\n\nExit criteria:\n{criteria}\n\n"
+        f"Outcome:\n{result['text']}\nCitations: {cited}{_write_data(result)}{_note_text(fill, message, 2)}\n\n"
         f"Judge whether this outcome meets the exit criteria. It does not if: {check.message}"
     )
 
 
-def _with_data(result: JSON) -> str:
-    """What an agent with an output schema said beside its text; what grounding judges has none of it."""
+def _write_data(result: JSON) -> str:
+    """Return the data of an agent with an output schema; "" in the output that the grounding critic judges."""
     return f"\nData: {_compact(result['data'])}" if "data" in result else ""
 
 
-def _noted(fill: _Fill, message: Message, index: int) -> str:
-    """What was wrong with an earlier try to judge the same."""
+def _note_text(fill: _Fill, message: Message, index: int) -> str:
+    """Return the failure of an earlier attempt at this judgement; "" without one."""
     note = fill.read(message, index).get("text", "")
-    return f"\n\nAn earlier try to judge this ended: {note}" if note else ""
+    return f"\n\nAn earlier attempt at this judgement failed: {note}" if note else ""
 
 
 def _finish(fill: _Fill, message: Message) -> str:
     result = fill.output_of(message, 2)
     cited = ", ".join(result["citations"]) or "none"
     return (
-        f"Request:\n{fill.read(message, 0)['text']}\n\nChecked result:\n{result['text']}\nCitations: {cited}{_with_data(result)}\n\n"
+        f"Request:\n{fill.read(message, 0)['text']}\n\nChecked result:\n{result['text']}\nCitations: {cited}{_write_data(result)}\n\n"
         "Write the final answer to the request from this result. Keep its citations."
     )
 
@@ -382,7 +398,7 @@ TEMPLATES: Mapping[str, Callable[[_Fill, Message], str | ChatMessage]] = {
     "agent@1": _agent,
     "plan@1": _plan,
     "brief@1": _brief,
-    "said@1": _said,
+    "said@1": _answer_text,
     "merge@1": _merge,
     "criticise@1": _criticise,
     "finish@1": _finish,

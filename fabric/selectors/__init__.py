@@ -1,1 +1,1 @@
-"""Reads: each takes the actor, sees that actor's workspace and no other, and changes nothing."""
+"""Every read sees what its reader may see, a page at a time and masked."""

@@ -1,7 +1,8 @@
-"""What an event carries, as it is read for pages and programs: credentials are masked, and who lacks the right to contents reads none.
+"""Contents of events for pages and programs: credentials are masked, and a reader without the right to contents gets
+none.
 
-The one place that judges both. A view of a run or a question says whether its reader has the right (``reads``), and whatever shows a content, a title
-or a sentence asks here with it.
+This is the one place that judges both. A view of a run or a review states whether its reader has the right
+(``reads``), and each display of a content, a title or a sentence calls this module with it.
 """
 
 from __future__ import annotations
@@ -9,31 +10,30 @@ from __future__ import annotations
 import json
 import re
 from hashlib import sha256
-from typing import Any
 
-from fabric.core.actor import Actor, may
-from fabric.core.envelope import Event, fact_json, from_row, to_row
-from fabric.core.fingerprint import ZERO_HASH, encode
-from fabric.core.roles import Right, Role
-from fabric.guardrails.compiled import SHOWN_CHARS, looking, without
-from fabric.models.runs import ERASED_TITLE
+from fabric.core.events.envelope import Event, fact_json, from_row, to_row
+from fabric.core.people.actor import Actor, may
+from fabric.core.people.roles import Right, Role
+from fabric.core.values.fingerprint import ZERO_HASH, encode
+from fabric.core.values.units import JSON
+from fabric.models.runs.run import ERASED_TITLE
+from fabric.policies.guardrails.compiled import SHOWN_CHARS, compile_patterns, redact_value
 
-JSON = Any
 SENTENCES = frozenset(
     {
         *("message", "reason", "problem", "problems", "errors", "usage_problem", "why"),
         *("ends", "close_reason", "signature"),
     }
 )
-"""Fields of facts that hold sentences, one or several. A signature repeats a sentence."""
+"""Fields of facts with sentences, one or several. A signature repeats a sentence."""
 CHOSEN = frozenset({"why"})
-"""Those of them that hold a word of the program's own and quote nothing."""
+"""Those of them that have a word of the program's own and quote nothing."""
 WITHHELD = "credentials"
-"""The shipped rule whose finds no page and no program is shown."""
+"""Shipped rule whose hits no page and no program shows."""
 UNREAD = f"Withheld: none of your roles reads contents here. An owner can give you the role {Role.READER}."
-"""Stands in place of a content for a reader without the right."""
+"""Text in place of a content for a reader without the right."""
 UNREAD_LINE = "(withheld)"
-"""Stands in place of a title or a sentence."""
+"""Text in place of a title or a sentence."""
 
 
 def may_read(actor: Actor, fabric: str) -> bool:
@@ -42,29 +42,29 @@ def may_read(actor: Actor, fabric: str) -> bool:
 
 
 def line_for(line: str, *, reads: bool) -> str:
-    """A sentence that may quote a content, as it is shown to a reader. ``reads``: whether the reader has the right to contents."""
-    return str(shown(line)) if reads else line and UNREAD_LINE
+    """Return a sentence that may quote a content, as a reader may see it. ``reads``: True for the right to contents."""
+    return str(mask_content(line)) if reads else line and UNREAD_LINE
 
 
 def title_for(title: str, *, reads: bool) -> str:
-    """A run's title, the first line of its request, as it is shown to a reader."""
+    """Return a run's title, the first line of its request, as a reader may see it."""
     return title if reads or title in ("", ERASED_TITLE) else UNREAD_LINE
 
 
 def content_for(payload: bytes | memoryview | None, *, reads: bool) -> JSON:
-    """A payload as a program reads it: ``content_of`` with the right; without it, that one is there and its size."""
+    """Return a payload as a program reads it: ``content_of`` with the right; without it, its size alone."""
     if reads or payload is None:
-        return content_of(payload)
+        return read_content(payload)
     return unread(len(payload))
 
 
 def unread(size: int) -> dict[str, JSON]:
-    """Returns the stand-in for a content of so many bytes, as programs read it."""
+    """Return the stand-in for a content of so many bytes, as programs read it."""
     return {"withheld": UNREAD, "bytes": size}
 
 
 def header_for(header: bytes | memoryview, *, reads: bool) -> bytes:
-    """A journal's header as a reader's program takes it: without the right, its sentences are taken out, before anything is made of it.
+    """Return a journal's header for a reader's program: without the right, its sentences are removed before parsing.
 
     Raises ValueError where it cannot be read.
     """
@@ -72,7 +72,7 @@ def header_for(header: bytes | memoryview, *, reads: bool) -> bytes:
     if reads:
         return raw
     try:
-        return encode(_without_sentences(json.loads(raw)))
+        return encode(_drop_sentences(json.loads(raw)))
     except RecursionError:
         raise ValueError("the header is nested too deeply") from None
 
@@ -83,44 +83,46 @@ def event_without_sentences(event: Event) -> Event:
     return from_row(row.seq, row.kind, row.version, header_for(row.header, reads=False))
 
 
-def _without_sentences(given: JSON) -> JSON:
+def _drop_sentences(given: JSON) -> JSON:
     if isinstance(given, dict):
         return {
-            key: _taken(key, item) if key in SENTENCES - CHOSEN else _without_sentences(item)
+            key: _mask_item(key, item) if key in SENTENCES - CHOSEN else _drop_sentences(item)
             for key, item in given.items()
         }
-    return [_without_sentences(one) for one in given] if isinstance(given, list) else given
+    return [_drop_sentences(one) for one in given] if isinstance(given, list) else given
 
 
-def _taken(key: str, given: JSON) -> JSON:
+def _mask_item(key: str, given: JSON) -> JSON:
     if isinstance(given, list):
-        return [_taken(key, one) for one in given]
+        return [_mask_item(key, one) for one in given]
     if not isinstance(given, str) or not given:
         return given
-    # What counts signatures still tells one from another.
+    # A counter of signatures can still tell one from another.
     return f"{UNREAD_LINE} {sha256(given.encode()).hexdigest()[:8]}" if key == "signature" else UNREAD_LINE
 
 
-def shown(content: JSON) -> JSON:
-    """A content as pages and programs show it: credentials are replaced by their kind and first characters."""
-    return without(content, looking(WITHHELD))
+def mask_content(content: JSON) -> JSON:
+    """Return a content as pages and programs show it: credentials are replaced by their kind and first characters."""
+    return redact_value(content, compile_patterns(WITHHELD))
 
 
 def fact_shown(event: Event) -> dict[str, JSON]:
-    """An event's fact as pages and programs show it: credentials in its sentences are masked, and no id or digest is touched."""
-    masked: dict[str, JSON] = with_sentences_shown(fact_json(event))
+    """Return an event's fact as pages and programs show it: credentials in its sentences are masked; ids and digests
+    stay.
+    """
+    masked: dict[str, JSON] = show_sentences(fact_json(event))
     return masked
 
 
-def with_sentences_shown(given: JSON) -> JSON:
-    """The same value with the sentences in it as pages show them. A sentence may name a call with its arguments."""
+def show_sentences(given: JSON) -> JSON:
+    """Return a value with its sentences as pages show them. A sentence may contain a call with its arguments."""
     if isinstance(given, dict):
-        return {key: shown(item) if key in SENTENCES else with_sentences_shown(item) for key, item in given.items()}
-    return [with_sentences_shown(one) for one in given] if isinstance(given, list) else given
+        return {key: mask_content(item) if key in SENTENCES else show_sentences(item) for key, item in given.items()}
+    return [show_sentences(one) for one in given] if isinstance(given, list) else given
 
 
 def holds_mark(given: JSON) -> bool:
-    """Whether a content holds what stands in place of a withheld credential: it was copied from a page, and is no credential."""
+    """Return True if a content has the mark of a masked credential: it was copied from a page, and is no credential."""
     if isinstance(given, str):
         return _MARK.search(given) is not None
     if isinstance(given, dict):
@@ -131,13 +133,15 @@ def holds_mark(given: JSON) -> bool:
 _MARK = re.compile(rf"\[{WITHHELD}\.\w+: .{{0,{SHOWN_CHARS}}}…, \d+ characters\]")
 
 
-def content_of(payload: bytes | memoryview | None) -> JSON:
-    """A payload as it may be shown. None: there is none, or it was damaged where it is stored (``verify`` names it), which takes no page away."""
-    return shown(given_content(payload))
+def read_content(payload: bytes | memoryview | None) -> JSON:
+    """Return a payload with credentials masked. None: there is none, or its storage is damaged (``verify`` reports
+    it).
+    """
+    return mask_content(given_content(payload))
 
 
 def given_content(payload: bytes | memoryview | None) -> JSON:
-    """A payload byte for byte as JSON, for what goes on working with it. None: as for ``content_of``."""
+    """Return a payload byte for byte as JSON, for code that continues with it. None: as for ``content_of``."""
     try:
         return None if payload is None else json.loads(bytes(payload))
     except (ValueError, RecursionError):

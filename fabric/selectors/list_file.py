@@ -1,28 +1,36 @@
-"""A list as a file, a page of rows in memory at a time: CSV for spreadsheets, lines of JSON for programs."""
+"""Lists of the selectors: the cursor of a page, and a list as a file.
+
+Lines of CSV that no spreadsheet takes for more than text (docs/security.md).
+The cursor of a list: the instant and the id of its last row.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
-from fabric.core.csv_cells import line
+from django.db.models import Q
+
+from fabric.core.texts.text import clean_text
+from fabric.core.values.units import JSON
 from fabric.selectors.errors import Refused
 
-JSON = Any
 FORMS: Mapping[str, str] = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
-"""The two forms, and their types of content."""
+"""The two forms, with their content types."""
 
 
 class ListLines:
-    """The rows of a list as lines of a file. Refused invalid for an unknown form."""
+    """The rows of a list as lines of a file. Raises Refused invalid for an unknown form."""
 
     name: ClassVar[str]
-    """Of the file."""
+    """Name of the file."""
     called: ClassVar[str]
-    """The rows in a sentence."""
+    """Noun for the rows in a sentence."""
     columns: ClassVar[tuple[str, ...]]
-    """Of a CSV, in their order."""
+    """Columns of a CSV, in their order."""
 
     def __init__(self, form: str) -> None:
         if form not in FORMS:
@@ -32,7 +40,7 @@ class ListLines:
         self._more, self._first = True, True
 
     def next_page(self) -> bytes:
-        """The next lines; empty after the last. Raises TookTooLong."""
+        """Return the next lines; empty after the last. Raises TookTooLong."""
         if not self._more:
             return b""
         rows, self._more = self.rows()
@@ -42,12 +50,12 @@ class ListLines:
         return (head + "".join(self._line(one) for one in rows) + end).encode()
 
     def pages(self) -> Iterator[bytes]:
-        """All of them."""
+        """Yield the file's pages of rows."""
         while page := self.next_page():
             yield page
 
     def rows(self) -> tuple[list[dict[str, JSON]], bool]:
-        """The next rows as a program reads them, and whether others follow."""
+        """Return the next rows as a program reads them, and True if others follow."""
         raise NotImplementedError
 
     def marks(self) -> Iterable[dict[str, JSON]]:
@@ -73,3 +81,58 @@ def _cell(value: JSON) -> JSON:
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, sort_keys=True)
     return ", ".join(value) if isinstance(value, list) else value
+
+
+ACTS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "\N{FULLWIDTH EQUALS SIGN}",
+    "\N{FULLWIDTH PLUS SIGN}",
+    "\N{FULLWIDTH HYPHEN-MINUS}",
+    "\N{FULLWIDTH COMMERCIAL AT}",
+)
+"""First characters of a cell that a spreadsheet executes; a single quote before it makes it text."""
+
+
+def cell(value: object) -> object:
+    """Return a value as a cell: None is empty, truth is yes or no, and a text that a spreadsheet would execute gets
+    a quote before it.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"'{value}" if isinstance(value, str) and value.startswith(ACTS) else value
+
+
+def line(values: Sequence[object]) -> str:
+    """One line with its end, quoted where it must be (RFC 4180)."""
+    text = io.StringIO()
+    csv.writer(text).writerow([cell(value) for value in values])
+    return text.getvalue()
+
+
+def read_place(cursor: str, field: str) -> tuple[int, str]:
+    """Return the instant and the id in a cursor. ``field``: its parameter. Raises Refused invalid."""
+    at, _, row_id = cursor.partition(".")
+    if not (at.isascii() and at.isdecimal()) or len(at) > 18 or not row_id:
+        message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
+        raise Refused(message, code="invalid", field=field)
+    return int(at), clean_text(row_id)[0]
+
+
+def build_cursor_condition(cursor: str, by: str, *, ids: str = "gt", field: str = "after") -> Q:
+    """Return the condition on rows after a cursor of a list that is ordered ``by`` a column (``-`` first: the newest
+    first).
+
+    ``ids``: the ids of one instant that come later. The first condition is redundant; it lets the database use an
+    index.
+    """
+    at, row_id = read_place(cursor, field)
+    name, way = by.lstrip("-"), "lt" if by.startswith("-") else "gt"
+    return Q(**{f"{name}__{way}e": at}) & (Q(**{f"{name}__{way}": at}) | Q(**{f"id__{ids}": row_id}))

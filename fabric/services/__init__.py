@@ -1,1 +1,1 @@
-"""What can be done: one module a noun, one transaction a function, keyword-only arguments, the ports handed in."""
+"""Each service checks rights, acts in one transaction and records the act."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fabric.adapters.store_errors import RowRefused, RunMissing
-from fabric.runtime.ports import StoreUnavailable
+from fabric.runtime.ports.journal import StoreUnavailable
 from fabric.selectors.errors import Code, Placed, Refused
+from fabric.stores.errors import RowRefused, RunMissing
 
 __all__ = ["Code", "Placed", "Refused", "store_answers"]
 
 
 @contextmanager
 def store_answers() -> Iterator[None]:
-    """Turns what a journal store raises into a Refused with the store's own sentence."""
+    """Turn the errors of a journal store into a Refused with the store's own sentence."""
     try:
         yield
     except StoreUnavailable as error:

@@ -1,29 +1,30 @@
-"""What somebody may not do, they are told in one sentence that names who may. Every service that changes something asks here first.
+"""Rights: every service that changes something checks here first, and a refusal names in one sentence the roles that
+may.
 
-Some acts want a sign-in of the last minutes as well: high-stakes answers, and whatever gives others a way in or takes theirs.
+Some acts also need a sign-in of the last minutes: high-stakes answers, and acts that give or take others' access.
 """
 
 from __future__ import annotations
 
 import time
 
-from fabric.core.actor import Actor
-from fabric.core.roles import Right, holders
+from fabric.core.people.actor import Actor
+from fabric.core.people.roles import Right, holders
+from fabric.core.values.units import US
 from fabric.services.errors import Refused
 
 SIGN_IN_S = 900
-"""How old a sign-in may be for what wants a fresh one, seconds."""
+"""Largest age of a fresh sign-in, in seconds."""
 SIGN_IN = "sign_in"
-"""The field of a refusal that a fresh sign-in does away with."""
+"""Field of a refusal that ends after a fresh sign-in."""
 TOKEN = "token:"  # noqa: S105 - What ``Actor.via`` begins with.
-US = 1_000_000
 
 
 def right_wanted(actor: Actor, right: Right, doing: str, *, anywhere: bool = False) -> None:
-    """Refused forbidden for who has not this right. ``doing``: what they would do, after "may not": ``start runs``.
+    """Raise Refused forbidden without this right. ``doing``: the act as it follows "may not": ``start runs``.
 
-    ``actor``: at the fabric that it is about (``Actor.at``), where it is about one; else the right is wanted in the whole workspace.
-    ``anywhere``: at some fabric is enough; at which it has to be is asked again when that is known.
+    ``actor``: at the act's fabric (``Actor.at``), where it has one; else the right must cover the whole workspace.
+    ``anywhere``: a right at any fabric is enough; the caller checks again when the fabric is known.
     """
     if not (actor.may_somewhere(right) if anywhere and not actor.place else actor.may(right)):
         if actor.fabrics and not actor.place:
@@ -34,24 +35,28 @@ def right_wanted(actor: Actor, right: Right, doing: str, *, anywhere: bool = Fal
 
 
 def is_recent(actor: Actor) -> bool:
-    """Whether somebody signed in within ``SIGN_IN_S``; with a token nobody did."""
+    """Return True if the actor signed in within ``SIGN_IN_S``; a token never did."""
     return actor.signed_in_at >= time.time_ns() // 1_000 - SIGN_IN_S * US
 
 
 def is_fresh(actor: Actor) -> bool:
-    """Returns True after a fresh sign-in by the person alone. The maker of a sign-in link for somebody else may have used it too."""
+    """Return True after a fresh sign-in by the person alone. The maker of a sign-in link for another person may have
+    used it too.
+    """
     return is_recent(actor) and not actor.behind
 
 
 def fresh_wanted(actor: Actor, doing: str, *, by_token: bool = False) -> None:
-    """Refused forbidden for who signed in too long ago. ``doing``: what they would do, after "to". ``by_token``: a token does it too, by its scope.
+    """Raise Refused forbidden for an old sign-in. ``doing``: the act as it follows "to". ``by_token``: a token may
+    do it, by its scope.
 
-    A token was made in a fresh sign-in of whoever it acts for, and says by its scope what it is for: so it counts as one where ``by_token`` says so.
+    A token was made in a fresh sign-in of its user, and its scope states its purpose: so it counts as fresh where
+    ``by_token`` allows it.
     """
     if actor.via.startswith(TOKEN):
         if by_token:
             return
-        message = f"nobody may {doing} with a token: sign in, and do it in the browser"
+        message = f"a token cannot {doing}: sign in and do it in the browser"
         raise Refused(message, code="forbidden", field="actor")
     if is_recent(actor) and actor.behind:
         maker = actor.behind[0]

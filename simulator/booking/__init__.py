@@ -1,10 +1,9 @@
-"""A booking service: something outside that tools change, with a ledger that says what was really done. For samples, drills and chaos runs.
+"""A booking service outside the engine, for tools that change something, with a ledger of its real bookings.
 
-``python3 manage.py booking [--port 8421]`` serves it; ``desk.py`` says what it answers. State lives in the ledger alone: started again on the
-same ledger it knows every booking.
+It serves samples, drills and chaos runs. ``python3 manage.py booking [--port 8421]`` starts it; ``desk.py`` lists its
+answers. Its only state is the ledger: started again on it, the service knows every booking.
 """
 
-from simulator.booking.desk import BookingDesk, Faults
-from simulator.booking.ledger import Entry, Ledger, entries
+from simulator.booking.desk import BookingDesk, Entry, Faults, Ledger, entries
 
 __all__ = ["BookingDesk", "Entry", "Faults", "Ledger", "entries"]

@@ -1,51 +1,60 @@
-"""What the booking service answers, as a script for ``simulator.endpoint``.
+"""Answers of the booking service, as a script for ``simulator.endpoint``.
 
-| request | answer |
-|---|---|
-| ``POST /bookings`` ``{"kind": "room", ...}`` | 201 ``{"id", "kind", "status": "booked"}`` |
-| ``POST /bookings/cancel`` ``{"key", "args", "result"}`` | 200 ``{"id", "status": "cancelled"}``: of ``result.id``, else of what was booked under ``key`` |
-| ``DELETE /bookings/ID`` | the same |
-| ``GET /bookings/ID``, ``GET /bookings/status?key=KEY`` | 200 ``{"id", "kind", "status"}``; status ``unknown`` for a key under which nothing was booked |
-| ``POST /bookings/find`` ``{"key", "args"}`` | 200 ``{"executed": true or false, "result": the booking or null}``: as ``reconcile`` tools answer |
-| ``GET /bookings`` | 200 ``{"bookings": [...]}`` |
+- ``POST /bookings`` ``{"kind": "room", ...}``: 201 ``{"id", "kind", "status": "booked"}``.
+- ``POST /bookings/cancel`` ``{"key", "args", "result"}``: 200 ``{"id", "status": "cancelled"}``, for ``result.id``,
+  else for the booking under ``key``. ``DELETE /bookings/ID``: likewise.
+- ``GET /bookings/ID``, ``GET /bookings/status?key=KEY``: 200 ``{"id", "kind", "status"}``; status ``unknown`` for a key
+  without a booking.
+- ``POST /bookings/find`` ``{"key", "args"}``: 200 ``{"executed": true or false, "result": the booking or null}``, as
+  ``reconcile`` tools answer.
+- ``GET /bookings``: 200 ``{"bookings": [...]}``.
 
-A request with an ``Idempotency-Key`` is done once: sent again, it gets its first answer again. The same key for another request is a 409.
-Cancelling what is cancelled, or was never booked under that key, changes nothing and is a 200 that says so.
+A request with an ``Idempotency-Key`` is done once: a repetition gets the first answer. Another request under the key is
+a
+409. Cancelling a cancelled booking, or a key without a booking, changes nothing and is a 200 that says so.
+
+The ledger of an outside service: one line of JSON for each executed request, on disk before its answer.
+
+Lines are never changed. The workers never write it, so it proves what they did: ``{n, at, kind, run, command,
+attempt, key, applied}`` and further facts.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import threading
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from fabric.core.draw import unit
-from fabric.core.fingerprint import fingerprint
-from simulator.booking.ledger import Entry, Ledger
-from simulator.endpoint.server import Received
-from simulator.endpoint.steps import JSON_TYPE, Step
+from fabric.core.values.command_ids import unit
+from fabric.core.values.fingerprint import fingerprint
+from fabric.core.values.units import JSON
+from simulator.endpoint.wire.server import Received
+from simulator.endpoint.wire.steps import JSON_TYPE, Step
 
-JSON = Any
 SLOW_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Shares, 0 to 1, of keys whose first request goes wrong; a key is struck once, so that trying again helps."""
+    """Shares, 0 to 1, of keys whose first request fails; a key is struck once, so that a retry helps."""
 
     lost: float = 0.0
-    """Done, and the connection closed without an answer."""
+    """Share of requests done without an answer: the connection closes."""
     slow: float = 0.0
-    """Done at once, answered a second later."""
+    """Share of requests done at once, and answered a second later."""
     refused: float = 0.0
-    """Not done: 503."""
+    """Share of requests not done: 503."""
     seed: int = 0
 
-    def of(self, key: str) -> str:
-        """``lost``, ``slow``, ``refused`` or nothing."""
+    def find_fault(self, key: str) -> str:
+        """Return ``lost``, ``slow``, ``refused`` or nothing."""
         drawn = unit(self.seed, "booking", key)
         for name in ("lost", "slow", "refused"):
             if drawn < getattr(self, name):
@@ -55,7 +64,7 @@ class Faults:
 
 
 class BookingDesk:
-    """The bookings of a ledger. ``reply`` is a script; requests come one at a time, as the endpoint's loop gives them."""
+    """The bookings of a ledger. ``reply`` is a script; the endpoint's loop passes requests one at a time."""
 
     def __init__(self, ledger: Ledger, faults: Faults | None = None) -> None:
         self._ledger, self._faults = ledger, faults or Faults()
@@ -63,28 +72,28 @@ class BookingDesk:
         self._of_key: dict[str, str] = {}
         """Booking id by the key that it was made under."""
         self._said: dict[str, tuple[str, Step]] = {}
-        """What was asked under a key, and what was answered."""
+        """Request and answer by key."""
         self._struck: set[str] = set()
         for entry in ledger.found:
-            self._restored(entry)
+            self._restore_entry(entry)
 
     def serves(self, path: str) -> bool:
-        """Whether a path is one of this service's."""
+        """Return True if a path belongs to this service."""
         return urlsplit(path).path.split("/")[1:2] == ["bookings"]
 
     def reply(self, received: Received) -> Step:
-        """Does what is asked, writes it down, and answers."""
+        """Carry out a request, record it, and return the answer."""
         key = received.idempotency_key
-        fault = self._faults.of(key) if key and key not in self._struck else ""
+        fault = self._faults.find_fault(key) if key and key not in self._struck else ""
         self._struck.add(key)
         if fault == "refused" and received.method != "GET":
             return _error(503, "the booking service is being maintained; try again")
-        step = self._answered(received)
+        step = self._answer_request(received)
         if fault == "lost" and step.status < 400:
             return replace(step, mode="hang_up")
         return replace(step, delay_s=SLOW_S) if fault == "slow" else step
 
-    def _answered(self, received: Received) -> Step:
+    def _answer_request(self, received: Received) -> Step:
         where = urlsplit(received.path)
         if not self.serves(received.path):
             return _error(404, f"nothing is served at {where.path}; see simulator/booking/desk.py")
@@ -95,9 +104,9 @@ class BookingDesk:
             case "POST", ["cancel"]:
                 return self._once(received, self._cancel)
             case "POST", ["find"]:
-                return _json(200, self._found(received.body))
+                return _json(200, self._find_booking(received.body))
             case "DELETE", [booking]:
-                return self._once(received, lambda asked: self._cancelled(asked, booking, ""))
+                return self._once(received, lambda asked: self._cancel_booking(asked, booking, ""))
             case "GET", []:
                 return _json(200, {"bookings": list(self._bookings.values())})
             case "GET", ["status"]:
@@ -139,9 +148,9 @@ class BookingDesk:
         named = result.get("id") if isinstance(result, dict) else None
         if not (isinstance(named, str) or isinstance(key, str)):
             return _error(400, 'say what is to be cancelled: {"key": the key it was booked under, "args", "result"}')
-        return self._cancelled(received, named or self._of_key.get(str(key), ""), str(key or ""))
+        return self._cancel_booking(received, named or self._of_key.get(str(key), ""), str(key or ""))
 
-    def _cancelled(self, received: Received, booking: str, of_key: str) -> Step:
+    def _cancel_booking(self, received: Received, booking: str, of_key: str) -> Step:
         made = self._bookings.get(booking)
         if booking and made is None:
             return _error(404, f"there is no booking {booking!r}")
@@ -155,12 +164,12 @@ class BookingDesk:
     def _status(self, key: str) -> dict[str, JSON]:
         return self._bookings.get(self._of_key.get(key, ""), {"id": "", "kind": "", "status": "unknown"})
 
-    def _found(self, body: JSON) -> dict[str, JSON]:
+    def _find_booking(self, body: JSON) -> dict[str, JSON]:
         key = body.get("key") if isinstance(body, dict) else None
         made = self._bookings.get(self._of_key.get(str(key), ""))
         return {"executed": made is not None, "result": made}
 
-    def _restored(self, entry: Entry) -> None:
+    def _restore_entry(self, entry: Entry) -> None:
         booking = str(entry.about.get("id", ""))
         if entry.kind == "book" and entry.applied:
             made = {"id": booking, "kind": entry.about["kind"], "status": "booked"}
@@ -183,3 +192,76 @@ def _json(status: int, value: Mapping[str, JSON]) -> Step:
 
 def _error(status: int, sentence: str) -> Step:
     return _json(status, {"error": HTTPStatus(status).phrase, "detail": sentence})
+
+
+CALL_HEADER = "x-fabric-call"
+"""Header with ``run/command id/attempt`` of a request, set by the engine's adapters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line."""
+
+    n: int
+    """Number of the line, from 1; lines are in the order of execution."""
+    at: int
+    """Microseconds since the epoch, on the service's clock."""
+    kind: str
+    """``model``, ``book`` or ``cancel``."""
+    run: str
+    command: str
+    attempt: int
+    key: str
+    """The idempotency key."""
+    applied: bool
+    """True if this request changed something; False if its key was known, or there was nothing to change."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts: ``id`` of a booking, ``usd_micros`` of an answer."""
+
+
+class Ledger:
+    """Appends to a file; ``found`` has its earlier lines. Thread-safe; one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.found = entries(path) if path.exists() else []
+        if path.exists():
+            _cut_torn_line(path)
+        self._n = len(self.found)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._lock = threading.Lock()
+
+    def note(self, kind: str, headers: Mapping[str, str], /, *, applied: bool, **about: Any) -> Entry:
+        """Write a line and wait until it is on disk. ``headers``: the request's, names in lower case."""
+        run, command, attempt = read_call(headers)
+        with self._lock:
+            self._n += 1
+            key = headers.get("idempotency-key", "")
+            entry = Entry(self._n, time.time_ns() // 1_000, kind, run, command, attempt, key, applied, about)
+            os.write(self._file, json.dumps(asdict(entry)).encode() + b"\n")
+            os.fsync(self._file)
+        return entry
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def read_call(headers: Mapping[str, str]) -> tuple[str, str, int]:
+    """Return run, command id and attempt that a request names; empty and 0 if it names none."""
+    run, _, rest = headers.get(CALL_HEADER, "").partition("/")
+    command, _, attempt = rest.rpartition("/")
+    return (run, command, int(attempt)) if run and command and attempt.isdecimal() else ("", "", 0)
+
+
+def entries(path: Path) -> list[Entry]:
+    """Return the complete lines of a ledger, in order."""
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    return [Entry(**json.loads(line)) for line in whole.splitlines()]
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Remove a killed service's incomplete line, which was never answered."""
+    text = path.read_bytes()
+    if not text.endswith(b"\n"):
+        os.truncate(path, text.rfind(b"\n") + 1)

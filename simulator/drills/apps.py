@@ -1,4 +1,4 @@
-"""The drills app: the table of drills, and commands that run the engine in its virtual world, measure it, or stand in for what it talks to."""
+"""The drills app: the tables of drills, and commands that run, measure and simulate the engine."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 
 class DrillsConfig(AppConfig):
-    """Its table; its commands are in ``management``."""
+    """Configuration of the app of drills."""
 
     name = "simulator.drills"
     label = "drills"
 
     def ready(self) -> None:
-        """Has the runs of drills go by their workspace's retention."""
-        from fabric.services.retention import BESIDE
+        """Register the runs of drills for their workspace's retention."""
+        from fabric.services.installation.retention import BESIDE
 
         if _expire not in BESIDE:
             BESIDE.append(_expire)
 
 
 def _expire(workspace: "Workspace", until: int, *, dry_run: bool) -> Iterable[tuple[str, int, int]]:
-    from simulator.drills.pruning import runs_expire
+    from simulator.drills.runs.retention import runs_expire
 
     return runs_expire(workspace, until, dry_run=dry_run)

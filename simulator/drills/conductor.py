@@ -1,8 +1,10 @@
-"""Who has batches drilled: one process of an installation at a time, one batch after the other, each in a process of its own. Virtual ones and live ones
-are lanes of their own: a live drill takes the time that its back-offs take, and nobody who asks for a virtual one waits for it.
+"""Conducts batches of drills: starts a process for each, one batch after the other.
 
-A drill runs the engine for seconds, on one core. The worker's own interpreter drives real runs, so the drill has another: ``manage.py
-drill_batch``. It ends when its batch is stopped, when a cell takes too long, and with the process that started it, whatever ended that.
+1. Virtual and live batches have lanes of their own: a live drill takes the time of its back-offs, and virtual ones do
+   not wait for it.
+2. A drill runs the engine for seconds, on one core, while the worker's own interpreter drives real runs. So the drill
+   has another interpreter: ``manage.py drill_batch``.
+3. It ends when its batch is stopped, when a cell takes too long, and with the process that started it.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from typing import IO
 from django.conf import settings
 from django.db import connection
 
-from fabric.adapters.duties import AGAIN_S, DutySpec, DutyThread, database_us
+from fabric.core.values.units import US
 from fabric.models import Duty, new_id
-from simulator.drills.batches import (
+from fabric.worker.process.duties import AGAIN_S, DutySpec, DutyThread, database_us
+from simulator.drills.batches.batch import (
     batch_fail,
     batch_next,
     batch_open,
@@ -30,20 +33,21 @@ from simulator.drills.batches import (
     drills_interrupt,
     drills_wait,
 )
-from simulator.drills.models import LIVE, VIRTUAL, Drill
-from simulator.drills.recent import drills_prune
-from simulator.drills.schedules_due import schedules_duty
+from simulator.drills.models.tables import LIVE, VIRTUAL, Drill
+from simulator.drills.schedules.services import schedules_duty
+from simulator.drills.selectors.batches import drills_prune
 
 log = logging.getLogger(__name__)
 LOOK_S = 5.0
-"""So much later than it was asked for a batch begins, at most, where no message says that there is one."""
+"""Longest delay of a batch's start without a message, in seconds."""
 LEASE_S = 15.0
-"""After this a process that conducted and says nothing any more is taken for dead, and another goes on."""
+"""Seconds without a sign of life after which a conducting process counts as dead, and another takes over."""
 POLL_S = 0.25
 CELL_S = 60.0
-"""A cell takes a second or less; one that takes this long never ends. A live one takes so much more than it may: then it is put back."""
+"""Longest duration of a cell in seconds; most take a second. Live ones may take their cap in addition; cells above
+are ended.
+"""
 END_S = 5.0
-US = 1_000_000
 NOT_GIVEN = frozenset(
     [
         "FABRIC_MODEL_KEY",
@@ -69,25 +73,25 @@ class Lane:
 
     mode: str
     duty: str
-    """The row that says whose turn it is."""
+    """Row of the duty, which decides the conducting process."""
     left: Callable[[Callable[[], None]], object] = lambda _: None
-    """Puts back what drills that have ended have left; a live one may leave a run. It calls what it is given while it waits."""
+    """Reverts effects of ended drills; a live one may leave a run. It calls its argument while it waits."""
     leaves: Callable[[], bool] = bool
-    """Whether there is anything to put back."""
+    """Returns True if effects are left to revert."""
 
 
 def _put_back(meanwhile: Callable[[], None]) -> int:
-    from simulator.drills.putting_back import (
-        put_back_what_was_left,
-    )  # It loads the ports, which a process that only starts has not.
+    from simulator.drills.live.restoration import (
+        put_back_what_was_left,  # It loads the ports, which a process that only starts has not.
+    )
 
     return put_back_what_was_left(meanwhile)
 
 
 def _leaves() -> bool:
-    from simulator.drills.putting_back import left_behind
+    from simulator.drills.live.restoration import list_left_behind
 
-    return bool(left_behind())
+    return bool(list_left_behind())
 
 
 DUTY = "drills"
@@ -95,39 +99,39 @@ LANES: Mapping[str, Lane] = {
     VIRTUAL: Lane(VIRTUAL, DUTY),
     LIVE: Lane(LIVE, "drills-live", _put_back, _leaves),
 }
-"""By mode; total, by test."""
+"""Lane of each mode; total, by test."""
 
 
 class Conductor:
-    """A thread that looks for drills of one mode, and has them done while nobody else has."""
+    """A thread that looks for drills of one mode, and conducts them if no other process does."""
 
     def __init__(self, cell_s: float = CELL_S, look_s: float = LOOK_S, mode: str = VIRTUAL) -> None:
         self.name, self.lane = new_id(), LANES[mode]
         self._cell_s, self._look_s, self._held_at = cell_s, look_s, 0.0
         self._woken, self._ending = threading.Event(), threading.Event()
         self._duty = DutySpec(
-            name=self.lane.duty, look_s=look_s, every_s=0.0, lease_s=LEASE_S, wanted=self._wanted, act=self.conduct
+            name=self.lane.duty, look_s=look_s, every_s=0.0, lease_s=LEASE_S, wanted=self._is_wanted, act=self.conduct
         )
         self._looking = DutyThread((), self.name)
         self._thread = threading.Thread(target=self._loop, name=f"fabric-{self.lane.duty}", daemon=True)
 
     def start(self) -> None:
-        """Starts looking; the first look is at once."""
+        """Start looking; the first look is at once."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Has it look now."""
+        """Look now."""
         self._woken.set()
 
     def stop(self, timeout_s: float = 2 * END_S) -> None:
-        """Ends the drill that is under way, which is interrupted, and waits so long for that."""
+        """End the current drill, which is interrupted, and wait for that."""
         self._ending.set()
         self._woken.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def look(self) -> bool:
-        """Looks once, and does what there is. False: it failed, which is said."""
+        """Look once, and conduct the waiting batches. Return False after an error, which is logged."""
         return self._looking.look(self._duty)
 
     def _loop(self) -> None:
@@ -138,11 +142,11 @@ class Conductor:
             connection.close()
             self._woken.wait(again_s)
 
-    def _wanted(self) -> bool:
+    def _is_wanted(self) -> bool:
         return drills_wait(self.lane.mode) or self.lane.leaves()
 
     def conduct(self) -> None:
-        """Does all batches there are, the first that was asked for first. What ran when its process ended, here or elsewhere, is interrupted."""
+        """Conduct all batches, the oldest first. Drills whose process has ended are marked as interrupted."""
         self._clear()
         while not self._ending.is_set() and (batch := batch_next(self.lane.mode)) is not None:
             self._do(batch)
@@ -150,16 +154,19 @@ class Conductor:
             drills_prune(batch)
 
     def _clear(self) -> None:
-        """Nobody drives anything now. A process that is to end leaves to the next one what has to be put back: its own worker takes no input any more."""
+        """Interrupt drills without a process, and revert their effects.
+
+        A process that is ending leaves the reverting to the next one, because its worker accepts no more input.
+        """
         drills_interrupt(self.lane.mode)
         if not self._ending.is_set():
             self.lane.left(self._hold)
 
     def _do(self, batch: str) -> None:
-        """Has a process drill a batch, and another the rest of it where a cell took too long."""
+        """Start a process for a batch, and another for its rest if a cell took too long."""
         holder = new_id()
         with tempfile.TemporaryFile() as said:
-            process = started(batch, holder, said)
+            process = start_process(batch, holder, said)
             try:
                 by_itself = self._watch(process, batch, holder)
             finally:
@@ -171,7 +178,7 @@ class Conductor:
                 batch_fail(batch, told)
 
     def _watch(self, process: subprocess.Popen[bytes], batch: str, holder: str) -> bool:
-        """Returns when the process has ended by itself (True), or is to be ended."""
+        """Return True when the process has ended by itself, False if it is to be ended."""
         while process.poll() is None:
             if self._ending.wait(POLL_S) or not batch_open(batch) or drill_overdue(holder, self._cell_s):
                 return False
@@ -179,15 +186,15 @@ class Conductor:
         return True
 
     def _hold(self) -> None:
-        """Keeps the duty."""
+        """Renew the duty's lease."""
         if time.monotonic() - self._held_at > LEASE_S / 5:
             self._held_at = time.monotonic()
             mine = Duty.objects.filter(name=self.lane.duty, holder=self.name)
             mine.update(held_until=database_us() + round(LEASE_S * US))
 
 
-def started(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
-    """The process. It holds the other end of a pipe, by which it sees that this one has ended."""
+def start_process(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start and return the process. It has the other end of a pipe, by which it sees that this one has ended."""
     command = [*settings.FABRIC_COMMAND, "drill_batch", batch, "--holder", holder]
     return subprocess.Popen(
         command,
@@ -200,13 +207,15 @@ def started(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]
 
 
 def _environment() -> dict[str, str]:
-    """What the process is given: it asks no model over HTTP, runs no tool and tells nobody."""
+    """Return the environment of the process, without secrets: it calls no model, runs no tool and notifies no
+    person.
+    """
     tools = {one.partition("@")[0] for one in settings.FABRIC_TOOL_VARIABLES}
     return {name: text for name, text in os.environ.items() if name.removesuffix("_FILE") not in NOT_GIVEN | tools}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends it where it has not: it keeps nothing that would have to be put in order first."""
+    """Kill the process if it runs: it has no state to save."""
     if process.poll() is None:
         process.kill()
         process.wait(END_S)
@@ -227,7 +236,7 @@ _schedules: list[DutyThread] = []
 
 
 def begin() -> None:
-    """Starts this process's conductors, one for each lane; and what asks for drills that are due, which does not wait for those that are driven."""
+    """Start this process's conductors, one for each lane, and a separate thread for due schedules."""
     if not _conductors:
         _conductors.extend(Conductor(mode=mode) for mode in LANES)
         _schedules.append(DutyThread((schedules_duty(LOOK_S, wake),), _conductors[0].name))
@@ -238,13 +247,13 @@ def begin() -> None:
 
 
 def wake() -> None:
-    """Has them look now, where this process has any."""
+    """Let this process's conductors look now, if it has any."""
     for one in _conductors:
         one.wake()
 
 
 def end() -> None:
-    """Stops them."""
+    """Stop this process's conductors."""
     while _schedules:
         _schedules.pop().stop()
     while _conductors:

@@ -1,4 +1,6 @@
-"""Celery entry points. A message is only a wake-up: lose, repeat or delay it and drills begin a few seconds later."""
+"""Celery entry points. Messages are only wake-ups: if one is lost, repeated or late, drills begin a few seconds
+later.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from typing import Any
 
 from celery import current_app, shared_task, signals
 
-from fabric.adapters.nudge import NullNudge
-from fabric.adapters.nudge_broker import BrokerNudge
+from fabric.worker.nudges.broker import BrokerNudge
+from fabric.worker.nudges.listener import NullNudge
 from simulator.drills import conductor
 
 CONDUCT = "drills.conduct"
@@ -16,19 +18,19 @@ CONDUCT = "drills.conduct"
 
 @shared_task(name=CONDUCT, ignore_result=True)
 def conduct() -> None:
-    """Has this process look for drills now, and returns."""
+    """Let this process look for drills now, and return."""
     conductor.wake()
 
 
 @signals.celeryd_after_setup.connect
 def begin_conducting(**_: Any) -> None:
-    """Each worker process looks for drills; one of them at a time has them done."""
+    """Start looking for drills in each worker process; one of them at a time conducts."""
     conductor.begin()
 
 
 @signals.worker_shutdown.connect
 def end_conducting(**_: Any) -> None:
-    """The drill that is under way is interrupted; what waits is another's."""
+    """Interrupt the current drill; other processes take the waiting ones."""
     conductor.end()
 
 
@@ -38,5 +40,5 @@ def _broker() -> BrokerNudge:
 
 
 def wake() -> None:
-    """Tells a worker that there is something to drill. Never raises."""
+    """Wake a worker for waiting drills. Never raises."""
     _broker().wake("")

@@ -1,10 +1,11 @@
 """An OpenAI-compatible endpoint over real HTTP that answers, and misbehaves, on script.
 
-``with ScriptedEndpoint([answer("hello")]) as endpoint: ...  # endpoint.url``. By hand: ``manage.py simulate_endpoint --scenario rate_limit``.
+``with ScriptedEndpoint([answer("hello")]) as endpoint: ...  # endpoint.url``. By hand: ``manage.py simulate_endpoint
+--fault rate_limit``.
 """
 
-from simulator.endpoint.server import Received, Script, ScriptedEndpoint
-from simulator.endpoint.steps import (
+from simulator.endpoint.wire.server import Received, Script, ScriptedEndpoint
+from simulator.endpoint.wire.steps import (
     Step,
     answer,
     bad_json,

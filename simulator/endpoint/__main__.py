@@ -1,15 +1,17 @@
-"""``python -m simulator.endpoint --scenario rate_limit --port 8000``: the same as ``manage.py simulate_endpoint``, without the installation."""
+"""``python -m simulator.endpoint --fault rate_limit`` serves as ``manage.py simulate_endpoint`` does,
+without Django.
+"""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
 
-from simulator.endpoint import serving
+from simulator.endpoint import terminal as serving
 
 
 def main(arguments: list[str]) -> int:
-    """Exit codes as ``serving.run`` has them."""
+    """Serve from a terminal. Returns the exit codes of ``terminal.run``."""
     parser = ArgumentParser(prog="python -m simulator.endpoint", description=serving.HELP)
     serving.add_arguments(parser)
     return serving.run(vars(parser.parse_args(arguments)), _say, _complain)

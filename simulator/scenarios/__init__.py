@@ -1,0 +1,1 @@
+"""Writes, plays and judges scenarios, without a database."""

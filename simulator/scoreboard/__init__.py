@@ -1,1 +1,1 @@
-"""The scoreboard of misbehaviour: each scenario over real HTTP against a new fabric's defaults, in each tier, judged by what a caller sees."""
+"""Plays each misbehaviour against a new fabric's defaults, and judges the caller's view."""

@@ -59,7 +59,7 @@ function problems() {
 }
 
 function next(back) {
-  // An open question is the first of them: what one wrote waits for its answer.
+  // A refusal is the first of them: what one wrote waits for its answer.
   const question = document.getElementById("draft-said");
   if (question && !question.contains(document.activeElement)) return toQuestion(question);
   const found = problems();
@@ -71,20 +71,15 @@ function next(back) {
 
 function toQuestion(question) {
   question.scrollIntoView({ block: "nearest" });
-  (question.querySelector("input:checked") ?? question).focus({ preventScroll: true });
+  (question.querySelector("#keep-mine") ?? question).focus({ preventScroll: true });
 }
 
-// What the badge says leads to it; Enter on one of two is the answer, as in any form of its own.
+// What the badge says leads to it.
 document.addEventListener("click", (event) => {
   const question = event.target.closest?.("#saved a") && document.getElementById("draft-said");
   if (!question) return;
   event.preventDefault();
   toQuestion(question);
-});
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || event.ctrlKey || event.metaKey || !event.target.matches?.("#draft-said input")) return;
-  event.preventDefault();
-  document.getElementById("choose")?.click();
 });
 
 // The field that an address names gets the focus: on the page itself where it is there, else with the part's page.

@@ -1,4 +1,4 @@
-// A list of runs or questions that stays true: every two seconds it asks how many it lacks and which of its own rows changed. New rows
+// A list of runs or reviews that stays true: every two seconds it asks how many it lacks and which of its own rows changed. New rows
 // wait behind a bar, so nothing jumps. It asks nothing while the tab is hidden or the page is paused, and less often of a slow database.
 import { heard, look, paused } from "./badge.js";
 import { localise } from "./times.js";

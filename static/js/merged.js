@@ -15,7 +15,6 @@ document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
   const text = Boolean(field?.matches?.(TEXT) && field.form?.id === "draft-form");
   before = {
     body,
-    status: ctx.response?.status ?? 0,
     field: text ? field : null,
     shown: text ? field.defaultValue : "",
     touched: new Set([...picked()].filter((one) => !sentAs(one, body))),
@@ -24,7 +23,7 @@ document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
 
 document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   if (!before || ctx?.target?.id !== "editor") return;
-  const { body, status, field, shown, touched } = before;
+  const { body, field, shown, touched } = before;
   before = null;
   for (const one of picked()) if (!touched.has(one)) follow(one);
   if (!field?.isConnected || !body.has(field.name)) return;
@@ -36,7 +35,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   if (value === now || now === sent) return;
   if (value === was && sent === was) {
     field.value = field.defaultValue;
-  } else if (status === 409 || (now !== was && value !== sent)) {
+  } else if (now !== was && value !== sent) {
     older.set(field, { was, step });
     document.getElementById("draft-step").value = step;
   }

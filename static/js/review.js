@@ -1,4 +1,4 @@
-// The page of one question. Everything on it works without this: here an edit is compared while it is typed, picking an answer leads to its
+// The page of one review. Everything on it works without this: here an edit is compared while it is typed, picking an answer leads to its
 // fields, and what was written is not lost by a stray click.
 import { heard, look, paused } from "./badge.js";
 
@@ -45,24 +45,28 @@ function compare() {
 
 // -- rows --------------------------------------------------------------------------------------------------------------
 
-// After a row was added, moved or taken away, whoever works by keys goes on where it stands now.
+// After an item was added, moved or taken away, whoever works by keys goes on where it stands now.
 let pressed = null;
 document.addEventListener("click", (event) => {
-  const button = event.target.closest?.("button[name=row]");
-  if (button) pressed = button.value.split(":");
+  const button = event.target.closest?.("#edit button[name=do]");
+  if (button) pressed = button.value.split(" ");
 });
 
+const STEPS = { up: -1, down: 1 };
+
 function follow(event) {
-  // The comparison comes back by itself, perhaps before the rows do.
+  // The comparison comes back by itself, perhaps before the items do.
   if (!pressed || event.detail.ctx?.target?.id === "changes") return;
-  const [act, name, key] = pressed;
+  const [act, path] = pressed;
   pressed = null;
-  const add = document.getElementById(`add-${name}`);
-  const entries = document.querySelectorAll(`[id="${name}"] > .entries > li`);
-  const added = entries[entries.length - 1]?.querySelector(".input, input[type=checkbox]");
-  const moved = ["up", "down"].map((way) => document.getElementById(`${way}-${name}-${key}`));
-  const place = { add: added, up: moved.find((one) => one && !one.disabled), down: moved.findLast((one) => one && !one.disabled) }[act];
-  (place ?? (add?.disabled ? null : add))?.focus();
+  const [, list, at] = STEPS[act] || act === "remove" ? /^(.*)\.(\d+)$/.exec(path) : [path, path];
+  const button = (way, place) => document.getElementById(`${way}.${list}.${place}`);
+  const add = document.getElementById(`add.${list}`);
+  const items = document.querySelectorAll(`[id="n.${list}"] > .nest-items > [data-item]`);
+  const place = Number(at) + STEPS[act];
+  const added = items[items.length - 1]?.querySelector(".input, input[type=checkbox]");
+  const moved = act === "up" ? button("up", place) ?? button("down", place) : button("down", place) ?? button("up", place);
+  ({ add: added, up: moved, down: moved }[act] ?? (add?.disabled ? null : add))?.focus();
 }
 document.addEventListener("htmx:after:swap", follow);
 
@@ -78,14 +82,14 @@ document.addEventListener("htmx:after:swap", () => {
   (document.querySelector("#review [aria-invalid=true]") ?? document.getElementById("review-said"))?.focus();
 });
 
-// On a phone the queue stands below the question, folded.
+// On a phone the queue stands below the review, folded.
 function fold() {
   const queue = document.getElementById("review-queue");
   if (queue && matchMedia("(max-width: 860px)").matches) queue.open = false;
 }
 fold();
 
-// The sign of life that the page gives every few seconds brings who has the question: then what stands here is true as of now.
+// The sign of life that the page gives every few seconds brings who has the review: then what stands here is true as of now.
 function told() {
   const badge = document.getElementById("live");
   const hand = document.getElementById("hand");

@@ -3,7 +3,7 @@
 import { span } from "./times.js";
 
 const AGAIN_MS = 3000;
-const ABOVE = "see above the part";
+const ABOVE = "see above";
 
 const SAYS = {
   saved: ["neutral", "paused", "Draft"],

@@ -52,7 +52,7 @@ function checkText(asked) {
   field("text-size").textContent = size ? `${size.toLocaleString("en")} of ${TEXT_BYTES_MAX.toLocaleString("en")} bytes` : "up to 64 KB";
   const wrong = [];
   if (size > TEXT_BYTES_MAX) wrong.push(`The request has ${size.toLocaleString("en")} bytes; at most ${TEXT_BYTES_MAX.toLocaleString("en")} are taken: attach long texts as files.`);
-  if (!size && asked) wrong.push("The request is empty: say what you want to know or have done.");
+  if (!size && asked) wrong.push("The request is empty: write what the agents should do.");
   if (size || asked) say("text", wrong);
 }
 
@@ -121,7 +121,7 @@ function drop() {
   try {
     sessionStorage.removeItem(DRAFT);
   } catch {
-    // Nothing was kept.
+    // Not saved.
   }
 }
 

@@ -6,11 +6,11 @@ import time
 import psycopg
 import pytest
 
-from simulator.chaos.campaign import LONG_S, PATIENCE_S, SPARE, Campaign, Order
-from simulator.chaos.failpoints import GRANT_PLACES, PLACES, ticket
-from simulator.chaos.installation import Installation, Plan
-from simulator.chaos.nemesis import KINDS, Strikes
-from simulator.chaos.rows import Rows
+from tests.chaos.campaign import LONG_S, PATIENCE_S, SPARE, Campaign, Order
+from tests.chaos.faults.failpoints import GRANT_PLACES, PLACES, ticket
+from tests.chaos.faults.nemesis import KINDS, Strikes
+from tests.chaos.installation import Installation, Plan
+from tests.chaos.rows import ChaosRows
 
 COUNTS = {"effect.after"}
 """Where something has happened outside and nothing was written of it yet."""
@@ -22,7 +22,7 @@ def campaign(tmp_path):
 
     def made(seconds, only=tuple(KINDS)):
         order = Order(Plan(), seconds, None, only, 1)
-        return Campaign(order, Installation(Plan(), tmp_path, {}, Rows(tmp_path)), lambda said: None)
+        return Campaign(order, Installation(Plan(), tmp_path, {}, ChaosRows(tmp_path)), lambda said: None)
 
     return made
 
@@ -89,7 +89,7 @@ def test_what_is_due_within_its_time_comes_however_late(campaign):
 
 @pytest.mark.postgresql
 def test_whoever_keeps_a_connection_reads_on_when_the_database_has_ended_it():
-    rows = Rows(os.environ["TEST_DATABASE_URL"], keep=True)
+    rows = ChaosRows(os.environ["TEST_DATABASE_URL"], keep=True)
     try:
         assert rows.read("SELECT 1") == [(1,)]
         (backend,) = rows.backends

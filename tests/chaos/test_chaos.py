@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.chaos import campaign
-from simulator.chaos.campaign import Order, Outcome
-from simulator.chaos.installation import Plan
-from simulator.chaos.judge import BETWEEN_SHORT, VERDICTS
-from simulator.chaos.nemesis import KINDS
+from tests.chaos import campaign
+from tests.chaos.campaign import Order, Outcome
+from tests.chaos.faults.nemesis import KINDS
+from tests.chaos.installation import Plan
+from tests.chaos.judging.judge import BETWEEN_SHORT, VERDICTS
 
 SECONDS = 11.0
 """Each, so that every strike that is asked for below has come. One that is short of kills goes on by itself until it has them."""

@@ -7,13 +7,13 @@ import sys
 import pytest
 from django.core.management import CommandError, call_command
 
-from simulator.bench.database import ROOT, inherited
-from simulator.chaos import judge
-from simulator.chaos.judge import Case
+from simulator.installation.database import ROOT, clean_environment
+from tests.chaos.judging import judge
+from tests.chaos.judging.judge import Case
 
 
 def chaos(tmp_path, *options):
-    environment = inherited() | {"FABRIC_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "console.settings"}
+    environment = clean_environment() | {"FABRIC_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "console.settings"}
     command = [sys.executable, str(ROOT / "manage.py"), "chaos", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 

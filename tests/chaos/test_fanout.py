@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.chaos import fanout
+from tests.chaos import fanout
 
 BRIEFS = 200
 DATABASES = [pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.redis])]

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from simulator.bench.database import ROOT
-from simulator.chaos import parts
-from simulator.chaos.parts import PARTS
+from simulator.installation.database import ROOT
+from tests.chaos import parts
+from tests.chaos.parts import PARTS
 from tests.chaos.test_chaos import PLANS, missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql, pytest.mark.redis]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from simulator.chaos import judge
-from simulator.chaos.campaign import Campaign, Order
-from simulator.chaos.effects import BOOKED
-from simulator.chaos.failpoints import UNDOING_PLACES, ticket
-from simulator.chaos.installation import Plan, installed
-from simulator.chaos.remembered import counted
-from simulator.chaos.starter import FAIL
-from tests.chaos.test_put_away import until
+from tests.chaos.campaign import Campaign, Order
+from tests.chaos.faults.failpoints import UNDOING_PLACES, ticket
+from tests.chaos.faults.test_put_away import until
+from tests.chaos.installation import Plan, installed
+from tests.chaos.judging import judge
+from tests.chaos.judging.remembered import counted
+from tests.chaos.processes.effects import BOOKED
+from tests.chaos.processes.starter import FAIL
 
 pytestmark = pytest.mark.slow
 
@@ -24,15 +24,15 @@ def case():
             key = f"{FAIL}{place}"
             made.start(key)
             until(lambda deaths=deaths: len(made.kills) == deaths)
-            until(lambda key=key: made.rows.states().get(made.runs[key]) == "aborted")
+            until(lambda key=key: made.rows.read_states().get(made.runs[key]) == "aborted")
         made.start("stands")
-        until(lambda: made.rows.states().get(made.runs.get("stands", "")) == "completed")
+        until(lambda: made.rows.read_states().get(made.runs.get("stands", "")) == "completed")
         made.start("booked")
         until(lambda: made.runs.get("booked"))
         made_of = made.runs["booked"]
         until(lambda: any(entry.kind == "book" and entry.run == made_of for entry in made.ledger()))
         made.cancel(made_of)
-        until(lambda: made.rows.states()[made_of] == "cancelled")
+        until(lambda: made.rows.read_states()[made_of] == "cancelled")
         yield campaign.case()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.chaos import inflight
+from tests.chaos import inflight
 
 RUNS = 100
 CALL_S = 5.0

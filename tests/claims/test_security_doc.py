@@ -64,5 +64,8 @@ def test_a_table_that_is_not_whole_is_found(old, new, problem):
 
 def test_the_picture_and_the_times_to_mend_are_there():
     text = (ROOT / "SECURITY.md").read_text()
-    assert "```mermaid" in text
+    (picture,) = re.findall(r"\]\((docs/pictures/[\w-]+\.svg)\)", text)
+    drawn = (ROOT / picture).read_text()
+    for part in ("Proxy", "Web server", "Worker", "Database", "Broker", "Model endpoint", "HTTP tool", "Webhook"):
+        assert f">{part}" in drawn, part
     assert "| critical" in text

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from tests.console.launch.processes import PATIENCE_S
+from tests.console.launch.started_processes import PATIENCE_S
 from tests.console.web_servers import WebServer
 
 SENDERS, LARGE = 24, 25 * 1024 * 1024

@@ -12,40 +12,40 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from fabric import wiring
-from fabric.adapters.nudge import NullNudge
-from fabric.core.actor import Actor
-from fabric.core.breaker.policy import BreakerScope, endpoint
-from fabric.core.notifications import key_of
+from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
+from fabric.core.spec.policies.breakers import BreakerScope, endpoint
+from fabric.core.texts.notifications import build_key
 from fabric.models import (
     AuditLine,
     ChangeRequest,
-    Escalation,
     Event,
     Fabric,
     Inbox,
     Invitation,
     Member,
     MemoryEntry,
+    Review,
     Run,
 )
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.fabrics import fabric_get
-from fabric.services.drafts import draft_change, draft_of_fabric
-from fabric.services.fabrics import fabric_publish
-from fabric.services.holds import hold_place
-from fabric.services.invitations import invitation_create
-from fabric.services.model_list import models_list
-from fabric.services.runs import run_start
-from fabric.services.yaml_edit import Put
-from simulator.drills.models import Drill, Schedule
-from simulator.drills.schedules import schedule_create
-from simulator.drills.services import drill_ask
-from simulator.library.services import scenario_save
-from tests.fabric.services.told import HOOK, notification_row
+from fabric.selectors.fabrics.lookup import fabric_get
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.audit.holds import hold_place
+from fabric.services.drafts.changes import draft_change, draft_of_fabric
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.fabrics.yaml.edits import PutEdit
+from fabric.services.models.catalogue import models_list
+from fabric.services.people.invitations import invitation_create
+from fabric.services.runs.start import run_start
+from fabric.worker.nudges.listener import NullNudge
+from simulator.drills.library.services import scenario_save
+from simulator.drills.models.tables import Drill, Schedule
+from simulator.drills.schedules.services import schedule_create
+from simulator.drills.services.drills import drill_ask
+from tests.fabric.services.notifications.scenes import HOOK, notification_row
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, change_waits, ran
 from tests.people import member
-from tests.simulator.library.sources import plain
+from tests.simulator.drills.management.sources import plain
 
 BREAKER = endpoint().kind.partition(":")[2]
 """The digest of a provider's breaker."""
@@ -77,7 +77,7 @@ def run(actor, doubtful):
 def drafted(actor, fabric):
     """A draft of a fabric that was changed once."""
     begun = draft_of_fabric(actor=actor, name=fabric)
-    edits = [Put(("title",), "Changed")]
+    edits = [PutEdit(("title",), "Changed")]
     draft_change(actor=actor, name=begun.name, step=begun.step, edits=edits, what="title")
 
 
@@ -124,24 +124,24 @@ def remember(fabric_id, key="budget", version=1, **more):
 
 
 @pytest.fixture
-def question(actor, run):
-    return escalations_open(actor, run.id)[0]
+def review(actor, run):
+    return list_open_reviews(actor, run.id)[0]
 
 
 @pytest.fixture
 def foreign(stranger):
-    """Names of another workspace's things: a run, a question, a fabric."""
+    """Names of another workspace's things: a run, a review, a fabric."""
     fabric_publish(actor=stranger, source=guarded("theirs", "fabric"))
     of = Fabric.objects.get(name="theirs").id
     fabric_publish(actor=stranger, source=DOUBTFUL)
     scenario_save(actor=stranger, source=plain("theirs"))
     asked = {"store": wiring.store(), "nudge": NullNudge(), "actor": stranger, "documents": (NOTES,)}
     started = run_start(fabric="theirs", text="their secret", **asked)
-    theirs = escalations_open(stranger, ran(stranger, "doubtful").id)[0]
+    theirs = list_open_reviews(stranger, ran(stranger, "doubtful").id)[0]
     breaker = {"scope": f"fabric:{of}", "digest": endpoint(BreakerScope.FABRIC).kind.partition(":")[2]}
     return {
         "run_id": started.run_id,
-        "escalation_id": theirs.id,
+        "review_id": theirs.id,
         "name": "theirs",
         "scenario_name": "theirs",
         **breaker,
@@ -201,13 +201,13 @@ LOOKED_FOR = (
 """What is asked of the workspace, and only where an address has it: thousands are made."""
 
 
-def filled(address, run, question, **named):
+def filled(address, run, review, **named):
     """A page's address for a run that is there."""
     asked = {*re.findall(r"<(?:\w+:)?(\w+)>", address)}
     by_name = {
         "run_id": str(run.id),
         "seq": "1",
-        "escalation_id": question.id,
+        "review_id": review.id,
         "name": "doubtful",
         "scenario_name": "doubtful",
         "number": "1",
@@ -216,7 +216,7 @@ def filled(address, run, question, **named):
         "scope": "provider:scripted",
         "memory": "notes",
         "digest": BREAKER,
-        "notification_id": key_of(run.id, 1, HOOK.id),
+        "notification_id": build_key(run.id, 1, HOOK.id),
     }
     for names, found in LOOKED_FOR:
         if names & asked - named.keys():
@@ -225,11 +225,11 @@ def filled(address, run, question, **named):
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)
 
 
-def to(form, run, question, **named):
+def to(form, run, review, **named):
     """A form's address. Tokens are made by each person for themselves."""
     if form == "token-create" and "member_id" not in named:
         named["member_id"] = Member.objects.get(workspace_id=run.workspace_id, name="owner").id
-    return filled(ADDRESSES[form], run, question, **named)
+    return filled(ADDRESSES[form], run, review, **named)
 
 
 def fine(answer, *, secret="their secret"):
@@ -248,6 +248,6 @@ def fine(answer, *, secret="their secret"):
 
 
 def standing():
-    """What there is: runs, inputs, events, and how questions stand."""
+    """What there is: runs, inputs, events, and how reviews stand."""
     kept = [list(model.objects.order_by("pk").values_list("pk", flat=True)) for model in (Run, Inbox, Event)]
-    return [*kept, list(Escalation.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]
+    return [*kept, list(Review.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]

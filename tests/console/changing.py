@@ -10,13 +10,13 @@ import pyotp
 from django.contrib.auth.models import User
 from django.test import Client
 
-from fabric.core.roles import Role
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.fabrics import fabric_get
-from fabric.services.claims import review_claim
-from fabric.services.second_factors import totp_add, totp_secret
-from fabric.services.workspaces import owner_actor
-from tests.console import test_access
+from fabric.core.people.roles import Role
+from fabric.selectors.fabrics.lookup import fabric_get
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.actors import owner_actor
+from fabric.services.people.sign_in.second_factors import totp_add, totp_secret
+from fabric.services.reviews.assignments import review_claim
+from tests.console.site.access import test_actors as test_access
 from tests.console.test_rights import World, page, where
 from tests.fabric.services.world import SMALL, ran
 from tests.people import fresh, member, signed_in
@@ -45,20 +45,20 @@ def _publish(world: World, name: str, role: Role) -> Any:
 
 
 def _claim(world: World, name: str, role: Role) -> Any:
-    """Of a question that nobody has in hand."""
-    _question()
+    """Of a review that nobody has in hand."""
+    _review()
     return _asked(world, name, role, {})
 
 
 def _release(world: World, name: str, role: Role) -> Any:
-    """Of a question in one's own hand."""
-    lease = review_claim(actor=fresh(_user(role)), escalation_id=_question()).claim.lease
+    """Of a review in one's own hand."""
+    lease = review_claim(actor=fresh(_user(role)), review_id=_review()).claim.lease
     return _asked(world, name, role, {"lease": lease})
 
 
 def _reassign(world: World, name: str, role: Role) -> Any:
     """From one's own hand to the local owner's."""
-    review_claim(actor=fresh(_user(role)), escalation_id=_question())
+    review_claim(actor=fresh(_user(role)), review_id=_review())
     return _asked(world, name, role, {"to": "owner"})
 
 
@@ -82,17 +82,17 @@ def _second(_world: World, name: str, _role: Role) -> Any:
     return half.post(test_access.address(name), {"code": codes[0]})
 
 
-def _question() -> str:
-    """A new question, which addresses name from here on."""
+def _review() -> str:
+    """A new review, which addresses name from here on."""
     run = ran(owner_actor(), "doubtful")
-    test_access.SAMPLE["escalation_id"] = found = escalations_open(owner_actor(), run.id)[0].id
+    test_access.SAMPLE["review_id"] = found = list_open_reviews(owner_actor(), run.id)[0].id
     return found
 
 
 CHANGING: Mapping[str, Callable[[World, str, Role], Any]] = {
-    "api-escalation-claim": _claim,
-    "api-escalation-reassign": _reassign,
-    "api-escalation-release": _release,
+    "api-review-claim": _claim,
+    "api-review-reassign": _reassign,
+    "api-review-release": _release,
     "api-fabric-revert": _revert,
     "api-fabrics": _publish,
     "fabric-revert": _revert,

@@ -6,13 +6,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from fabric import wiring
-from fabric.adapters.nudge import NullNudge
-from fabric.core.actor import Actor
+from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
 from fabric.models import Workspace
-from fabric.services.fabrics import fabric_publish
-from fabric.services.runs import run_start
-from fabric.services.workspaces import OWNER_ROLES, login_link_create, owner_actor, owner_ensure
+from fabric.services.actors import OWNER_ROLES, login_link_create, owner_actor, owner_ensure
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.runs.start import run_start
+from fabric.worker.nudges.listener import NullNudge
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.services.world import DOUBTFUL, PAYING, SMALL, TALKING
 
@@ -20,7 +20,7 @@ from tests.fabric.services.world import DOUBTFUL, PAYING, SMALL, TALKING
 @pytest.fixture(autouse=True)
 def _fresh_wiring() -> None:
     """A store must not outlive the database it was made for."""
-    for cached in (wiring.store, wiring.memories, wiring.compiled, wiring._revision):
+    for cached in (wiring.store, wiring.memories, wiring.compile_published, wiring._revision):
         cached.cache_clear()
 
 

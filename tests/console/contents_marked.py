@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from fabric.core.fingerprint import ZERO_HASH, content_ref, encode, event_hash
-from fabric.models import Attachment, Escalation, Event, Inbox, MemoryEntry, Notification, Run, TicketClosure
+from fabric.core.values.fingerprint import ZERO_HASH, content_ref, encode, event_hash
+from fabric.models import Attachment, Event, FollowUpClosure, Inbox, MemoryEntry, Notification, Review, Run
 from fabric.selectors.contents import CHOSEN, SENTENCES
-from simulator.drills.models import Drill
+from simulator.drills.models.tables import Drill
 from tests.unguarded import unguarded
 
 MARKS = (
@@ -112,7 +112,7 @@ def _named_anew(raw: bytes, refs: Mapping[str, str]) -> bytes:
 
 
 def mark_all() -> None:
-    """Marks the contents of all runs, memories, questions and drills."""
+    """Marks the contents of all runs, memories, reviews and drills."""
     with unguarded():
         for run_id in Run.objects.values_list("id", flat=True):
             _mark_journal(run_id)
@@ -123,9 +123,9 @@ def mark_all() -> None:
         Run.objects.filter(id=run.id).update(
             title=f"{mark('title')} {run.title}", reason=run.reason and f"{run.reason} {mark('sentence')}"
         )
-    for one in Escalation.objects.all():
+    for one in Review.objects.all():
         content = encode(marked(json.loads(bytes(one.content) or b"{}"), "review"))
-        Escalation.objects.filter(id=one.id).update(content=content, reason=f"{one.reason} {mark('sentence')}")
+        Review.objects.filter(id=one.id).update(content=content, reason=f"{one.reason} {mark('sentence')}")
     for document in Attachment.objects.all():
         Attachment.objects.filter(pk=document.pk).update(text=f"{mark('document')} {document.text}")
     for sent in Inbox.objects.all():
@@ -134,7 +134,7 @@ def mark_all() -> None:
     for told in Notification.objects.all():
         data = json.loads(bytes(told.content))
         Notification.objects.filter(id=told.id).update(content=encode(data | {"reason": mark("told")}))
-    TicketClosure.objects.update(note=mark("words"))
+    FollowUpClosure.objects.update(note=mark("words"))
     for drill in Drill.objects.exclude(body="{}"):
         Drill.objects.filter(id=drill.id).update(body=json.dumps(_drill_marked(json.loads(drill.body))))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from console.views.policy_form import LIMITS
-from tests.simulator.library.sources import plain
+from console.pages.workspaces.views import LIMITS
+from tests.simulator.drills.management.sources import plain
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ FORMS = {
         {"text": "Mind the VAT.", "start_key": "page-0003"},
         409,
         "has no conversation",
-        done=409,  # Where it is taken: tests/console/views/test_run_say.py.
+        done=409,  # Where it is taken: tests/console/pages/runs/test_messages.py.
     ),
     "run-scenario": FormCase(("name",), {"name": "from-a-run"}, 409, "is that of another scenario", (302, 409, 422)),
     "run-context": FormCase(
@@ -70,7 +70,7 @@ FORMS = {
         {"name": "urgency", "value": "5"},
         409,
         "has no conversation",
-        done=409,  # Where it is taken: tests/console/views/test_run_context.py.
+        done=409,  # Where it is taken: tests/console/pages/runs/test_context.py.
     ),
     "audit-export": FormCase(
         ("form", "within", "actor", "act", "about", "subject", "outcome", "address"),
@@ -124,7 +124,7 @@ FORMS = {
         ("message", "how", "seq", "verb", "digest", "edited", "typed", "instead", "tool", "cap_usd", "model"),
         {"message": "Done."},
         422,
-        "is no ticket",
+        "is no follow-up",
         (422, 413),
         done=422,
     ),
@@ -138,7 +138,7 @@ FORMS = {
         done=200,
     ),
     "notifications-mine": FormCase(
-        ("wants", "email"), {"wants": "question", "email": "ana@example.org"}, 302, "", (302, 413, 422)
+        ("wants", "email"), {"wants": "review", "email": "ana@example.org"}, 302, "", (302, 413, 422)
     ),
     "decision-undo": FormCase(("answer", "page"), {}, 302, "", after="decide"),
     "decision-continue": FormCase(("answer", "page"), {}, 302, "", after="decide"),
@@ -156,9 +156,9 @@ FORMS = {
         "wait to be drilled",
         (302, 404, 409, 413, 422),
     ),
-    "drills-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409, 422)),
-    "drills-lever": FormCase(
-        ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "pulled already", (302, 409, 413, 422)
+    "drills-batch-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409, 422)),
+    "drill-stop": FormCase(
+        ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "stopped already", (302, 409, 413, 422)
     ),
     "scenario-new": FormCase(
         ("source", "file", "version"),
@@ -236,7 +236,7 @@ FORMS = {
         ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open"),
         {"step": "0"},
         409,
-        "has gone on",
+        "changed since",
         (302, 404, 409, 413, 422),
         after="fabric-draft-undo",
     ),
@@ -292,10 +292,10 @@ FORMS = {
         ("act", "key", "version", "value", "reason"),
         {"key": "budget", "version": "1", "reason": "It is wrong."},
         404,
-        "stands under",
+        "has no value",
         (400, 404, 409, 413, 422),
     ),
-    "notification-resend": FormCase(("question", "change"), {}, 302, "", (302, 404)),
+    "notification-resend": FormCase(("review", "change"), {}, 302, "", (302, 404)),
     "policy": FormCase(
         (
             *("expect", "irreversible", "tools", "hosts", "waivers", "four_eyes", "protections"),
@@ -324,7 +324,7 @@ FORMS = {
         after="model-key",
     ),
     "model-test": FormCase(
-        ("at_most",), {"at_most": "100"}, 422, "is answered inside this installation", (404, 413, 422, 429), done=422
+        ("at_most",), {"at_most": "100"}, 422, "answers inside this installation", (404, 413, 422, 429), done=422
     ),
     "member-invite": FormCase(
         ("roles", "names", "email", "days"), {"roles": "viewer"}, 200, "", (409, 413, 422), done=200
@@ -357,7 +357,7 @@ FORMS = {
         ("token", "name", "password", "again", "as"),
         {},
         410,
-        "was used or revoked before",
+        "was used, revoked",
         (302, 410, 413, 429),
         done=410,
     ),
@@ -382,7 +382,7 @@ FORMS = {
     "security-codes": FormCase((), {}, 409, "set one up first", (409,), done=409),
     "sign-ins-end": FormCase(("sign_in",), {}, 302, "", (302, 413)),
     "member-sign-ins": FormCase(
-        ("act", "before", "names", "roles"), {}, 422, "The form was not whole", (413, 422), done=422
+        ("act", "before", "names", "roles"), {}, 422, "The form was incomplete", (413, 422), done=422
     ),
     "logout": FormCase((), {}, 302, "", (302,)),
 }

@@ -12,11 +12,11 @@ def _lines(text: str) -> str:
 
 
 class Sent(HTMLParser):
-    """The fields of a piece of a page. ``fields``: what is sent of each, ``presses``: the buttons, by name and value."""
+    """The fields of a piece of a page. ``fields``: what is sent of each name, ``presses``: the buttons, by name and value."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.fields: dict[str, str] = {}
+        self.fields: dict[str, list[str]] = {}
         self.presses: list[tuple[str, str]] = []
         self._area: str | None = None
         self._select: str | None = None
@@ -38,7 +38,7 @@ class Sent(HTMLParser):
             self._input(name, given)
         elif tag == "textarea":
             self._area, self._begun = name, False
-            self.fields[name] = ""
+            self.fields[name] = [""]
         elif tag == "select":
             self._select = name
 
@@ -48,7 +48,8 @@ class Sent(HTMLParser):
             return
         value = given.get("value", "")
         # A field of one line has no line ends.
-        self.fields[name] = value if kind == "hidden" else value.replace("\r", "").replace("\n", "")
+        text = value if kind == "hidden" else value.replace("\r", "").replace("\n", "")
+        self.fields.setdefault(name, []).append(text)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """The same."""
@@ -62,12 +63,12 @@ class Sent(HTMLParser):
         if not self._begun and text.startswith("\n"):
             text = text[1:]
         self._begun = self._begun or bool(data)
-        self.fields[self._area] += text
+        self.fields[self._area][0] += text
 
     def handle_endtag(self, tag: str) -> None:
         """A control that ends: an area's line ends are two characters when it is sent."""
         if tag == "textarea" and self._area is not None:
-            self.fields[self._area] = self.fields[self._area].replace("\n", "\r\n")
+            self.fields[self._area] = [self.fields[self._area][0].replace("\n", "\r\n")]
             self._area = None
         elif tag == "select":
             self._select = None
@@ -76,4 +77,4 @@ class Sent(HTMLParser):
         """An option of a list: the first, or the one that is selected."""
         assert self._select is not None
         if "selected" in given or self._select not in self.fields:
-            self.fields[self._select] = given.get("value", "")
+            self.fields[self._select] = [given.get("value", "")]

@@ -8,7 +8,7 @@ from typing import Annotated
 from celery.worker import state
 from pydantic import BeforeValidator, TypeAdapter
 
-from simulator.provider import ScriptedProvider
+from simulator.agents.provider import ScriptedProvider
 
 BEING_MADE = "The provider is being made."
 LONGER_S = 3.0

@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from fabric.services.drafts import draft_begin
+from fabric.services.drafts.changes import draft_begin
 from tests.console.api.client import Program
 from tests.console.api.conftest import program, token
 from tests.fabric.management.console import command
@@ -85,7 +85,7 @@ CASES = {
         "vendor-debate",
         ("judge: judge ", "judge: stay "),
         "topology.judge",
-        "'stay' is one of the sides; name somebody who is not",
+        "'stay' is one of the sides; name another agent",
     ),
     "models that stand in for each other in a circle": (
         "support-routing",

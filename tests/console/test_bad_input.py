@@ -16,17 +16,17 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from console.route_policies import ROUTES, Policy
-from console.views.audit_filter import AUDIT
-from console.views.review_filter import QUEUE
-from console.views.review_history_filter import HISTORY
+from console.pages.audit.views import AUDIT
+from console.pages.reviews.claims import QUEUE
+from console.pages.reviews.history import HISTORY
+from console.site.access.policies import ROUTES, Policy
 from fabric.models import Run
 from tests.console.asked import READ
-from tests.console.bad_input import ADDRESSES, PAGES, filled, fine, foreign, question, run, standing, to
+from tests.console.bad_input import ADDRESSES, PAGES, filled, fine, foreign, review, run, standing, to
 from tests.console.form_cases import FORMS
 from tests.console.nasty import NASTY, crossed, escaped
 
-__all__ = ["foreign", "question", "run"]
+__all__ = ["foreign", "review", "run"]
 
 WATCHED = [*configured.MIDDLEWARE, "tests.console.asked.Watching"]
 PARAMETERS = (
@@ -49,22 +49,22 @@ def _nobody_has_asked():
     cache.clear()
 
 
-def test_every_parameter_of_every_page_may_be_anything(browser, run, question):
+def test_every_parameter_of_every_page_may_be_anything(browser, run, review):
     for kind, name in crossed(NASTY, PAGES):
         query = "&".join(f"{parameter}={escaped(NASTY[kind])[:6_000]}" for parameter in PARAMETERS)
-        path = filled(ADDRESSES[name], run, question)
+        path = filled(ADDRESSES[name], run, review)
         fine(browser.get(f"{path}?{query}"))
         if kind in ("NUL", "markup"):
             fine(browser.get(f"{path}?{query}", headers={"HX-Request": "true"}))
 
 
-def test_parameters_that_come_more_than_once(browser, run, question):
+def test_parameters_that_come_more_than_once(browser, run, review):
     query = "&".join(f"{parameter}={value}" for parameter in PARAMETERS for value in ("", "1", "x", "\N{SNOWMAN}"))
     for name in PAGES:
-        fine(browser.get(f"{filled(ADDRESSES[name], run, question)}?{query}"))
+        fine(browser.get(f"{filled(ADDRESSES[name], run, review)}?{query}"))
 
 
-def test_no_page_looks_for_a_parameter_that_is_not_tried(settings, browser, run, question):
+def test_no_page_looks_for_a_parameter_that_is_not_tried(settings, browser, run, review):
     """Also: no form has a field that is not tried."""
     settings.MIDDLEWARE = WATCHED
     watched = Client(HTTP_HOST="127.0.0.1")
@@ -73,7 +73,7 @@ def test_no_page_looks_for_a_parameter_that_is_not_tried(settings, browser, run,
         seen.clear()
     views = ("timeline", "events", "graph", "protections", "cost", "io")
     for name in PAGES:
-        path = filled(ADDRESSES[name], run, question)
+        path = filled(ADDRESSES[name], run, review)
         for query in ("", f"from={run.id}"):
             watched.get(f"{path}?{query}")
         # Only a run's page has views.
@@ -82,7 +82,7 @@ def test_no_page_looks_for_a_parameter_that_is_not_tried(settings, browser, run,
             watched.get(f"{path}?{query}", headers=headers)
     for form, case in FORMS.items():
         given = {name: text.format(digest="0") for name, text in case.good.items()}
-        watched.post(to(form, run, question), {**given, "documents_from": run.id})
+        watched.post(to(form, run, review), {**given, "documents_from": run.id})
     assert READ["GET"]
     assert " ".join(sorted({name for _, name in READ["GET"]} - set(PARAMETERS))) == ""
     fields = {(form, field) for form, case in FORMS.items() for field in case.fields}
@@ -123,7 +123,7 @@ def test_addresses_that_name_nothing(browser, run):
         assert answer.status_code in (400, 404, 405), (path, answer.status_code)
 
 
-KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "name": "nobodys"} | {
+KINDS_OF_ID = {"run_id": str(uuid4()), "review_id": "0123456789abcdef", "name": "nobodys"} | {
     "scenario_name": "nosuch",
     "drill_id": str(uuid4()),
     "batch": str(uuid4()),
@@ -151,13 +151,13 @@ def test_every_kind_of_id_is_known_here(foreign):
 NAMING = [name for name, address in ADDRESSES.items() if re.search("|".join(KINDS_OF_ID), address)]
 
 
-def test_what_is_another_workspaces_is_told_like_what_there_is_not(browser, run, question, foreign):
+def test_what_is_another_workspaces_is_told_like_what_there_is_not(browser, run, review, foreign):
     """All in one world: none of them changes it."""
     before = standing()
     for name, method in product(NAMING, ("GET", "POST")):
         answers = []
         for named in (KINDS_OF_ID, KINDS_OF_ID, foreign):  # The first asks what is asked once and kept.
-            path = filled(ADDRESSES[name], run, question, **named)
+            path = filled(ADDRESSES[name], run, review, **named)
             with CaptureQueriesContext(connection) as asked:
                 answer = browser.generic(method, path, "verb=approve", "application/x-www-form-urlencoded")
             fine(answer)
@@ -177,21 +177,21 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(browser, run,
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "OPTIONS"])
-def test_other_methods_are_refused_or_harmless(browser, run, question, method):
+def test_other_methods_are_refused_or_harmless(browser, run, review, method):
     for address in ADDRESSES.values():
-        fine(browser.generic(method, filled(address, run, question)))
+        fine(browser.generic(method, filled(address, run, review)))
     assert Run.objects.count() == 1
 
 
-def test_what_is_signed_in_is_nothing_for_others(run, question):
+def test_what_is_signed_in_is_nothing_for_others(run, review):
     nobody = Client(HTTP_HOST="127.0.0.1")
     for name, address in ADDRESSES.items():
         if ROUTES[name] is Policy.PUBLIC:
             continue
         for answer in (
-            nobody.get(filled(address, run, question)),
-            nobody.post(filled(address, run, question), {"text": "x"}),
-            nobody.get(filled(address, run, question), headers={"HX-Request": "true"}),
+            nobody.get(filled(address, run, review)),
+            nobody.post(filled(address, run, review), {"text": "x"}),
+            nobody.get(filled(address, run, review), headers={"HX-Request": "true"}),
         ):
             fine(answer, secret="What do the notes say?")
             assert answer.status_code in (302, 401, 403, 405), (name, answer.status_code)

@@ -7,12 +7,13 @@ import sys
 import pytest
 
 from console.celery import app
-from console.launch.paths import ROOT
-from simulator.bench.database import fresh
-from simulator.chaos.harness import Site, until
-from simulator.chaos.rows import start_runs, states
-from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
+from console.launch.processes.data_directory import ROOT
+from simulator.installation.database import temporary_database
+from simulator.installation.workers import Site, wait_until
+from tests.chaos.rows import start_runs, states
+from tests.console.launch.started_processes import PATIENCE_S, Lines, started
 from tests.console.slowly_made import BEING_MADE
+from tests.ports import free_port
 
 
 def test_a_message_is_a_wake_up_and_nothing_more():
@@ -75,7 +76,7 @@ def test_runs_run_while_the_broker_is_away_and_messages_arrive_once_it_is_there(
         said = Lines(process_.stderr.fileno())
         said.until("Cannot connect to redis://")
         start_runs(site, 2)
-        until(lambda: set(states(site).values()) == {"completed"}, site, PATIENCE_S)
+        wait_until(lambda: set(states(site).values()) == {"completed"}, site, PATIENCE_S)
         late = [redis_server, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", ""]
         with started(late, stdout=subprocess.DEVNULL):
             said.until("Connected to redis://")
@@ -116,7 +117,7 @@ from celery import signals
 from console.celery import app
 
 def tell(**_):
-    print("loaded", *sorted(one for one in list(sys.modules) if one.startswith(("console.views", "console.urls", "console.api"))), flush=True)
+    print("loaded", *sorted(one for one in list(sys.modules) if one.startswith(("console.pages", "console.urls", "console.api"))), flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 signals.worker_ready.connect(tell)
@@ -126,7 +127,7 @@ app.worker_main(["--quiet", "worker", "--pool", "threads", "--concurrency", "1"]
 
 def test_a_worker_loads_no_page_of_the_console():
     """Not for itself, and not for Django's checks, whose findings nobody would read."""
-    with fresh("sqlite") as environ:
+    with temporary_database("sqlite") as environ:
         environ.pop("CELERY_SKIP_CHECKS", None)  # This process is no worker, and has read the worker's module.
 
         def loaded(**more):

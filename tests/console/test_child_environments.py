@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from console.launch import environment
-from console.launch.paths import command_line
-from console.variables import SECRETS
-from fabric.adapters.apart import Children
-from fabric.adapters.attachments import reading
-from fabric.adapters.attachments.refusal import Unreadable
-from fabric.adapters.tools.pool import ToolPool
-from fabric.adapters.tools.process_pool import ProcessPool
-from fabric.adapters.tools.registry import ToolRunner
+from console.launch import dependencies
+from console.launch.processes.data_directory import command_line
+from console.launch.variables.table import SECRETS
+from fabric.adapters.documents import attachments as reading
+from fabric.adapters.documents.outcome import UnreadableFile
+from fabric.policies.expressions.processes import ModuleChildren
+from fabric.tools.functions.process_pool import ProcessPool
+from fabric.tools.functions.thread_pool import ToolPool
+from fabric.tools.runner import ToolRunner
 from simulator.drills import conductor
-from tests.fabric.adapters.tools.asking import samples
-from tests.fabric.adapters.tools.mcp_worlds import MODULE, one, permits, stdio
+from tests.fabric.tools.asking import samples
+from tests.fabric.tools.mcp.worlds import MODULE, one, permits, stdio
 
 CANARY = "canary-{}-0123456789abcdef"
 TOOLS = ("SAMPLE_KEY", "CRM_TOKEN")
@@ -58,7 +58,7 @@ def test_a_function_has_the_variables_of_its_mark_and_no_other(given, variables)
     threads = ToolPool(size=1)
     pool = ProcessPool(threads)
     try:
-        path = "tests.fabric.adapters.tools.sample_tools.pid"
+        path = "tests.fabric.tools.sample_tools.pid"
         asyncio.run(pool.call(path, {}, "key-1", 60.0, samples().environment_of(variables)))
     finally:
         pool.close()
@@ -75,17 +75,17 @@ def test_an_mcp_server_has_the_variables_that_its_fabric_names_and_no_other(give
     assert canaries(given) == set(variables)
 
 
-@pytest.mark.parametrize("module", ["fabric.adapters.expression_child", "fabric.services.trying.child"])
+@pytest.mark.parametrize("module", ["fabric.policies.expressions.child", "fabric.services.fabrics.trials.child"])
 def test_what_is_evaluated_apart_has_none(given, module):
-    children = Children(module, size=1)
+    children = ModuleChildren(module, size=1)
     with pytest.raises(Exception):  # noqa: B017 - What it answers to nonsense is no matter here.
-        children.asked({"no such": "frame"}, 60.0)
+        children.ask({"no such": "frame"}, 60.0)
     children.close()
     assert canaries(given) == set()
 
 
 def test_what_reads_attachments_has_none(given):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableFile):
         reading.read_file("a.zip", b"PK\x03\x04 and no more", time.monotonic() + 60)
     assert canaries(given) == set()
 
@@ -94,7 +94,7 @@ def test_what_does_a_batch_of_drills_has_what_the_settings_need(given, settings)
     settings.FABRIC_TOOL_VARIABLES = ("SAMPLE_KEY", "CRM_TOKEN@crm.example.org:443")
     settings.FABRIC_COMMAND = command_line()  # With the interpreter that looks.
     with tempfile.TemporaryFile() as said:
-        process = conductor.started("none", "nobody", said)
+        process = conductor.start_process("none", "nobody", said)
         process.wait(120)
         process.stdin.close()
     assert canaries(given) == NEEDED
@@ -102,7 +102,7 @@ def test_what_does_a_batch_of_drills_has_what_the_settings_need(given, settings)
 
 def test_what_installs_packages_has_none(given):
     with tempfile.TemporaryFile() as held:
-        assert environment._follow([[sys.executable, "-c", "pass"]], held.fileno()) is None
+        assert dependencies._follow([[sys.executable, "-c", "pass"]], held.fileno()) is None
     assert canaries(given) == set()
 
 

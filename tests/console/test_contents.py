@@ -11,25 +11,25 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from console.api.callers import SCOPES
-from console.route_policies import ROUTES, Policy
-from console.route_rights import CHANGES, LOOKS, OWN
-from console.views.run_page import VIEWS
-from fabric import wiring
-from fabric.core.roles import Role
-from fabric.management.following import Following
-from fabric.models import Escalation, Event, Member, Notification, Run
-from fabric.runtime.ports import Document
-from fabric.selectors.escalations import escalations_open
-from fabric.services.control import run_say
-from fabric.services.drafts import draft_of_fabric
-from fabric.services.escalations import escalation_decide
-from fabric.services.memories import memory_write
-from fabric.services.runs import run_start
-from simulator.drills.batches import batch_drill
-from simulator.drills.models import Drill
-from tests.console import test_access
+from console.pages.runs.page import VIEWS
+from console.site.access.callers import SCOPES
+from console.site.access.policies import ROUTES, Policy
+from console.site.access.rights import CHANGES, LOOKS, OWN
+from fabric.composition import engine as wiring
+from fabric.core.people.roles import Role
+from fabric.management.run_follower import Following
+from fabric.models import Event, Member, Notification, Review, Run
+from fabric.runtime.ports.journal import Document
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.drafts.changes import draft_of_fabric
+from fabric.services.memories.changes import memory_write
+from fabric.services.reviews.decisions import decide_review
+from fabric.services.runs.control import run_say
+from fabric.services.runs.start import run_start
+from simulator.drills.batches.batch import batch_drill
+from simulator.drills.models.tables import Drill
 from tests.console.contents_marked import MARKS, mark, mark_all
+from tests.console.site.access import test_actors as test_access
 from tests.console.test_rights import DOORS, World, world
 from tests.fabric.services.world import HeardNudge, ran
 from tests.people import fresh
@@ -52,16 +52,14 @@ def told(world: World, actor, paying, talking, monkeypatch) -> World:
     run_say(store=store, nudge=nudge, actor=actor, run_id=talks, text="Mind the VAT.")
     Following(actor, talks).to_rest()
     decided = ran(actor, "doubtful")
-    (item,) = escalations_open(actor, decided.id)
-    decide = partial(
-        escalation_decide, store=store, nudge=nudge, actor=fresh(Member.objects.get(name="the-owner").user)
-    )
-    decide(escalation_id=item.id, verb="approve", digest=item.digest, message="It reads well.")
+    (item,) = list_open_reviews(actor, decided.id)
+    decide = partial(decide_review, store=store, nudge=nudge, actor=fresh(Member.objects.get(name="the-owner").user))
+    decide(review_id=item.id, verb="approve", digest=item.digest, message="It reads well.")
     Following(actor, decided.id).to_rest()
     waits = run_start(store=store, nudge=nudge, actor=actor, fabric=talking, text="What is owed?").run_id
     run_say(store=store, nudge=nudge, actor=actor, run_id=waits, text="Mind the VAT.")
     memory_write(actor=actor, fabric="small", memory="notes", key="k", value="v", version=0, reason="Known.")
-    told = {"told": "question", "channel": "webhook", "shown": "a hook", "target": "t", "at": 1, "made_at": 1}
+    told = {"told": "review", "channel": "webhook", "shown": "a hook", "target": "t", "at": 1, "made_at": 1}
     content = b'{"fabric": "doubtful", "reason": "Why."}'
     Notification.objects.create(
         id="0" * 32, workspace_id=actor.workspace_id, run_id=decided.id, seq=1, next_at=1, content=content, **told
@@ -84,8 +82,8 @@ def addresses(door: str, runs: list[str]) -> Iterator[tuple[str, str]]:
     """``(route, address)`` of everything that is looked at: of a run, each run, and of an event, each event."""
     for route in sorted(routes_of(door)):
         names = set(next(one for one in test_access.patterns() if one.name == route).pattern.converters)
-        if "escalation_id" in names:
-            for item in Escalation.objects.values_list("id", flat=True):
+        if "review_id" in names:
+            for item in Review.objects.values_list("id", flat=True):
                 yield route, reverse(route, args=[item])
         elif {"run_id", "seq"} <= names:
             for run_id, seq in Event.objects.filter(run_id__in=runs).values_list("run_id", "seq"):
@@ -179,7 +177,7 @@ SHOWN: Mapping[str, str] = {
     "run-event-json": "answer arguments message outcome prompt request result",
     "run-events-download": "answer arguments message outcome prompt request result sentence",
     "run-pause": "title",
-    "run-question": "review sentence",
+    "run-review": "review sentence",
     "run-resume": "title",
     "run-say": "message title words",
     "run-scenario": "title",
@@ -188,8 +186,8 @@ SHOWN: Mapping[str, str] = {
     "search": "title",
     "start": "request words",
     "api-decisions": "sentence",
-    "api-escalation": "review sentence title",
-    "api-escalations": "sentence title",
+    "api-review": "review sentence title",
+    "api-reviews": "sentence title",
     "api-fabric-memories": "memory",
     "api-fabric-memory-history": "memory words",
     "api-notifications": "told",

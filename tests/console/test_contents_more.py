@@ -1,4 +1,4 @@
-"""The right to contents where no GET asks: exports, sockets, questions, places, drills, captured scenarios, and what is made of an earlier run."""
+"""The right to contents where no GET asks: exports, sockets, reviews, places, drills, captured scenarios, and what is made of an earlier run."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from zipfile import ZipFile
 import pytest
 from django.test import Client
 
-from console.live.door import admissions
-from console.live.source import DatabaseSource
-from console.live.watch import RunKey
-from fabric.core.actor import Actor
-from fabric.core.roles import RIGHTS, Right, Role
-from fabric.core.taxonomy import FailureType, Tier
-from fabric.models import Attachment, Escalation, Event, Run
+from console.live.admission import admissions
+from console.live.reader import RunKey
+from console.pages.runs.live_source import DatabaseSource
+from fabric.core.people.actor import Actor
+from fabric.core.people.roles import RIGHTS, Right, Role
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.models import Attachment, Event, Review, Run
 from fabric.selectors.contents import UNREAD, UNREAD_LINE
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.search import search
-from fabric.services.fabrics import fabric_publish
-from simulator.drills.batches import batch_drill
-from simulator.drills.models import Drill
-from simulator.drills.services import drill_ask
-from simulator.library.capturing import scenario_capture
+from fabric.selectors.overview.search import search
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.fabrics.revisions import fabric_publish
+from simulator.drills.batches.batch import batch_drill
+from simulator.drills.library.captures import scenario_capture
+from simulator.drills.models.tables import Drill
+from simulator.drills.services.drills import drill_ask
 from tests.console.contents_marked import MARKS, mark, mark_all
 from tests.console.test_contents import body, told, world
 from tests.fabric.services.world import COSTLY, NOTES, ran
 from tests.people import fresh, member, signed_in, token_of
-from tests.simulator.library.test_capturing import FAILING
+from tests.simulator.drills.library.test_captures import FAILING
 
 __all__ = ["told", "world"]
 
@@ -54,7 +54,7 @@ def test_who_looks_on_reads_no_contents():
     assert set(NOT_READING) == {Role.FINANCE, Role.AUDITOR, Role.VIEWER}
 
 
-# -- exports -----------------------------------------------------------------------------------------------------------
+# -- exports ---------------------------------------------------------------------------------------------------------
 
 
 def test_exports_hold_contents_for_who_may_read_them_alone(told):
@@ -96,7 +96,7 @@ def test_a_run_byte_for_byte_is_for_who_may_read_it(told, run):
             assert marks_in(body(answer)) == set()
 
 
-# -- sockets -----------------------------------------------------------------------------------------------------------
+# -- sockets ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_socket_shows_contents_to_who_may_read_them_alone(told):
@@ -124,12 +124,12 @@ def test_a_look_over_answers_each_reader_of_a_run(told, actor):
     assert set(DatabaseSource().reach(keys)) == set(keys)
 
 
-# -- questions ---------------------------------------------------------------------------------------------------------
+# -- reviews ---------------------------------------------------------------------------------------------------------
 
 
-def test_whom_a_question_asks_reads_it_and_not_its_run(actor):
+def test_whom_a_review_asks_reads_it_and_not_its_run(actor):
     run = ran(actor, fabric_publish(actor=actor, source=COSTLY).name)
-    (item,) = escalations_open(actor, run.id)
+    (item,) = list_open_reviews(actor, run.id)
     mark_all()
     fay, ben = signed_in(member("fay", "finance")), signed_in(member("ben", "viewer"))
     assert {"sentence", "title"} <= marks_in(body(fay.get(f"/reviews/{item.id}")))
@@ -139,10 +139,10 @@ def test_whom_a_question_asks_reads_it_and_not_its_run(actor):
     assert (marks_in(page), UNREAD in page) == (set(), True)
 
 
-def test_a_question_says_what_it_is_about_to_who_may_not_read_it(told):
+def test_a_review_says_what_it_is_about_to_who_may_not_read_it(told):
     program = told.programs[Role.VIEWER]
-    item = Escalation.objects.filter(item="pre_action")[0]
-    found = program.get(f"/api/v1/escalations/{item.id}").json()
+    item = Review.objects.filter(item="pre_action")[0]
+    found = program.get(f"/api/v1/reviews/{item.id}").json()
     assert found["content"]["withheld"] == UNREAD
     assert found["content"]["bytes"] > 0
     assert found["content"]["tool"] == "pay"
@@ -150,7 +150,7 @@ def test_a_question_says_what_it_is_about_to_who_may_not_read_it(told):
     assert found["digest"] == item.digest
 
 
-# -- what is said in its place -----------------------------------------------------------------------------------------
+# -- what is said in its place ---------------------------------------------------------------------------------------
 
 
 def test_that_a_content_is_there_is_told_with_its_kind_size_digest_and_time(told):
@@ -177,7 +177,7 @@ def test_pages_that_are_contents_alone_say_for_whom_they_are(told):
         assert "that is for editor, operator, owner, reader, reviewer or safety" in body(answer)
 
 
-# -- places ------------------------------------------------------------------------------------------------------------
+# -- places ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_documents_are_carried_from_no_run_that_one_may_not_read(told, placed):
     assert not Run.objects.filter(created_by="pam").exists()
 
 
-# -- drills and scenarios ----------------------------------------------------------------------------------------------
+# -- drills and scenarios --------------------------------------------------------------------------------------------
 
 
 def test_a_drills_run_is_read_by_who_may_read_its_fabric(actor, small):

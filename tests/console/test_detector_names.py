@@ -11,22 +11,21 @@ import pytest
 from django.test import Client
 from django.utils.html import strip_tags
 
-from console.configure.fields import field_at
-from console.views.run_page import VIEWS
-from fabric.core.actor import Actor
-from fabric.core.loop_names import LOOP_NAMES, PRESET_NAMES
-from fabric.core.loop_policy import Detector, LoopDetector
-from fabric.core.stage_policy import StageLoops
+from console.forms.drafts.fields import field_at
+from console.pages.runs.page import VIEWS
+from fabric.core.people.actor import Actor
+from fabric.core.spec.policies.loop_limits import LOOP_NAMES, PRESET_NAMES, Detector, LoopDetector
+from fabric.core.spec.policies.stages import StageLoops
 from fabric.management.commands import evaluate_detectors
 from fabric.models import Event
-from fabric.services.drafts import draft_of_fabric
-from fabric.services.fabric_schema import fabric_schema
-from fabric.services.fabric_yaml import fabric_dump, fabric_read
-from fabric.services.fabrics import fabric_publish
+from fabric.services.drafts.changes import draft_of_fabric
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.fabrics.schema import fabric_schema
+from fabric.services.fabrics.yaml.document import fabric_dump, fabric_read
 from tests.fabric.services.world import SMALL, ran
 
 LETTERS = re.compile(r"\bdetectors?\W{1,12}[A-I]\b(?!\w)|\b[A-I](?:, [A-I])+\b|(?:^|[\s>])[A-I]: |\b[A-I] to [A-I]\b")
-REASONS = Path("docs/reasons.md")
+REASONS = Path("docs/reference/reasons.md")
 
 
 def letters_in(text: str) -> list[str]:
@@ -36,7 +35,7 @@ def letters_in(text: str) -> list[str]:
 @pytest.fixture
 def looping(actor: Actor) -> str:
     """A run that a detector stopped."""
-    source = SMALL.replace("    provider: scripted\n", "    provider: scripted\n    options: {script: loop}\n")
+    source = SMALL.replace("    provider: scripted\n", "    provider: scripted\n    options: {script: tool_loop}\n")
     return ran(actor, fabric_publish(actor=actor, source=f"{source}tiers: {{default: batch}}\n").name).id
 
 

@@ -1,4 +1,4 @@
-"""What is logged: docs/logs.md lists every line of ours; nothing of ours is said at INFO or below; lines of JSON are one object each."""
+"""What is logged: docs/reference/logs.md lists every line of ours; nothing of ours is said at INFO or below; lines of JSON are one object each."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from console.launch.paths import ROOT
-from console.log_lines import QUIET, JsonLines
+from console.launch.processes.data_directory import ROOT
+from console.site.log_output import QUIET, JsonLines
 
-PAGE = ROOT / "docs" / "logs.md"
+PAGE = ROOT / "docs" / "reference" / "logs.md"
 METHODS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 LEVELS = {"critical": "CRITICAL", "warning": "WARNING", "error": "ERROR", "exception": "ERROR, with a traceback"}
 HEAD = """# Logs
 
-Everything goes to standard error, as lines of text or, with `FABRIC_LOG_FORMAT=json`, as one JSON object a line: `at`, `level`, `logger`, `message`,
-`process`, and `error` with a traceback. `FABRIC_LOG_LEVEL` says from which level on. Nothing of Fabric Flow's own is said below WARNING. No line holds
-a password, a key, a token, or what a run was given or said. Who did what stands in the audit stream and not here (docs/operations.md "The audit stream").
+Everything goes to standard error, as lines of text. With `FABRIC_LOG_FORMAT=json` each line is one JSON object: `at`,
+`level`, `logger`, `message`, `process`, and `error` with a traceback. `FABRIC_LOG_LEVEL` says from which level on.
 
-Libraries: Django and Celery from the level that is set; `httpx2` and its like from WARNING on, since they say addresses with their queries at INFO.
+Nothing of Fabric Flow's own is said below WARNING. No line holds a password, a key, a token, or what a run was given or
+said. Who did what stands in [the audit stream](../how-to/verify-the-audit-trail.md), and not here.
 
-Every line of Fabric Flow's own, by logger. `%s` is filled in when it is said: ids, counts, and what a database or a server answered.
+Django and Celery speak from the level that is set. `httpx2` and its like speak from WARNING on: at INFO they would say
+addresses with their queries.
+
+`%s` is filled in when a line is said: ids, counts, and what a database or a server answered.
+
+This page is made from the source by `tests/console/test_logs.py`.
 
 | logger | level | line |
 |---|---|---|
@@ -43,7 +48,8 @@ def calls() -> Iterator[tuple[str, str, str]]:
                     if isinstance(on, ast.Name) and on.id in ("log", "_log", "logger") and node.func.attr in METHODS:
                         said = node.args[0]
                         text = said.value if isinstance(said, ast.Constant) else ast.unparse(said)
-                        yield _module(path), node.func.attr, str(text)
+                        traced = any(given.arg == "exc_info" for given in node.keywords)
+                        yield _module(path), "exception" if traced else node.func.attr, str(text)
 
 
 def _module(path: Path) -> str:

@@ -13,15 +13,15 @@ from django.conf import settings
 from django.test import Client
 
 from console.live import consumer
-from console.live.door import NOT_ALLOWED, admissions
-from console.route_policies import SOCKETS
-from fabric import wiring
-from fabric.adapters.nudge import NullNudge
-from fabric.core.scopes import Scope
-from fabric.services.invitations import invitation_create
-from fabric.services.members import login_link_for, member_remove, member_roles_set
-from fabric.services.runs import run_start
-from tests.console.api.test_waiting import LONG, events_of, waiters
+from console.live.admission import NOT_ALLOWED, admissions
+from console.site.access.policies import SOCKETS
+from fabric.composition import engine as wiring
+from fabric.core.people.scopes import Scope
+from fabric.services.people.invitations import invitation_create
+from fabric.services.people.members import login_link_for, member_remove, member_roles_set
+from fabric.services.runs.start import run_start
+from fabric.worker.nudges.listener import NullNudge
+from tests.console.api.runs.test_waiting import LONG, events_of, waiters
 from tests.console.live.sockets import close_code, cookie_of, frame_from, on_a_loop, socket
 from tests.people import fresh, member, signed_in, token_of
 
@@ -66,7 +66,7 @@ LOSSES = [removed, elsewhere]
 WAYS: Mapping[str, tuple[Callable[[Rosa], int], int, int, int]] = {
     "page": (lambda rosa: rosa.browser.get(f"/runs/{rosa.run}").status_code, 200, 403, 404),
     "fragment": (
-        lambda rosa: rosa.browser.get(f"/runs/{rosa.run}/question", headers={"HX-Request": "true"}).status_code,
+        lambda rosa: rosa.browser.get(f"/runs/{rosa.run}/review", headers={"HX-Request": "true"}).status_code,
         200,
         403,
         404,
@@ -143,7 +143,7 @@ def test_a_socket_that_is_open_is_closed(rosa, actor, loss, monkeypatch):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_who_waits_for_events_learns_nothing(rosa, actor, loss):
-    from fabric.management.following import Following
+    from fabric.management.run_follower import Following
 
     def goes_on() -> None:
         loss(actor)

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from console.launch.paths import ROOT
-from console.variables import read
-from fabric import model_ports
-from fabric.adapters.graph_rules import registry_of
-from fabric.adapters.tools.named import tools_of
-from fabric.adapters.tools.outbound import Gate
-from fabric.adapters.tools.permits import Permits
-from fabric.adapters.tools.registry import BUILTINS
-from fabric.services import here
-from simulator.bench.database import inherited
+from console.launch.processes.data_directory import ROOT
+from console.launch.variables.table import read
+from fabric.composition import models as model_ports
+from fabric.http.transport import Gate
+from fabric.policies.graph_rules import build_registry
+from fabric.services.installation import facts as here
+from fabric.tools.functions.named_tools import build_tools
+from fabric.tools.functions.permits import Permits
+from fabric.tools.runner import BUILTINS
+from simulator.installation.database import clean_environment
 
 OPERATORS = (
     "FABRIC_TOOLS",
@@ -43,10 +43,10 @@ def unconfigured(settings):
 def test_all_that_a_fabric_may_name_where_the_operator_named_nothing(unconfigured):
     permits, installed = here.permits(), here.installation()
     assert {name: tool.path for name, tool in permits.tools.items()} == {
-        "paper-reserve": "simulator.payments.reserve",
-        "paper-release": "simulator.payments.release",
-        "paper-pay": "simulator.payments.pay",
-        "drill-lookup": "simulator.drills.lookup.lookup",
+        "paper-reserve": "simulator.tools.payments.reserve",
+        "paper-release": "simulator.tools.payments.release",
+        "paper-pay": "simulator.tools.payments.pay",
+        "drill-lookup": "simulator.tools.lookup.lookup",
     }
     assert set(BUILTINS) == {"read_document", "search_documents", "calculator", "http_get", "ask_person"}
     assert model_ports.provider_names() == {
@@ -54,8 +54,8 @@ def test_all_that_a_fabric_may_name_where_the_operator_named_nothing(unconfigure
         *("scripted", "fixed"),
     }
     assert model_ports.PROVIDERS == {
-        "scripted": "simulator.provider.ScriptedProvider",
-        "fixed": "fabric.adapters.providers.fixed.Fixed",
+        "scripted": "simulator.agents.provider.ScriptedProvider",
+        "fixed": "fabric.providers.fixed.Fixed",
     }
     assert (installed.registry.conditions.names, installed.registry.targets.names) == ((), ())
     assert (permits.commands, permits.variables) == ((), frozenset())
@@ -63,26 +63,25 @@ def test_all_that_a_fabric_may_name_where_the_operator_named_nothing(unconfigure
 
 
 def test_what_the_operator_names_is_all_that_is_added(settings):
-    settings.FABRIC_TOOLS = {"mine": "tests.fabric.adapters.tools.sample_tools.add"}
-    assert set(here.permits().tools) == {*tools_of({}), "mine"}
+    settings.FABRIC_TOOLS = {"mine": "tests.fabric.tools.sample_tools.add"}
+    assert set(here.permits().tools) == {*build_tools({}), "mine"}
 
 
 def test_what_stands_for_an_installation_in_the_code_allows_no_more():
-    assert (Permits().commands, Permits().variables, Permits().tools) == ((), frozenset(), tools_of({}))
-    assert registry_of(()).conditions.names == ()
+    assert (Permits().commands, Permits().variables, Permits().tools) == ((), frozenset(), build_tools({}))
+    assert build_registry(()).conditions.names == ()
     assert Gate().problem("https://10.0.0.1/")
 
 
 LOADERS = {"import_module", "import_string", "__import__", "run_module", "run_path", "exec", "eval", "exec_module"}
 LOADED = {
-    "fabric/wiring.py": 1,  # FABRIC_FAULTS, of the drills' own processes.
-    "fabric/model_ports.py": 1,  # FABRIC_PROVIDERS.
-    "fabric/adapters/graph_rules.py": 1,  # FABRIC_GRAPH_RULES.
-    "fabric/adapters/tools/callables.py": 1,  # FABRIC_TOOLS.
-    "fabric/adapters/tools/mcp/servers.py": 1,  # A constant; it is handed over as a function.
-    "fabric/adapters/expressions.py": 2,  # Constants: the library of expressions, whole or its compiled part.
-    "console/live/door.py": 1,  # Django's SESSION_ENGINE.
-    "simulator/chaos/nursery.py": 1,  # The command line of a chaos drill.
+    "fabric/composition/engine.py": 1,  # FABRIC_FAULTS, of the drills' own processes.
+    "fabric/composition/models.py": 1,  # FABRIC_PROVIDERS.
+    "fabric/policies/graph_rules.py": 1,  # FABRIC_GRAPH_RULES.
+    "fabric/tools/functions/callables.py": 1,  # FABRIC_TOOLS.
+    "fabric/tools/mcp/servers.py": 1,  # A constant; it is handed over as a function.
+    "fabric/policies/expressions/evaluation.py": 2,  # Constants: the library of expressions, whole or its compiled part.
+    "console/live/admission.py": 1,  # Django's SESSION_ENGINE.
 }
 """Files of the product that load a module by a name, how often, and whose word the name is. None of them is a fabric's."""
 
@@ -107,7 +106,7 @@ def test_what_loads_a_module_by_a_name_is_known():
 IMPORTING = """
 import sys
 from {module} import {name}
-for one in ("tests", "tests.fabric.adapters.tools.sample_tools"):
+for one in ("tests", "tests.fabric.tools.sample_tools"):
     try:
         __import__(one)
     except ModuleNotFoundError:
@@ -119,7 +118,7 @@ for one in ("tests", "tests.fabric.adapters.tools.sample_tools"):
 @pytest.mark.parametrize(("module", "name"), [("console.asgi", "application"), ("console.celery", "app")])
 def test_a_process_of_an_installation_can_import_nothing_of_the_tests(module: str, name: str, tmp_path: Path):
     """As uvicorn and celery are started: in the checkout, by ``python -m``, which puts it on the path."""
-    environment = inherited() | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(tmp_path)}
+    environment = clean_environment() | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(tmp_path)}
     code = IMPORTING.format(module=module, name=name)
     if name == "app":
         code = code.replace("for one", "app.conf.task_acks_late\nfor one", 1)  # What has it read its settings.

@@ -8,24 +8,24 @@ from collections.abc import Iterator
 import pytest
 from django.test import Client
 
-from console.api.callers import ANY_CALLER, SCOPES
-from console.placed import FABRIC_OF, OTHER_NAMES, WORKSPACES
-from console.route_policies import ROUTES, Policy
-from console.route_rights import CHANGES, LOOKS
-from fabric.core.roles import Role
-from fabric.core.scopes import Scope
+from console.site.access.callers import ANY_CALLER, SCOPES
+from console.site.access.fabric_roles import FABRIC_OF, OTHER_NAMES, WORKSPACES
+from console.site.access.policies import ROUTES, Policy
+from console.site.access.rights import CHANGES, LOOKS
+from fabric.core.people.roles import Role
+from fabric.core.people.scopes import Scope
 from fabric.models import AuditLine, Member
-from fabric.services.fabrics import fabric_publish
-from fabric.services.members import member_roles_set
-from fabric.services.tokens import token_create
-from simulator.drills.models import Drill
-from simulator.library.capturing import scenario_capture
-from simulator.library.services import scenario_duplicate
-from tests.console import test_access
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.people.members import member_roles_set
+from fabric.services.people.tokens import token_create
+from simulator.drills.library.captures import scenario_capture
+from simulator.drills.library.services import scenario_duplicate
+from simulator.drills.models.tables import Drill
+from tests.console.site.access import test_actors as test_access
 from tests.console.test_rights import API, PAGES, World, standing, where, world
 from tests.fabric.services.world import SMALL, ran
 from tests.people import fresh, member, signed_in
-from tests.simulator.library.test_capturing import FAILING
+from tests.simulator.drills.library.test_captures import FAILING
 
 __all__ = ["world"]
 
@@ -41,7 +41,7 @@ def mine(world: World, actor, monkeypatch) -> dict[str, str]:
     own = ran(actor, "mine").id
     drill = Drill.objects.filter(batch=world.of["batch"]).order_by("place")[0].id
     monkeypatch.setitem(test_access.SAMPLE, "drill_id", drill)
-    ids = ("run_id", "escalation_id", "batch", "schedule_id", "change_id")
+    ids = ("run_id", "review_id", "batch", "schedule_id", "change_id")
     return {"own": own, "drill_id": drill} | {name: str(world.of[name]) for name in ids}
 
 
@@ -86,7 +86,11 @@ def looks(door: str) -> Iterator[str]:
 
 
 def test_every_address_says_at_which_fabric_it_is_or_that_it_is_at_none():
-    known = set(FABRIC_OF) | WORKSPACES | {"name", "memory", "number", "seq", "digest", "form", "rest"}
+    known = (
+        set(FABRIC_OF)
+        | WORKSPACES
+        | {"name", "memory", "number", "seq", "digest", "form", "rest", "document", "picture"}
+    )
     assert set().union(*map(named, ROUTES)) <= known
     assert {route for route in OTHER_NAMES if "name" not in named(route)} <= {
         f"run-{verb}" for verb in ("pause", "resume", "cancel", "terminate")
@@ -115,7 +119,7 @@ def test_the_search_finds_nothing_of_other_fabrics(browser, mine):
     assert mine["run_id"] not in by_title
     assert "/fabrics/small" not in browser.get("/search?q=small").content.decode()
     assert f'/runs/{mine["run_id"]}"' not in browser.get(f"/search?q={mine['run_id'][:13]}").content.decode()
-    assert f"/reviews/{mine['escalation_id']}" not in browser.get(f"/search?q={mine['escalation_id']}").content.decode()
+    assert f"/reviews/{mine['review_id']}" not in browser.get(f"/search?q={mine['review_id']}").content.decode()
 
 
 def test_operations_tell_nothing_of_other_fabrics(program, mine):
@@ -201,7 +205,7 @@ def test_they_do_what_their_roles_say_where_they_hold(program, mine):
     )
     assert (
         program.post(
-            "/api/v1/drills/lever/pull", json.dumps({"reason": "To see."}), content_type="application/json"
+            "/api/v1/drill-stop/pull", json.dumps({"reason": "To see."}), content_type="application/json"
         ).status_code
         == 403
     )

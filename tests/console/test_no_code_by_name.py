@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from fabric.services.fabrics import fabric_publish
+from fabric.services.fabrics.revisions import fabric_publish
 from tests.console.api.client import Program
 from tests.console.api.conftest import program, token
 from tests.fabric.services.world import SMALL

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fabric.core.scopes import Scope
+from fabric.core.people.scopes import Scope
 from fabric.models import ChangeRequest
-from fabric.selectors.change_requests import change_request_get
-from fabric.selectors.fabrics import revision_get
-from fabric.services import drafts
-from fabric.services.change_requests import change_request_open
-from fabric.services.tokens import token_create
+from fabric.selectors.drafts.change_requests import change_request_get
+from fabric.selectors.fabrics.lookup import revision_get
+from fabric.services.drafts import changes as drafts
+from fabric.services.drafts.change_requests import change_request_open
+from fabric.services.people.tokens import token_create
 from tests.console.api.client import Program
 from tests.fabric.management.console import command
 from tests.fabric.services.world import EYES, published_by_two
@@ -108,5 +108,5 @@ def test_who_made_a_programs_token_does_not_agree_to_what_it_asks_for(actor, bro
     here = f"/api/v1/change-requests/{asked['id']}/approve"
     refused = world.session.post(here, {"digest": asked["digest"]})
     assert refused.status_code == 403
-    assert "Owner caused that robot asked for this change" in refused.json()["detail"]
+    assert "Owner caused robot to make this request" in refused.json()["detail"]
     assert Program(token_of(member("ana"), "anas")).post(here, {"digest": asked["digest"]}).status_code == 200

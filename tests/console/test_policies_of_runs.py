@@ -4,20 +4,20 @@ import re
 
 import pytest
 
-from fabric import wiring
-from fabric.adapters.nudge import NullNudge
-from fabric.core.envelope import from_row
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Tier
-from fabric.management.following import Following
+from fabric.composition import engine as wiring
+from fabric.core.events.envelope import from_row
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.taxonomy import Tier
+from fabric.management.run_follower import Following
 from fabric.models import Event
-from fabric.selectors.asked_about import asked_about
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.history_preview import history_preview
-from fabric.services.escalations import escalation_decide
-from fabric.services.fabric_yaml import fabric_read
-from fabric.services.fabrics import fabric_publish
-from fabric.services.workspace_policies import policy_set
+from fabric.selectors.drafts.history_preview import history_preview
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.reviews.subjects import find_review_subject
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.fabrics.yaml.document import fabric_read
+from fabric.services.reviews.decisions import decide_review
+from fabric.services.workspaces.policies import policy_set
+from fabric.worker.nudges.listener import NullNudge
 from tests.fabric.management.console import command
 from tests.fabric.services.world import PAYING, SMALL, ran
 
@@ -70,27 +70,30 @@ def test_the_command_derives_under_the_policy_of_then(stopped):
 def test_the_decisions_page_derives_under_the_policy_of_then(stopped, browser):
     seq = Event.objects.get(run_id=stopped.id, kind="reaction_decided").seq
     page = browser.get(f"/runs/{stopped.id}/events/{seq}").content.decode()
-    assert "derived again from the journal: equal" in page
-    assert "derived again from the journal: different" not in page
+    assert "verified: replay gives the same decision" in page
+    assert "not verified" not in page
 
 
 def test_protections_show_the_limit_of_then(stopped, browser):
     page = browser.get(f"/runs/{stopped.id}?view=protections").content.decode()
     text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", page))
     assert "reader: 3 asked for, 2 allowed" in text
-    assert "turns 2 the workspace's policy" in text
+    assert (
+        "Model turns of a step turns An agent may call its model at most this often in one step. 2 the workspace's policy"
+        in text
+    )
 
 
 def test_a_policy_that_comes_while_a_run_waits_holds_from_its_next_claim_on(actor):
     fabric_publish(actor=actor, source=ASKS)
     run = ran(actor, "reading")
     policy_set(actor=actor, policy=ONE_TURN, expect=0)
-    (item,) = escalations_open(actor, run.id)
-    escalation_decide(
+    (item,) = list_open_reviews(actor, run.id)
+    decide_review(
         store=wiring.store(),
         nudge=NullNudge(),
         actor=actor,
-        escalation_id=item.id,
+        review_id=item.id,
         digest=item.digest,
         verb="approve",
     )
@@ -103,11 +106,11 @@ def test_a_policy_that_comes_while_a_run_waits_holds_from_its_next_claim_on(acto
     assert command("explain", run.id, "--json").last["derives"] is True
 
 
-def test_a_question_says_what_the_policy_makes_of_the_call(actor):
+def test_a_review_says_what_the_policy_makes_of_the_call(actor):
     fabric_publish(actor=actor, source=PAYING.replace("effect: irreversible", "effect: read_only"))
     policy_set(actor=actor, policy={"irreversible": ["http:pay.invalid/*"]}, expect=0)
-    (item,) = escalations_open(actor, ran(actor, "paying").id)
-    assert asked_about(item).effect == "irreversible"
+    (item,) = list_open_reviews(actor, ran(actor, "paying").id)
+    assert find_review_subject(item).effect == "irreversible"
 
 
 def test_the_start_form_names_the_cap_of_the_policy(actor, small, browser):
@@ -127,5 +130,5 @@ def test_a_draft_is_previewed_under_the_policy_that_stands(actor):
     assert isinstance(spec, FabricSpec)
     compiles = wiring.draft_compiler(actor.workspace_id)
     assert compiles(spec, Tier.INTERACTIVE).spec.policy.limits.turns == 2
-    found = history_preview(actor, "reading", spec, compiles, wiring.compiled_under)
+    found = history_preview(actor, "reading", spec, compiles, wiring.compile_under_policy)
     assert (found.failures, found.differ, found.undecided, found.unreadable) == (1, 0, 0, ())

@@ -9,16 +9,16 @@ from asgiref.sync import async_to_sync
 from django.conf import settings as configured
 from django.test import Client
 
-from console.api.problems import Problem
-from console.known_senders import is_known
-from console.signed_in import BACKEND, SSO
-from fabric.adapters.oidc import Known
+from console.site.access.senders import is_known
+from console.site.access.sessions import BACKEND, SSO
+from console.site.errors.problems import Problem
+from fabric.adapters.people.oidc import OidcClaims
 from fabric.models import Identity
-from fabric.services.identities import GRACE_S, person_in
-from fabric.services.sign_ins import sign_in_begin
+from fabric.services.people.identities import GRACE_S, person_in
+from fabric.services.people.sign_in.sessions import sign_in_begin
 from tests.people import token_of
 
-ADA = Known("ada", "ada@example.org", "ada", "", frozenset({"engineers"}), 0, "a refresh token")
+ADA = OidcClaims("ada", "ada@example.org", "ada", "", frozenset({"engineers"}), 0, "a refresh token")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_api_tells_a_browser_503_and_not_that_it_is_signed_out(browser_of_ad
     away()
     answer = browser_of_ada.get("/api/v1/fabrics")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
-    assert "provider of identities does not answer" in answer.json()["detail"]
+    assert "sign-in does not respond" in answer.json()["detail"]
     assert "WWW-Authenticate" not in answer.headers
     sent = browser_of_ada.post("/api/v1/runs", json.dumps({"fabric": "x"}), content_type="application/json")
     assert sent.status_code == 503
@@ -67,7 +67,7 @@ def test_the_api_tells_a_token_the_same(ada):
     away()
     answer = program.get("/api/v1/fabrics")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
-    assert "provider of identities does not answer" in answer.json()["detail"]
+    assert "sign-in does not respond" in answer.json()["detail"]
 
 
 def test_a_large_body_is_told_the_same_before_it_is_read(browser_of_ada):

@@ -1,6 +1,6 @@
 """Each role asks for every address that changes something. Whoever may not is told so and changes nothing; nobody who may is stopped.
 
-The matrix comes from the declarations (``console.route_rights``, ``callers.SCOPES``, ``route_policies.ROUTES``): every address, every method, every role.
+The matrix comes from the declarations (``console.site.access.rights``, ``callers.SCOPES``, ``route_policies.ROUTES``): every address, every method, every role.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import resolve
 
-from console import access
-from console.access import AccessMiddleware
-from console.api import callers
-from console.api.callers import SCOPES
-from console.route_policies import ROUTES, Policy
-from console.route_rights import _LOOKS, CHANGES, LOOKS, roles_for, wanted
-from fabric.core.roles import RIGHTS, Right, Role, holders
-from fabric.core.taxonomy import FailureType, Tier
+from console.site.access import actors as access
+from console.site.access import callers
+from console.site.access.actors import AccessMiddleware
+from console.site.access.callers import SCOPES
+from console.site.access.policies import ROUTES, Policy
+from console.site.access.rights import _LOOKS, CHANGES, LOOKS, rights_for, roles_for
+from fabric.core.people.roles import RIGHTS, Right, Role, holders
+from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.models import AuditLine, Inbox, Member, MemoryEntry, ModelTest, ProviderKey, Revision, Run
-from fabric.selectors.breakers import breakers_of
-from fabric.selectors.escalations import escalations_open
-from fabric.services.fabrics import fabric_publish
-from fabric.services.holds import hold_place
-from fabric.services.invitations import invitation_create
-from fabric.services.model_list import models_list
-from simulator.drills.models import Drill, Schedule, StoredScenario
-from simulator.drills.schedules import schedule_create
-from simulator.drills.services import drill_ask
-from simulator.library.services import scenario_save
-from tests.console import test_access
-from tests.fabric.services.test_memories import REMEMBERING
+from fabric.selectors.models.breakers import list_breaker_views
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.audit.holds import hold_place
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.models.catalogue import models_list
+from fabric.services.people.invitations import invitation_create
+from simulator.drills.library.services import scenario_save
+from simulator.drills.models.tables import Drill, Schedule, StoredScenario
+from simulator.drills.schedules.services import schedule_create
+from simulator.drills.services.drills import drill_ask
+from tests.console.site.access import test_actors as test_access
+from tests.fabric.services.memories.test_changes import REMEMBERING
 from tests.fabric.services.world import SMALL, change_waits, ran
 from tests.people import member, signed_in, token_of
-from tests.simulator.library.sources import source
+from tests.simulator.drills.management.sources import source
 
 WHY = {"reason": "To see."}
 SOURCE = {"source": source("another")}
@@ -64,8 +64,8 @@ PAGES: Mapping[str, Mapping[str, Any]] = {
     "audit-export": {"form": "csv"},
     "audit-holds": {"act": "place", "about": "fabric", "name": "small", **WHY},
     "drills-ask": {"fabric": "small", "cells": "cost_overrun:batch"},
-    "drills-stop": {"fabric": "small"},
-    "drills-lever": {"act": "pull", **WHY},
+    "drills-batch-stop": {"fabric": "small"},
+    "drill-stop": {"act": "pull", **WHY},
     "drills-schedules": {"fabric": "small", "cron": "0 3 * * *", "what": "all"},
     "drills-schedule": {"act": "pause", "version": 1},
     "scenario-new": SOURCE,
@@ -124,8 +124,8 @@ API: Mapping[str, Mapping[str, Any]] = {
     "api-fabric-drills": {"cells": [CELL]},
     "api-scenarios": SOURCE,
     "api-scenarios-check": SOURCE,
-    "api-drills-lever-pull": WHY,
-    "api-drills-lever-release": WHY,
+    "api-drill-stop-pull": WHY,
+    "api-drill-stop-release": WHY,
     "api-drills-schedules": SCHEDULE,
     "api-drills-schedule": {**SCHEDULE, "version": 1},
     "api-drills-schedule-pause": {"version": 1},
@@ -160,11 +160,11 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
     run = ran(actor, doubtful)
     batch = drill_ask(actor=actor, fabric="small", cells=[(FailureType.PROVIDER, Tier.BATCH)]).batch
     scenario_save(actor=replace(actor, name="the-editor"), source=source("mine"))
-    breaker = next(one for one in breakers_of(actor) if one.over == "provider")
+    breaker = next(one for one in list_breaker_views(actor) if one.over == "provider")
     target = member("target", "viewer")
     there = {
         "run_id": run.id,
-        "escalation_id": escalations_open(actor, run.id)[0].id,
+        "review_id": list_open_reviews(actor, run.id)[0].id,
         "name": "small",
         "batch": batch,
         "schedule_id": schedule_create(actor=actor, **SCHEDULE).id,
@@ -231,7 +231,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 def changes(door: str) -> Mapping[str, tuple[Right, ...]]:
     """What is changed through a door, with the rights of which one is enough."""
-    return {name: wanted(name, "POST") for name in CHANGES if name.startswith("api-") is (door == "api")}
+    return {name: rights_for(name, "POST") for name in CHANGES if name.startswith("api-") is (door == "api")}
 
 
 def declared() -> set[tuple[str, str]]:
@@ -253,7 +253,7 @@ def test_who_has_not_the_right_is_told_who_has_it_and_changes_nothing(door, behi
     """At the door; and, were it open, by the service."""
     if behind == "the service":
         for module in (access, callers):
-            monkeypatch.setattr(module, "refused_at_door", lambda *asked: "")
+            monkeypatch.setattr(module, "explain_refusal", lambda *asked: "")
     before, wrong = standing(), []
     for name, rights in changes(door).items():
         for role in set(Role) - roles_for(name, "POST") if rights else ():
@@ -358,7 +358,7 @@ def test_everybody_sees_every_page(world):
         ("/start", "Start the run", Right.RUN),
         ("/runs/{run_id}/cancel", "Cancel the run", Right.CONTROL),
         ("/drills/library/endpoint-down?fabric=small", "Run", Right.RUN),
-        ("/drills/library/new", "Keep it in the library", Right.EDIT),
+        ("/drills/library/new", "Save scenario", Right.EDIT),
         ("/drills/schedules", "Make the schedule", Right.OPERATE),
     ],
 )

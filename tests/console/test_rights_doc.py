@@ -1,4 +1,4 @@
-"""docs/rights.md is made of the tables of the product: who may do what by which address, and which scope a token wants for it."""
+"""docs/reference/rights.md is made of the tables of the product: who may do what by which address, and which scope a token wants for it."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from pathlib import Path
 
 from django.test import Client
 
-from console.api.callers import ANY_CALLER, SCOPES
-from console.placed import FABRIC_OF, OTHER_NAMES
-from console.route_policies import ROUTES, Policy
-from console.route_rights import BESIDE, CHANGES, LOOKS, roles_for, wanted
-from fabric.core.roles import MEANS, RIGHTS, Right, Role
-from fabric.core.scopes import MEANS as SCOPE_MEANS
-from fabric.core.scopes import NEEDS, Scope
-from tests.console import test_access
+from console.site.access.callers import ANY_CALLER, SCOPES
+from console.site.access.fabric_roles import FABRIC_OF, OTHER_NAMES
+from console.site.access.policies import ROUTES, Policy
+from console.site.access.rights import CHANGES, FURTHER_RIGHTS, LOOKS, rights_for, roles_for
+from fabric.core.people.roles import MEANS, RIGHTS, Right, Role
+from fabric.core.people.scopes import MEANS as SCOPE_MEANS
+from fabric.core.people.scopes import NEEDS, Scope
+from tests.console.site.access import test_actors as test_access
 from tests.people import member, token_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rights.md"
 WRITE = "WRITE_DOCS"
 """Set this variable when running this test to write the page anew."""
 HEAD = """# Rights
 
-Who may do what by which address. What the roles and rights mean, and where a role holds (`editor@payments-*`), is in `semantics.md` "Roles".
+Who may do what by which address. [Roles](../specification/roles.md) says what the roles and rights mean, and where a
+role holds (`editor@payments-*`).
 
-This page is made from `fabric/core/roles.py`, `fabric/core/scopes.py`, `console/route_policies.py`, `console/route_rights.py` and `console/api/callers.py` by
-`tests/console/test_rights_doc.py`; `tests/console/test_rights.py` holds the program to it, and `tests/console/test_need_to_know.py` to the column *at*.
+To let a member read contents for once, an owner gives `reader@` the fabric, and takes it back afterwards. The audit
+stream has both (`member_roles_set`). A role has no end of its own. One that comes from a group of your identity provider
+ends there, within 5 minutes.
 
-**Contents for once**: an owner gives a member, an auditor say, `reader@` the fabric that the work is about, and takes it back afterwards (page *Members*, `manage.py member`).
-The audit stream has both (`member_roles_set`), with who did it and when. A role has no end of its own; one that comes from a group of your identity provider ends there, within 5 minutes.
+This page is made from `fabric/core/people/roles.py`, `fabric/core/people/scopes.py`, `console/site/access/policies.py`,
+`console/site/access/rights.py` and `console/site/access/callers.py` by `tests/console/test_rights_doc.py`.
+`tests/console/test_rights.py` holds the program to it, and `tests/console/test_need_to_know.py` to the column *at*.
 """
 WHO = {Policy.PUBLIC: "everybody", Policy.ACCOUNT: "who is signed in", Policy.STAFF: "staff and owners"}
 
@@ -59,13 +62,13 @@ def at(route: str) -> str:
 
 
 def row(route: str, method: str) -> str:
-    rights, said = wanted(route, method), CHANGES.get(route, "") if method == "POST" else ""
+    rights, said = rights_for(route, method), CHANGES.get(route, "") if method == "POST" else ""
     why = said if isinstance(said, str) else ""
     may = allowed(route, method)
     who = ", ".join(role for role in Role if role in may) if rights else WHO.get(ROUTES[route], why or "every member")
     scope = SCOPES.get((route, method), "") if ROUTES[route] is Policy.API else ""
     scope = scope or ("any" if route in ANY_CALLER else "")
-    right = " or ".join(rights) + (f", and {BESIDE[route]}" if route in BESIDE else "")
+    right = " or ".join(rights) + (f", and {FURTHER_RIGHTS[route]}" if route in FURTHER_RIGHTS else "")
     return f"| `{route}` | {method} | {at(route)} | {right} | {who} | {scope} |"
 
 
@@ -73,9 +76,10 @@ def counted(pages: list[tuple[str, str]], api: list[tuple[str, str]]) -> str:
     there = len(pages) + len(api)
     refused = sum(len(Role) - len(allowed(*one)) for one in (*pages, *api))
     return (
-        f"**Counted**: {len(ROUTES)} addresses, with their methods {there} ({len(pages)} of pages, {len(api)} of the API), and {len(Role)} roles: "
-        f"{there * len(Role):,} cells, {refused:,} of which are a 403 at the door. {len(SCOPES)} operations, each with one of {len(Scope)} scopes: "
-        f"{len(SCOPES) * (len(Scope) - 1):,} cells in which a token with every other scope is a 403. Every other method is a 405."
+        f"{len(ROUTES)} addresses with {there} methods ({len(pages)} of pages, {len(api)} of the API), and {len(Role)} roles:\n"
+        f"{there * len(Role):,} cells, {refused:,} of which are a 403 at the door. {len(SCOPES)} operations, each with one of "
+        f"{len(Scope)} scopes:\n{len(SCOPES) * (len(Scope) - 1):,} cells in which a token with every other scope is a 403. "
+        "Every other method is a 405."
     )
 
 
@@ -116,7 +120,7 @@ def test_a_scope_carries_what_its_operations_want():
     alone = {
         (route, right)
         for (route, method), scope in SCOPES.items()
-        for right in wanted(route, method)
+        for right in rights_for(route, method)
         if NEEDS[scope] and right not in NEEDS[scope]
     }
     assert alone == set()

@@ -16,40 +16,39 @@ import pytest
 from django.apps import apps
 from django.urls import Resolver404, resolve
 
-from console.api.callers import SCOPES
-from console.route_policies import ROUTES
-from fabric import wiring
-from fabric.adapters.nudge import NullNudge
-from fabric.core.inputs import INBOX, DecisionMade
-from fabric.core.scopes import Scope
-from fabric.management.following import Following
-from fabric.models import Escalation, Event, Inbox, ReviewClaim
-from fabric.selectors.answers import input_id
-from fabric.selectors.escalations import escalation_get, escalations_open
-from fabric.services.bulk_decisions import BulkItem, escalations_decide
-from fabric.services.claims import review_claim
+from console.site.access.callers import SCOPES
+from console.site.access.policies import ROUTES
+from fabric.composition import engine as wiring
+from fabric.core.events.inputs import INBOX, DecisionMade
+from fabric.core.people.scopes import Scope
+from fabric.management.run_follower import Following
+from fabric.models import Event, Inbox, Review, ReviewClaim
+from fabric.selectors.reviews.answers import input_id
+from fabric.selectors.reviews.lookup import get_review, list_open_reviews
+from fabric.services.actors import OWNER, find_actor
 from fabric.services.errors import Refused
-from fabric.services.escalations import escalation_decide
-from fabric.services.fabrics import fabric_publish
-from fabric.services.members import service_create
-from fabric.services.runs import run_start
-from fabric.services.tokens import token_create
-from fabric.services.workspaces import OWNER, actor_of
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.people.members import service_create
+from fabric.services.people.tokens import token_create
+from fabric.services.reviews.assignments import review_claim
+from fabric.services.reviews.decisions import BulkItem, decide_review, decide_reviews
+from fabric.services.runs.start import run_start
+from fabric.worker.nudges.listener import NullNudge
 from tests.console.api.client import Program
 from tests.fabric.management.console import command
 from tests.fabric.services.world import DOUBTFUL, NOTES, WATCHED, published_by_two
 from tests.people import fresh, member, signed_in, token_of
 
-ANSWERS = ("decide", "reviews-together", "api-escalation-decision", "api-escalations-decide")
-LATER = ("decision-undo", "decision-continue", "api-escalation-undo", "api-escalation-continue")
+ANSWERS = ("decide", "reviews-together", "api-review-decision", "api-reviews-decide")
+LATER = ("decision-undo", "decision-continue", "api-review-undo", "api-review-continue")
 
 NO_ANSWER = {
     *("api-change-approve", "api-change-reject"),
-    *(f"api-escalation-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release")),
-    "api-escalation-close",
-    *("api-escalation-reveal", "api-run-event-reveal", "api-fabric-memory-reveal"),
+    *(f"api-review-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release")),
+    "api-review-close",
+    *("api-review-reveal", "api-run-event-reveal", "api-fabric-memory-reveal"),
 }
-"""What takes a question in hand, shows what is withheld of it, or closes a ticket, which parks nothing; and changes of fabrics, which are no question of a run."""
+"""What takes a review in hand, shows what is withheld of it, or closes a follow-up, which parks nothing; and changes of fabrics, which are no review of a run."""
 
 
 class World:
@@ -66,7 +65,7 @@ class World:
         }
         run_id = run_start(store=wiring.store(), nudge=NullNudge(), **more).run_id
         Following(self.actor, run_id).to_rest()
-        (self.item,) = escalations_open(self.actor, run_id)
+        (self.item,) = list_open_reviews(self.actor, run_id)
 
     @property
     def ports(self) -> dict[str, Any]:
@@ -87,7 +86,7 @@ def by_session(world: World) -> Any:
     program = Program()
     program.client = world.browser
     body = {"verb": "approve", "digest": world.item.digest}
-    return program.post(f"/api/v1/escalations/{world.item.id}/decision", body).status_code
+    return program.post(f"/api/v1/reviews/{world.item.id}/decision", body).status_code
 
 
 def _token(world: World) -> Program:
@@ -96,12 +95,12 @@ def _token(world: World) -> Program:
 
 def by_token(world: World) -> Any:
     body = {"verb": "approve", "digest": world.item.digest}
-    return _token(world).post(f"/api/v1/escalations/{world.item.id}/decision", body).status_code
+    return _token(world).post(f"/api/v1/reviews/{world.item.id}/decision", body).status_code
 
 
 def by_token_together(world: World) -> Any:
     body = {"verb": "approve", "items": [{"id": world.item.id, "digest": world.item.digest}]}
-    told = _token(world).post("/api/v1/escalations/decisions", body).json()
+    told = _token(world).post("/api/v1/reviews/decisions", body).json()
     return told["results"][0]["status"]
 
 
@@ -111,8 +110,8 @@ def by_command(world: World) -> Any:
 
 def by_service(world: World) -> Any:
     with pytest.raises(Refused) as caught:
-        escalation_decide(
-            **world.ports, actor=world.actor, escalation_id=world.item.id, digest=world.item.digest, verb="approve"
+        decide_review(
+            **world.ports, actor=world.actor, review_id=world.item.id, digest=world.item.digest, verb="approve"
         )
     return caught.value.code
 
@@ -121,7 +120,7 @@ def _planted(world: World, **more: Any) -> None:
     """An answer in the inbox, past every service."""
     given = DecisionMade(
         input_id=input_id(world.item.id, 0),
-        escalation_id=world.item.id,
+        review_id=world.item.id,
         verb="approve",
         actor=world.actor.name,
         digest=world.item.digest,
@@ -140,18 +139,18 @@ def by_continue(world: World) -> Any:
 
 def by_api_continue(world: World) -> Any:
     _planted(world, delay_s=50.0)
-    return _token(world).post(f"/api/v1/escalations/{world.item.id}/continue", {}).status_code
+    return _token(world).post(f"/api/v1/reviews/{world.item.id}/continue", {}).status_code
 
 
 def by_claimed_command(world: World) -> Any:
-    """An answer to a question that the owner has taken in hand at the machine first."""
+    """An answer to a review that the owner has taken in hand at the machine first."""
     command("review", "claim", world.item.id)
     return command("decide", world.item.id, "approve", "--digest", world.item.digest).code
 
 
 def by_bulk_service(world: World) -> Any:
     items = [BulkItem(world.item.id, world.item.digest)]
-    (told,) = escalations_decide(**world.ports, actor=world.actor, items=items, verb="approve")
+    (told,) = decide_reviews(**world.ports, actor=world.actor, items=items, verb="approve")
     assert told.refused is not None
     return told.refused.code
 
@@ -159,17 +158,17 @@ def by_bulk_service(world: World) -> Any:
 def by_takeover(world: World) -> Any:
     """What somebody else let lapse is taken over, and answered by whoever started the run."""
     review_claim(
-        actor=replace(world.actor, name="ben", roles=frozenset({"owner", "reviewer"})), escalation_id=world.item.id
+        actor=replace(world.actor, name="ben", roles=frozenset({"owner", "reviewer"})), review_id=world.item.id
     )
     ReviewClaim.objects.update(lease_until=1)
     with suppress(Refused):  # Who may let nothing pass may take it in hand all the same: to reject it.
-        review_claim(actor=world.actor, escalation_id=world.item.id)
+        review_claim(actor=world.actor, review_id=world.item.id)
     return by_page(world)
 
 
 def by_undo_window(world: World) -> Any:
     """With a time in which it could be taken back."""
-    decide = partial(escalation_decide, **world.ports, actor=world.actor, escalation_id=world.item.id, verb="approve")
+    decide = partial(decide_review, **world.ports, actor=world.actor, review_id=world.item.id, verb="approve")
     with pytest.raises(Refused) as caught:
         decide(digest=world.item.digest, undo_s=10)
     return caught.value.code
@@ -182,13 +181,13 @@ def by_account(world: World) -> Any:
         token_create(actor=world.actor, name="robots", user="robot", scopes=(Scope.READ, Scope.DECIDE))
     secret = token_create(actor=world.actor, name="robots", user="robot", scopes=(Scope.READ, Scope.START)).secret
     body = {"verb": "approve", "digest": world.item.digest}
-    return Program(secret).post(f"/api/v1/escalations/{world.item.id}/decision", body).status_code
+    return Program(secret).post(f"/api/v1/reviews/{world.item.id}/decision", body).status_code
 
 
-def by_ticket(world: World) -> Any:
-    """Closing it as if it were a ticket, which nobody has to approve."""
+def by_follow_up(world: World) -> Any:
+    """Closing it as if it were a follow-up, which nobody has to approve."""
     body = {"note": "Mine."}
-    return _token(world).post(f"/api/v1/escalations/{world.item.id}/close", body).status_code
+    return _token(world).post(f"/api/v1/reviews/{world.item.id}/close", body).status_code
 
 
 def by_undo(world: World) -> Any:
@@ -198,15 +197,15 @@ def by_undo(world: World) -> Any:
 
 def by_api_undo(world: World) -> Any:
     _planted(world, delay_s=50.0)
-    return _token(world).post(f"/api/v1/escalations/{world.item.id}/undo", {}).status_code
+    return _token(world).post(f"/api/v1/reviews/{world.item.id}/undo", {}).status_code
 
 
 WAYS: Mapping[str, tuple[Callable[[World], Any], Any]] = {
     "decide": (by_page, 403),
     "reviews-together": (by_page_together, 200),
-    "api-escalation-decision": (by_token, 403),
+    "api-review-decision": (by_token, 403),
     "the API in a browser": (by_session, 403),
-    "api-escalations-decide": (by_token_together, 403),
+    "api-reviews-decide": (by_token_together, 403),
     "manage.py decide": (by_command, 2),
     "manage.py review claim": (by_claimed_command, 2),
     "the service": (by_service, "forbidden"),
@@ -214,12 +213,12 @@ WAYS: Mapping[str, tuple[Callable[[World], Any], Any]] = {
     "the service for several": (by_bulk_service, "forbidden"),
     "a claim that lapsed": (by_takeover, 403),
     "a service account": (by_account, 403),
-    "api-escalation-close": (by_ticket, 422),
+    "api-review-close": (by_follow_up, 422),
     "the inbox": (by_inbox, None),
     "decision-continue": (by_continue, 302),
-    "api-escalation-continue": (by_api_continue, 200),
+    "api-review-continue": (by_api_continue, 200),
     "decision-undo": (by_undo, 302),
-    "api-escalation-undo": (by_api_undo, 200),
+    "api-review-undo": (by_api_undo, 200),
 }
 """Each way, and what it comes to; what was planted past the services may be hastened, and is refused by the run."""
 
@@ -256,9 +255,9 @@ def all_taken(world: World) -> None:
 def nothing_passed(world: World) -> None:
     """It has, and still asks."""
     all_taken(world)
-    item = escalation_get(world.actor, world.item.id)
+    item = get_review(world.actor, world.item.id)
     assert (item.open, item.agreed) == (True, ())
-    kinds = ("escalation_decided", "escalation_approved", "escalation_edited")
+    kinds = ("review_decided", "review_approved", "review_edited")
     assert not Event.objects.filter(run_id=item.run_id, kind__in=kinds).exists()
 
 
@@ -268,7 +267,7 @@ def nothing_passed(world: World) -> None:
 def test_who_started_a_run_lets_nothing_of_it_pass(owner, way, name):
     """Whatever they are called: the local owner is not alone where somebody else may sign in."""
     act, told = WAYS[way]
-    fabric = fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name
+    fabric = fabric_publish(actor=find_actor(owner), source=DOUBTFUL).name
     who = owner if name == OWNER else member(name, "owner", "editor", "reviewer")
     member("ben", "owner", "reviewer")
     world = World(who, fabric)
@@ -279,15 +278,15 @@ def test_who_started_a_run_lets_nothing_of_it_pass(owner, way, name):
 def test_who_is_alone_in_the_workspace_answers_for_their_own_run(owner):
     member("robot", "operator", service=True)
     member("gone", "owner", is_active=False)
-    world = World(owner, fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name)
+    world = World(owner, fabric_publish(actor=find_actor(owner), source=DOUBTFUL).name)
     assert world.actor.alone
     assert by_page(world) == 302
     assert Following(world.actor, world.item.run_id, answered=frozenset({world.item.id})).to_rest().state == "completed"
-    assert Escalation.objects.values_list("decided_by", "alone").get() == (OWNER, True)
+    assert Review.objects.values_list("decided_by", "alone").get() == (OWNER, True)
 
 
 def test_who_is_joined_before_the_run_takes_the_answer_is_alone_no_longer(owner):
-    world = World(owner, fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name)
+    world = World(owner, fabric_publish(actor=find_actor(owner), source=DOUBTFUL).name)
     assert by_page(world) == 302
     member("ben", "owner", "reviewer")
     nothing_passed(world)
@@ -295,54 +294,52 @@ def test_who_is_joined_before_the_run_takes_the_answer_is_alone_no_longer(owner)
 
 def test_who_made_a_programs_token_lets_nothing_of_what_it_started_pass(owner):
     robot = member("robot", "operator", service=True)
-    fabric = fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name
+    fabric = fabric_publish(actor=find_actor(owner), source=DOUBTFUL).name
     secret = token_of(robot, "robots", (Scope.READ, Scope.START))
     body = {"fabric": fabric, "text": "What do the notes say?", "documents": [{"name": NOTES.name, "text": NOTES.text}]}
     run_id = Program(secret).post("/api/v1/runs", body).json()["id"]
     ben = member("ben", "owner", "reviewer")
-    Following(actor_of(owner), run_id).to_rest()
-    (item,) = escalations_open(actor_of(owner), run_id)
+    Following(find_actor(owner), run_id).to_rest()
+    (item,) = list_open_reviews(find_actor(owner), run_id)
     assert item.barred == ("robot", OWNER)
     decide = partial(
-        escalation_decide,
+        decide_review,
         store=wiring.store(),
         nudge=NullNudge(),
-        escalation_id=item.id,
+        review_id=item.id,
         verb="approve",
         digest=item.digest,
     )
     with pytest.raises(Refused, match="it is their own"):
-        decide(actor=actor_of(owner))
-    assert decide(actor=actor_of(ben)).created
+        decide(actor=find_actor(owner))
+    assert decide(actor=find_actor(ben)).created
 
 
 def test_two_are_asked_of_whom_neither_started_it(owner):
     """Not even the owner of an installation of their own decides alone where four eyes are asked."""
     for name in ("ben", "carla"):
         member(name, "owner", "reviewer")
-    world = World(owner, published_by_two(actor_of(owner), WATCHED).name)
+    world = World(owner, published_by_two(find_actor(owner), WATCHED).name)
     assert world.actor.name == OWNER
     assert by_page(world) == 403
-    decide = partial(
-        escalation_decide, **world.ports, escalation_id=world.item.id, verb="approve", digest=world.item.digest
-    )
+    decide = partial(decide_review, **world.ports, review_id=world.item.id, verb="approve", digest=world.item.digest)
     ben, carla = (replace(world.actor, name=name, roles=frozenset({"owner", "reviewer"})) for name in ("ben", "carla"))
     assert decide(actor=ben).second_wanted
     all_taken(world)
-    assert escalation_get(world.actor, world.item.id).agreed == ("ben",)
+    assert get_review(world.actor, world.item.id).agreed == ("ben",)
     assert not decide(actor=ben).created
     with pytest.raises(Refused, match="has agreed to this already"):
         decide(actor=ben, message="Once more.")
     last = decide(actor=carla)
     assert (last.created, last.second_wanted) == (True, False)
     assert Following(world.actor, world.item.run_id, answered=frozenset({world.item.id})).to_rest().state == "completed"
-    assert Escalation.objects.get().decided_by == "carla"
+    assert Review.objects.get().decided_by == "carla"
 
 
 def test_who_started_it_may_stop_it(owner):
-    fabric = fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name
+    fabric = fabric_publish(actor=find_actor(owner), source=DOUBTFUL).name
     world = World(member("ana", "owner", "editor", "reviewer"), fabric)
-    asked = {**world.ports, "actor": world.actor, "escalation_id": world.item.id}
-    assert escalation_decide(**asked, verb="reject", message="Not that.").created
+    asked = {**world.ports, "actor": world.actor, "review_id": world.item.id}
+    assert decide_review(**asked, verb="reject", message="Not that.").created
     run = Following(world.actor, world.item.run_id, answered=frozenset({world.item.id})).to_rest()
     assert run.state == "aborted"

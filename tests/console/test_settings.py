@@ -9,8 +9,8 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from console.launch.paths import ROOT
-from simulator.bench.database import MANAGE, inherited
+from console.launch.processes.data_directory import ROOT
+from simulator.installation.database import MANAGE, clean_environment
 
 SHOW = """
 import json, os, sys
@@ -66,11 +66,11 @@ def test_who_comes_past_the_proxy_is_turned_away_in_one_place(tmp_path):
     """Django's own redirect would stand before it, and take a token that came in the clear along."""
     shown = show(tmp_path, "SECURE_SSL_REDIRECT", "MIDDLEWARE", FABRIC_PUBLIC_URL="https://fabric.example.org")
     assert not shown.get("SECURE_SSL_REDIRECT")
-    assert "console.plain_http.PlainHttpMiddleware" in shown["MIDDLEWARE"]
+    assert "console.site.requests.plain_http.PlainHttpMiddleware" in shown["MIDDLEWARE"]
 
 
 def test_what_django_asks_of_a_deployment_is_so_with_https(tmp_path):
-    environ = inherited() | {"FABRIC_DATA": str(tmp_path), "FABRIC_PUBLIC_URL": "https://fabric.example.org"}
+    environ = clean_environment() | {"FABRIC_DATA": str(tmp_path), "FABRIC_PUBLIC_URL": "https://fabric.example.org"}
     command = [*MANAGE, "check", "--deploy", "--fail-level", "INFO"]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -18,21 +18,21 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from console.api.callers import SCOPES
-from console.route_rights import CHANGES
-from fabric.core.roles import Right
-from fabric.core.scopes import Scope
+from console.site.access.callers import SCOPES
+from console.site.access.rights import CHANGES
+from fabric.core.people.roles import Right
+from fabric.core.people.scopes import Scope
 from fabric.models import AuditLine, Hold, Member
-from fabric.services.members import login_link_for
-from fabric.services.provider_keys import key_set
-from fabric.services.workspaces import owner_actor
+from fabric.services.actors import owner_actor
+from fabric.services.models.keys import key_set
+from fabric.services.people.members import login_link_for
 from tests.people import aged, member, signed_in, token_of
 
 PLACE = {"provider": "openai", "host": "https://api.example.org/v1"}
 SECRET = {**PLACE, "key": "sk-0123456789abcdef"}
 REFERER = "http://127.0.0.1/settings/members"
 HOLD = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
-MAIL = {"wants": ["question"], "email": "elsewhere@example.org"}
+MAIL = {"wants": ["review"], "email": "elsewhere@example.org"}
 
 PAGES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "member-invite": ((), {"roles": ["owner"]}),

@@ -11,10 +11,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from console.launch.paths import ROOT
-from simulator.bench.database import inherited
-from simulator.bench.tables import copy_sqlite
-from tests.console.launch.processes import PATIENCE_S, free_port, started
+from console.launch.processes.data_directory import ROOT
+from simulator.installation.database import clean_environment, copy_sqlite
+from tests.console.launch.started_processes import PATIENCE_S, started
+from tests.ports import free_port
 
 
 @dataclass
@@ -44,9 +44,9 @@ class WebServer:
 @contextmanager
 def serving(data: Path, *before: str, **settings: str) -> Iterator[WebServer]:
     """A web server, ended at the end of the block. ``before``: a command that starts it in turn, such as ``prlimit``. ``settings``: of its environment."""
-    copy_sqlite(inherited(), data)
+    copy_sqlite(clean_environment(), data)
     port = free_port()
-    environ = inherited() | {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)} | settings
+    environ = clean_environment() | {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)} | settings
     command = [*before, sys.executable, "-m", "console.web_server", "--port", str(port)]
     with started(command, env=environ, cwd=ROOT, stderr=subprocess.PIPE) as process:
         server = WebServer(process, port, environ)

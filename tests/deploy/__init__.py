@@ -1,1 +1,1 @@
-"""The files of deploy/: read, and held against the program. Nothing here needs a container, a cluster or a network."""
+"""The files of deploy/: read, and compared with the program. Nothing here needs a container, a cluster or a network."""

@@ -21,11 +21,12 @@ from tempfile import TemporaryDirectory
 
 import httpx2
 
-from simulator.bench.database import ROOT, empty_redis, fresh
-from simulator.chaos.harness import WORKER, WORKER_MORE, Site
 from simulator.endpoint import ScriptedEndpoint
-from simulator.endpoint.scripts import agents
-from tests.peers.processes import free_port
+from simulator.endpoint.behaviour.misbehaviour import agents
+from simulator.installation.database import ROOT, temporary_database
+from simulator.installation.workers import WORKER, WORKER_MORE, Site
+from tests.benchmarks.redis_database import empty_redis
+from tests.ports import free_port
 
 HOST = "fabric.localhost"
 CADDYFILE = ROOT / "deploy" / "Caddyfile"
@@ -155,7 +156,7 @@ def main(runs: int, callers: int) -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="fabric-load-")))
         endpoint = stack.enter_context(ScriptedEndpoint(agents()))
-        environment = stack.enter_context(fresh("postgresql", migrated=False))
+        environment = stack.enter_context(temporary_database("postgresql", migrated=False))
         https, http, web = free_port(), free_port(), free_port()
         environment |= {
             "CELERY_BROKER_URL": stack.enter_context(empty_redis(REDIS)),

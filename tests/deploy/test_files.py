@@ -9,9 +9,9 @@ import time
 import pytest
 import yaml
 
-from console import variables
-from console.body_limit import BODY_MAX
-from console.slow_clients import BODY_BYTES, BODY_S, HEAD_S
+from console.launch.variables import table as variables
+from console.site.requests.body_limit import BODY_MAX
+from console.site.requests.slow_clients import BODY_BYTES, BODY_S, HEAD_S
 from tests.test_tidy import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -143,7 +143,7 @@ def test_a_worker_that_beat_within_a_minute_is_alive(tmp_path, age_s, alive):
 
 
 def test_probes_ask_addresses_that_answer_strangers():
-    from console.route_policies import ROUTES, Policy
+    from console.site.access.policies import ROUTES, Policy
 
     public = {f"/{name}" for name, policy in ROUTES.items() if policy is Policy.PUBLIC}
     asked = set(re.findall(r"path: (/\w+)", text_of("chart/templates/web.yaml"))) | {"/readyz"}

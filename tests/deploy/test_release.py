@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from console.launch.lockfile import pins
+from console.launch.dependencies import pins
 from tests.test_tidy import ROOT
 
 SCRIPT = ROOT / "deploy" / "release.py"

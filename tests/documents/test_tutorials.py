@@ -1,4 +1,4 @@
-"""Each command of a tutorial is run in order, in a running installation, and prints what the tutorial says."""
+"""Each command of a tutorial, and of the README, is run in order in a running installation, and prints what the page says."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from console.launch.paths import ROOT
-from tests.console.launch.processes import PATIENCE_S
+from console.launch.processes.data_directory import ROOT
+from tests.console.launch.started_processes import PATIENCE_S
 from tests.e2e.installation import Installation, installed
 
 pytestmark = pytest.mark.slow
@@ -34,9 +34,13 @@ def pattern(line: str) -> str:
     return "".join(kept.get(part) or re.escape(part) for part in parts)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda path: path.stem)
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md")))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_tutorial_does_what_it_says(path: Path, site: Installation, tmp_path: Path) -> None:
-    (tmp_path / "fabric").symlink_to(ROOT / "fabric")
+    for name in ("fabric", "README.md"):
+        (tmp_path / name).symlink_to(ROOT / name)
     found: dict[str, str] = {}
     printed = ""
     for kind, text in BLOCK.findall(path.read_text()):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from console.route_policies import ROUTES, Policy
-from console.views.fabrics import TABS
-from console.views.run_events import DENSITIES
-from console.views.run_page import VIEWS
+from console.pages.fabrics.views import TABS
+from console.pages.runs.events import DENSITIES
+from console.pages.runs.page import VIEWS
+from console.site.access.policies import ROUTES, Policy
 
 NO_PAGE = {
     "livez": "JSON for supervisors",
@@ -47,7 +47,7 @@ NO_PAGE = {
     "member-service": "a POST",
     "invitation-revoke": "a POST",
     "frame": "a part of every page",
-    "run-question": "a part of a run's page",
+    "run-review": "a part of a run's page",
     "run-event-json": "JSON of one event",
     "run-event-reveal": "a POST",
     "fabric-memory-reveal": "a POST",
@@ -70,7 +70,7 @@ NO_PAGE = {
     "drills-batch-report": "a file",
     "drills-report": "a file",
     "drills-ask": "a POST",
-    "drills-stop": "a POST",
+    "drills-batch-stop": "a POST",
     "scenario-live": "a part of a scenario's page",
     "scenario-ask": "a POST",
     "scenario-duplicate": "a POST",
@@ -78,6 +78,7 @@ NO_PAGE = {
     "scenario-toml": "a file",
     "scenario-json": "a file",
     "fabric-yaml": "a file",
+    "docs-picture": "a picture",
     "fabric-duplicate": "a POST",
     "fabric-draft-beat": "a POST",
 }
@@ -90,6 +91,8 @@ ALSO = (
     "/runs?q=state:failed+zzzz",
     "/start?fabric=doubtful&example=1",
     "/nothing",
+    "/docs?q=webhook",
+    "/docs?q=zzzz",
     "/reviews/history?within=all&item=failure",
     "/reviews/history?by=nobody",
     "/drills?fabric=small-model",
@@ -131,6 +134,7 @@ def views(run_id: str) -> list[str]:
 KNOWN = {
     "run_id": "019a1f3c-5d20-7c11-9a5e-4c81d7e20b1f",
     "seq": 3,
+    "document": "concepts/tiers",
     "name": "doubtful",
     "scenario_name": "rate-limit-then-healthy",
     "number": 1,

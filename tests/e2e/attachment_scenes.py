@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import FilePayload, Page
 
 from tests.e2e.scenes import Scene, send
-from tests.fabric.adapters.attachments import files as made
+from tests.fabric.adapters.documents import files as made
 
 
 def read_files(page: Page) -> None:

@@ -10,21 +10,21 @@ from tests.e2e.scenes import Scene
 FULL = """
 from datetime import UTC, datetime
 from fabric.models import ChangeRequest
-from fabric.services.draft_beginning import draft_from_template, draft_import
-from fabric.services.drafts import draft_change, draft_of_fabric
-from fabric.services.editors import editor_beat
-from fabric.services.here import installation
-from fabric.services.workspaces import actor_of, owner_actor
-from fabric.services.yaml_edit import Put
-from simulator.drills.batches import drill_claim, drill_end
-from simulator.drills.models import Status
-from simulator.drills.services import drill_ask
+from fabric.services.drafts.beginnings import draft_from_template, draft_import
+from fabric.services.drafts.changes import draft_change, draft_of_fabric
+from fabric.services.drafts.editors import editor_beat
+from fabric.services.installation.facts import installation
+from fabric.services.actors import find_actor, owner_actor
+from fabric.services.fabrics.yaml.edits import PutEdit
+from simulator.drills.batches.batch import drill_claim, drill_end
+from simulator.drills.models.tables import Status
+from simulator.drills.services.drills import drill_ask
 from tests.people import member
 
-owner, ana, ben = owner_actor(), actor_of(member("ana.k", "editor")), actor_of(member("ben", "editor"))
+owner, ana, ben = owner_actor(), find_actor(member("ana.k", "editor")), find_actor(member("ben", "editor"))
 for actor in (owner, ana, ben):
     draft_of_fabric(actor=actor, name="research-desk")
-for n, edit in enumerate((Put(("policy", "tau"), 0.8), Put(("policy", "budget", "run_usd_micros"), 250_000), Put(("title",), "Research desk, stricter"))):
+for n, edit in enumerate((PutEdit(("policy", "tau"), 0.8), Put(("policy", "budget", "run_usd_micros"), 250_000), Put(("title",), "Research desk, stricter"))):
     draft_change(actor=owner, name="research-desk", step=n, edits=[edit], what="a change")
 draft_from_template(actor=owner, template="payment-approval", where=installation(), name="invoice-desk", title="Invoice desk")
 draft_import(actor=ana, text="name: supplier-scores\\ntitle: Supplier scores\\n", name="supplier-scores")
@@ -39,7 +39,7 @@ ChangeRequest.objects.create(workspace_id=owner.workspace_id, name="checked-answ
 editor_beat(actor=ana, fabric="research-desk", part="Budgets and limits")
 """
 
-VERA = "from tests.people import member; from fabric.services.workspaces import login_link_create; print(login_link_create(member('vera', 'viewer')))"
+VERA = "from tests.people import member; from fabric.services.actors import login_link_create; print(login_link_create(member('vera', 'viewer')))"
 """Somebody who may only look, and a one-time link for her."""
 
 

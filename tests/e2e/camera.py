@@ -12,7 +12,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Error, Page, StorageState
 
-from tests.console.launch.processes import PATIENCE_S
+from tests.console.launch.started_processes import PATIENCE_S
 from tests.e2e import scenes
 from tests.e2e.accessibility import findings
 from tests.e2e.chromium import still

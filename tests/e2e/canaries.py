@@ -14,7 +14,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import httpx2
 
-from console.launch.child import descendants
+from console.launch.processes.keeper import descendants
 
 PAGES_MAX = 60
 FABRIC = """\

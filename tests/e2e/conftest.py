@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
 
-from tests.console.launch.processes import PATIENCE_S
+from tests.console.launch.started_processes import PATIENCE_S
 from tests.e2e.chromium import chromium_path, launched, still
 from tests.e2e.installation import Installation, installed
 from tests.fabric.services.world import DOUBTFUL

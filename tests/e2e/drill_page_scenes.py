@@ -29,15 +29,15 @@ policy:
 reviewers: [owner]
 """
 DRIVEN = """
-from fabric.adapters.duties import database_us
-from fabric.core.decision_table import Ladder, Rung
-from fabric.core.taxonomy import FailureType as F, Tier
-from fabric.selectors.fabrics import fabric_get, revision_spec
-from fabric.services.workspaces import owner_actor
-from simulator.drills.batches import drill_drive, drill_end
-from simulator.drills.drafts import drill_ask_spec
-from simulator.drills.models import Drill, Status
-from simulator.drills.services import drill_ask
+from fabric.worker.process.duties import database_us
+from fabric.core.spec.policies.decision_table import Ladder, Rung
+from fabric.core.values.taxonomy import FailureType as F, Tier
+from fabric.selectors.fabrics.lookup import fabric_get, revision_spec
+from fabric.services.actors import owner_actor
+from simulator.drills.batches.batch import drill_drive, drill_end
+from simulator.drills.services.drafts import drill_ask_spec
+from simulator.drills.models.tables import Drill, Status
+from simulator.drills.services.drills import drill_ask
 def drilled(name, fabric, failure, tier, drive=True, **columns):
     asked = drill_ask(actor=owner_actor(), fabric=fabric, cells=[(failure, tier)], seed=20261117)
     mine = Drill.objects.filter(id=asked.drills[0])
@@ -76,7 +76,7 @@ def _steps(page: Page) -> None:
 
 
 def _unfold(page: Page) -> None:
-    page.get_by_text("The picture as a table").click()
+    page.get_by_text("Show as table").click()
 
 
 def pages(home: Installation) -> Iterator[Scene]:

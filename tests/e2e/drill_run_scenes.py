@@ -1,4 +1,4 @@
-"""Runs of drills: driven in virtual time and kept, on the pages of runs and in their list."""
+"""Runs of drills: driven in simulated time and kept, on the pages of runs and in their list."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tests.e2e.installation import Installation
 from tests.e2e.scenes import Scene
 
 KEPT = """
-from fabric.services.workspaces import owner_actor
-from simulator.drills.batches import batch_drill
-from simulator.drills.models import Drill
-from simulator.drills.services import drill_ask
+from fabric.services.actors import owner_actor
+from simulator.drills.batches.batch import batch_drill
+from simulator.drills.models.tables import Drill
+from simulator.drills.services.drills import drill_ask
 Drill.objects.filter(status__in=("queued", "running")).update(status="aborted")
 batch_drill(drill_ask(actor=owner_actor(), fabric="small-model", cells="all", seed=20261118).batch, "scenes")
 """

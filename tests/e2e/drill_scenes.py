@@ -9,10 +9,10 @@ from tests.e2e.scenes import Scene
 
 DRILLED = """
 import json
-from fabric.adapters.duties import database_us
-from fabric.services.workspaces import owner_actor
-from simulator.drills.models import Drill, Status
-from simulator.drills.services import drill_ask
+from fabric.worker.process.duties import database_us
+from fabric.services.actors import owner_actor
+from simulator.drills.models.tables import Drill, Status
+from simulator.drills.services.drills import drill_ask
 FABRIC = "small-model"
 CHAINS = {
     "pass": ("completed", "retry > retry > surface > failed", "retry > retry > surface > failed", ""),
@@ -45,9 +45,9 @@ def drilled(home: Installation) -> Iterator[Scene]:
 
 
 ASKED_LIVE = """
-from fabric.core.taxonomy import FailureType, Tier
-from fabric.services.workspaces import owner_actor
-from simulator.drills.services import drill_ask
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.services.actors import owner_actor
+from simulator.drills.services.drills import drill_ask
 from simulator.drills.tasks import wake
 row = [(FailureType.PROVIDER, tier) for tier in Tier]
 drill_ask(actor=owner_actor(), fabric="small-model", cells=row, mode="live", seed=20261118, wake=wake)

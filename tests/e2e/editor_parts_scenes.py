@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from playwright.sync_api import Page
 
-from tests.console.configure.rich import PLANNED, RICH
+from tests.console.editor.rich import PLANNED, RICH
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import Scene
 
@@ -54,10 +54,10 @@ DRAFTS = {
 }
 BEGUN = """
 import json
-from fabric.services.draft_beginning import draft_from_template
-from fabric.services.drafts import draft_begin
-from fabric.services.here import installation
-from fabric.services.workspaces import owner_actor
+from fabric.services.drafts.beginnings import draft_from_template
+from fabric.services.drafts.changes import draft_begin
+from fabric.services.installation.facts import installation
+from fabric.services.actors import owner_actor
 for name, text in json.loads({texts!r}).items():
     draft_begin(actor=owner_actor(), name=name, text=text)
 draft_from_template(actor=owner_actor(), template="payment-approval", where=installation(), name="payments", title="Payments")

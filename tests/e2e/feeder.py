@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from console.launch.paths import ROOT
-from tests.console.launch.processes import Lines, started
+from console.launch.processes.data_directory import ROOT
+from tests.console.launch.started_processes import Lines, started
 from tests.e2e.installation import Installation
 
 DEEP = {"rows": [{"id": n, "deep": {"a": {"b": {"c": [n]}}}} for n in range(600)]}
@@ -71,11 +71,11 @@ def serve() -> None:
     import django
 
     django.setup()
-    from fabric import wiring
+    from fabric.composition import engine as wiring
     from fabric.core.events import Fact, InputIgnored, ToolAnswered
     from fabric.models import Run
-    from fabric.services.workspaces import owner_actor
-    from tests.console.views.journals import append, journal
+    from fabric.services.actors import owner_actor
+    from tests.console.pages.runs.journals import append, journal
 
     actor, run_id = owner_actor(), ""
     result = ToolAnswered(
@@ -99,7 +99,7 @@ def serve() -> None:
         for first in range(begin + 1, end + 1, size):
             last = min(first + size - 1, end)
             append(run_id, actor, map(fact, range(first, last + 1)))
-            wiring.nudge().told({run_id: last})
+            wiring.nudge().announce({run_id: last})
         print(end, flush=True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from console.launch.paths import ROOT
+from console.launch.processes.data_directory import ROOT
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import PATIENT, REQUESTS, Scene, started
 
@@ -94,7 +94,7 @@ def undone(page: Page, notes: Path) -> None:
     """One that was taken back."""
     answered(page, notes)
     page.get_by_role("button", name="Undo").click()
-    page.get_by_text("You took your answer back.").wait_for()
+    page.get_by_text("You withdrew your answer.").wait_for()
 
 
 def ill_edited(page: Page) -> None:
@@ -102,7 +102,7 @@ def ill_edited(page: Page) -> None:
     page.locator("details.field summary").click()
     page.get_by_label("Arguments as JSON").fill('{"to": "Ana", "usd": 4000}')
     page.get_by_role("button", name="Edit").click()
-    page.locator("article.question .err").first.wait_for()
+    page.locator("article.review .err").first.wait_for()
 
 
 def unreasoned(page: Page) -> None:

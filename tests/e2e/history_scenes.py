@@ -8,11 +8,11 @@ from tests.e2e.scenes import FABRIC, FABRICS, Scene
 NAME = "history"
 DECIDED = """
 import random, time
-from fabric import wiring
-from fabric.models import Escalation
-from fabric.runtime.batch_parts import names_text
-from fabric.services.runs import run_start
-from fabric.services.workspaces import owner_actor
+from fabric.composition import engine as wiring
+from fabric.models import Review
+from fabric.runtime.ports.batch_parts import names_text
+from fabric.services.runs.start import run_start
+from fabric.services.actors import owner_actor
 from tests.fabric.decided import US, decided, many
 draw, now, actor = random.Random(7), time.time_ns() // 1000, owner_actor()
 texts = ("May the supplier's draft be signed as it stands?", "Does the price list of October match the order?")
@@ -68,4 +68,4 @@ def filled(home: Installation) -> None:
 
 def broken(home: Installation) -> None:
     """What one of them showed cannot be read any more: figures by what noticed it are not to be had, the decisions are."""
-    home.stored("UPDATE fabric_escalation SET content = CAST('{not json' AS BLOB) WHERE score IS NOT NULL")
+    home.stored("UPDATE fabric_review SET content = CAST('{not json' AS BLOB) WHERE score IS NOT NULL")

@@ -94,7 +94,7 @@ def fabric(name: str, text: str, root: str, **over: Any) -> str:
 
 def fill(source: str) -> None:
     """Writes all that ``source``, a JSON file with ``texts`` and ``root``, asks for; prints the ids of its runs as JSON."""
-    from fabric.services.workspaces import owner_actor
+    from fabric.services.actors import owner_actor
 
     given = json.loads(Path(source).read_text())
     texts, root, actor = given["texts"], given["root"], owner_actor()
@@ -116,7 +116,7 @@ def _fabrics(actor: Any, texts: Sequence[str], root: str) -> list[str]:
 def _published(actor: Any, name: str, text: str, root: str, **over: Any) -> str:
     """The fabric's name. A text that no fabric takes is in the runs as it is, and in the fabric without what is refused."""
     from fabric.services.errors import Refused
-    from fabric.services.fabrics import fabric_publish
+    from fabric.services.fabrics.revisions import fabric_publish
 
     try:
         return str(fabric_publish(actor=actor, source=fabric(name, text, root, **over)).name)
@@ -128,7 +128,7 @@ def _published(actor: Any, name: str, text: str, root: str, **over: Any) -> str:
 
 
 def _memories(actor: Any, texts: Sequence[str]) -> None:
-    from fabric.services.memories import memory_write
+    from fabric.services.memories.changes import memory_write
 
     for number, text in enumerate(texts):
         kept: dict[str, Any] = {"value": {text[:100]: [text]}, "version": 0, "reason": text}
@@ -137,8 +137,8 @@ def _memories(actor: Any, texts: Sequence[str]) -> None:
 
 def _scenarios(actor: Any, texts: Sequence[str]) -> None:
     from fabric.services.errors import Refused
-    from simulator.library.services import scenario_save
-    from tests.simulator.library.sources import plain
+    from simulator.drills.library.services import scenario_save
+    from tests.simulator.drills.management.sources import plain
 
     for number, text in enumerate(texts):
         named = plain(f"hostile-{number}").replace('"The endpoint is down"', json.dumps(text[:80]))
@@ -148,7 +148,7 @@ def _scenarios(actor: Any, texts: Sequence[str]) -> None:
 
 def _drafts(actor: Any, texts: Sequence[str]) -> list[str]:
     """A draft that is none, and of all fabrics the first three changed."""
-    from fabric.services.drafts import draft_begin
+    from fabric.services.drafts.changes import draft_begin
 
     made = []
     for number, text in enumerate(texts[:3]):
@@ -157,12 +157,12 @@ def _drafts(actor: Any, texts: Sequence[str]) -> list[str]:
 
 
 def _runs(actor: Any, texts: Sequence[str]) -> list[str]:
-    """One run a text, each at rest: completed, failed, or with a question; a few cancelled with a text for a reason."""
-    from fabric import wiring
-    from fabric.management.following import Following
-    from fabric.runtime.ports import Document
-    from fabric.services.control import run_cancel
-    from fabric.services.runs import run_start
+    """One run a text, each at rest: completed, failed, or with a review; a few cancelled with a text for a reason."""
+    from fabric.composition import engine as wiring
+    from fabric.management.run_follower import Following
+    from fabric.runtime.ports.journal import Document
+    from fabric.services.runs.control import run_cancel
+    from fabric.services.runs.start import run_start
     from tests.fabric.services.world import HeardNudge
 
     store, ids = wiring.store(), []

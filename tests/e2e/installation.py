@@ -13,11 +13,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from console.launch.child import descendants
-from console.launch.paths import ROOT
-from simulator.bench.database import inherited
-from simulator.bench.tables import FILE, copy_sqlite
-from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
+from console.launch.processes.data_directory import ROOT
+from console.launch.processes.keeper import descendants
+from simulator.installation.database import FILE, clean_environment, copy_sqlite
+from tests.console.launch.started_processes import PATIENCE_S, Lines, started
+from tests.ports import free_port
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Installation:
 
     def login_link_of(self, name: str) -> str:
         """A one-time link for somebody new, who does not look after the installation."""
-        uses = "from tests.people import member; from fabric.services.workspaces import login_link_create"
+        uses = "from tests.people import member; from fabric.services.actors import login_link_create"
         said = self.manage("shell", "-c", f"{uses}; print(login_link_create(member({name!r})))")
         return f"{self.base}/login/link#{said.split()[-1]}"
 
@@ -113,10 +113,10 @@ def _arguments(pid: int) -> list[str]:
 def installed(data: Path, **settings: str) -> Iterator[Installation]:
     """`manage.py up` over the directory, stopped by Ctrl-C at the end of the block. ``settings``: of its environment."""
     if not (data / FILE).exists():
-        copy_sqlite(inherited(), data)  # That `up` makes the tables itself: tests/console/test_prepare.py.
+        copy_sqlite(clean_environment(), data)  # That `up` makes the tables itself: tests/console/test_prepare.py.
     port = free_port()
     named = {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)} | settings
-    environ = inherited() | named
+    environ = clean_environment() | named
     command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser", "--data", str(data), "--port", str(port)]
     with started(command, env=environ, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

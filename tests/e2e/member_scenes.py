@@ -15,10 +15,10 @@ import time
 from django.contrib.auth.models import User
 from django.utils import timezone
 from fabric.models import Member
-from fabric.services.invitations import invitation_create
-from fabric.services.members import member_roles_set, service_create
-from fabric.services.tokens import token_create
-from fabric.services.workspaces import owner_actor
+from fabric.services.people.invitations import invitation_create
+from fabric.services.people.members import member_roles_set, service_create
+from fabric.services.people.tokens import token_create
+from fabric.services.actors import owner_actor
 from tests.people import member
 actor = owner_actor()
 people = {

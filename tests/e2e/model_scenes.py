@@ -11,12 +11,12 @@ from playwright.sync_api import Page
 from simulator.endpoint import ScriptedEndpoint, refusal
 from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import Scene
-from tests.fabric.services.asked_models import DEAR, able, fabric
+from tests.fabric.services.models.scenes import DEAR, able, fabric
 
 PAGE = "/settings/models"
 KEYED = """
-from fabric.services.provider_keys import key_set
-from fabric.services.workspaces import owner_actor
+from fabric.services.models.keys import key_set
+from fabric.services.actors import owner_actor
 from fabric.models import ProviderKey
 from tests.people import member
 actor = owner_actor()

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from tests.console.launch.processes import free_port
 from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import FABRIC, FABRICS, NOTES, PATIENT, REQUESTS, Scene, started
 from tests.fabric.receivers import mail_server, webhook_receiver
+from tests.ports import free_port
 
 REFUSED: tuple[int, dict[str, str], bytes] = 410, {}, b""
 TOLD_IN_ALL = 8
-"""Two questions to four targets."""
+"""Two reviews to four targets."""
 MANY = 12
 """More than the refusing receiver is asked."""
 
@@ -42,7 +42,7 @@ def telling(data: Path) -> Iterator[Installation]:
 
 
 def ask(home: Installation, page: Page) -> None:
-    """Questions of two runs, and what became of telling them; the last is answered before everybody was told."""
+    """Reviews of two runs, and what became of telling them; the last is answered before everybody was told."""
     title, description, options, budget = FABRICS["contract-advice"]
     home.publish(
         FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)

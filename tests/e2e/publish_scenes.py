@@ -10,13 +10,13 @@ from tests.e2e.scenes import Scene
 DRAFTS = """
 from fabric.models import ChangeRequest
 from fabric.services import drafts
-from fabric.services.change_requests import change_approve, change_request_open
-from fabric.services.drafts_publishing import draft_request
-from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import actor_of, owner_actor
+from fabric.services.drafts.change_requests import change_approve, change_request_open
+from fabric.services.drafts.publication import draft_request
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.actors import find_actor, owner_actor
 from tests.fabric.services.world import SMALL
 from tests.people import member
-owner, ana = owner_actor(), actor_of(member("ana.kowalczyk", "owner", "editor", "reviewer", "finance", "safety"))
+owner, ana = owner_actor(), find_actor(member("ana.kowalczyk", "owner", "editor", "reviewer", "finance", "safety"))
 CELL = "decision_table:\\n  provider_failure:\\n    batch: {rungs: [{reaction: retry, times: 1}, {reaction: abort}]}\\n"
 LAX = "    high_stakes: {rungs: [{reaction: surface}], deviation: A pilot with five users who see every answer.}\\n"
 EYES = "run_usd_micros: 1000000}\\n  humans: {four_eyes: [high_stakes]}"

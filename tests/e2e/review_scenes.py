@@ -1,4 +1,4 @@
-"""Scenes of reviews: the queue empty, full and narrowed; a question of each kind, in hand, edited, decided, conflicting, and in high-stakes."""
+"""Scenes of reviews: the queue empty, full and narrowed; a review of each kind, in hand, edited, decided, conflicting, and in high-stakes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ UNPLANNED = FABRIC.format(
     options="{script: off_schema}",
     budget=1_000_000,
 ).replace("topology:", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:")
-"""In high-stakes nobody is asked about a plan that is none: its runs end, and leave a ticket."""
+"""In high-stakes nobody is asked about a plan that is none: its runs end, and leave a follow-up."""
 HIGH_STAKES = "high_stakes"
 
 EMPTY = (
@@ -114,25 +114,25 @@ EMPTY = (
 
 
 def waiting(page: Page, home: Installation, fabric: str, tier: str = PATIENT) -> str:
-    """A run of a fabric that asks; the id of its question."""
+    """A run of a fabric that asks; the id of its review."""
     notes = home.data / "notes.md"
     notes.write_text(NOTES)
     run_id = started(page, fabric, WORDS.get(fabric, "What do these notes say about costs and deadlines?"), notes, tier)
-    ((found,),) = home.stored("SELECT id FROM fabric_escalation WHERE run_id = ? AND decided_at IS NULL", run_id)
+    ((found,),) = home.stored("SELECT id FROM fabric_review WHERE run_id = ? AND decided_at IS NULL", run_id)
     return str(found)
 
 
-def ticketed(page: Page, home: Installation) -> str:
-    """The id of the ticket that a run left."""
+def followed_up(page: Page, home: Installation) -> str:
+    """The id of the follow-up that a run left."""
     notes = home.data / "notes.md"
     notes.write_text(NOTES)
     run_id = started(page, "unplanned", "What do these notes say about costs and deadlines?", notes, HIGH_STAKES)
-    ((found,),) = home.stored("SELECT id FROM fabric_escalation WHERE run_id = ? AND item = 'ticket'", run_id)
+    ((found,),) = home.stored("SELECT id FROM fabric_review WHERE run_id = ? AND item = 'follow_up'", run_id)
     return str(found)
 
 
 def filled(home: Installation, page: Page) -> dict[str, str]:
-    """Questions of several kinds; their ids by what they are to show."""
+    """Reviews of several kinds; their ids by what they are to show."""
     title, description, options, budget = FABRICS["contract-advice"]
     home.publish(
         FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)
@@ -141,14 +141,14 @@ def filled(home: Installation, page: Page) -> dict[str, str]:
         home.publish(source)
     ids = {name: waiting(page, home, "paying") for name in ("call", "mine", "undone", "faster", "rejected")}
     ids |= {name: waiting(page, home, "contract-advice") for name in ("doubt", "overdue", "onward", "theirs")}
-    ids["ticket"] = ticketed(page, home)
+    ids["follow_up"] = followed_up(page, home)
     ids["strict"] = waiting(page, home, "settling", HIGH_STAKES)
     ids["cap"] = waiting(page, home, "dear", HIGH_STAKES)
     ids["ruled"] = waiting(page, home, "counting")
     ids |= {name: waiting(page, home, "ordering") for name in ("rows", "rows-wrong")}
     now = time.time_ns() // 1_000
-    home.stored("UPDATE fabric_escalation SET due_at = ? WHERE id = ?", now - 600_000_000, ids["overdue"])
-    home.stored("UPDATE fabric_escalation SET onward = 1 WHERE id = ?", ids["onward"])
+    home.stored("UPDATE fabric_review SET due_at = ? WHERE id = ?", now - 600_000_000, ids["overdue"])
+    home.stored("UPDATE fabric_review SET onward = 1 WHERE id = ?", ids["onward"])
     _held(home, ids["theirs"], "Ana Kowalczyk", now)
     _told(home, ids["doubt"], now)
     page.goto(f"/reviews/{ids['rejected']}")
@@ -156,24 +156,24 @@ def filled(home: Installation, page: Page) -> dict[str, str]:
     page.get_by_role("button", name="Continue now").click()
     page.goto(f"/reviews/{ids['mine']}")
     page.get_by_role("button", name="Claim").click()
-    page.get_by_text("In your hand").wait_for()
+    page.get_by_text("Claimed by you, expires").wait_for()
     return ids
 
 
-def _held(home: Installation, question: str, holder: str, now: int) -> None:
-    columns = "escalation, workspace_id, run_id, holder, lease, claimed_at, lease_until, assigned_by, taken_from"
+def _held(home: Installation, review: str, holder: str, now: int) -> None:
+    columns = "review, workspace_id, run_id, holder, lease, claimed_at, lease_until, assigned_by, taken_from"
     home.stored(
-        f"INSERT INTO fabric_review_claim ({columns}) SELECT id, workspace_id, run_id, ?, 1, ?, ?, '', '' FROM fabric_escalation WHERE id = ?",
-        *(holder, now, now + 3_600_000_000, question),
+        f"INSERT INTO fabric_review_claim ({columns}) SELECT id, workspace_id, run_id, ?, 1, ?, ?, '', '' FROM fabric_review WHERE id = ?",
+        *(holder, now, now + 3_600_000_000, review),
     )
 
 
-def _told(home: Installation, question: str, now: int) -> None:
-    """Who was told of a question: one that took it, one that is tried again, one that was given up, one for whom it was over."""
+def _told(home: Installation, review: str, now: int) -> None:
+    """Who was told of a review: one that took it, one that is tried again, one that was given up, one for whom it was over."""
     columns = "id, workspace_id, run_id, seq, told, channel, target, member, shown, content, at, state, attempts, attempts_before, made_at, next_at, held_until, sent_at, error"
     rows = (
-        ("question", "email", "ana.kowalczyk", "sent", 1, now - 3_000_000_000, ""),
-        ("question", "webhook", "https://hooks.example.org", "failed", 16, None, "hooks.example.org answered HTTP 410"),
+        ("review", "email", "ana.kowalczyk", "sent", 1, now - 3_000_000_000, ""),
+        ("review", "webhook", "https://hooks.example.org", "failed", 16, None, "hooks.example.org answered HTTP 410"),
         ("reminder", "webhook", "https://chat.example.org", "waiting", 3, None, "no connection to chat.example.org"),
         (
             "reminder",
@@ -187,10 +187,10 @@ def _told(home: Installation, question: str, now: int) -> None:
     )
     for number, (told, channel, shown, state, attempts, sent_at, error) in enumerate(rows):
         home.stored(
-            f"INSERT INTO fabric_notification ({columns}) SELECT ?, workspace_id, run_id, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, 0, ?, ?, 0, ?, ? FROM fabric_escalation WHERE id = ?",
+            f"INSERT INTO fabric_notification ({columns}) SELECT ?, workspace_id, run_id, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, 0, ?, ?, 0, ?, ? FROM fabric_review WHERE id = ?",
             *(f"{number:032x}", 900 + number, told, channel, f"t{number}", shown),
             *(
-                f'{{"escalation_id": "{question}"}}'.encode(),
+                f'{{"review_id": "{review}"}}'.encode(),
                 now,
                 state,
                 attempts,
@@ -198,12 +198,12 @@ def _told(home: Installation, question: str, now: int) -> None:
                 now + 600_000_000,
                 sent_at,
                 error,
-                question,
+                review,
             ),
         )
 
 
-# -- what is done on a page --------------------------------------------------------------------------------------------
+# -- what is done on a page ------------------------------------------------------------------------------------------
 
 
 def answered(page: Page, verb: str, message: str) -> None:
@@ -215,31 +215,31 @@ def answered(page: Page, verb: str, message: str) -> None:
 
 def edited(page: Page) -> None:
     page.locator("label[data-press=verb-edit]").click()
-    page.locator("#e-0").fill("Karosserie Brandt GmbH")
-    page.locator("#e-1").fill("40")
+    page.locator('[id="f.to"]').fill("Karosserie Brandt GmbH")
+    page.locator('[id="f.usd"]').fill("40")
     page.locator("#changes .add").first.wait_for()
 
 
 def replaced(page: Page) -> None:
     """Another call in place of the one that is shown, about to be sent."""
     page.locator("label[data-press=verb-edit]").click()
-    page.get_by_text("Another call in its place").click()
+    page.get_by_text("Use a different tool instead").click()
     page.get_by_label("Tool", exact=True).select_option("calculator")
-    page.get_by_label("Its arguments").fill('{"expression": "2 * 45"}')
+    page.get_by_role("textbox", name="Arguments JSON").fill('{"expression": "2 * 45"}')
 
 
 def misplaced(page: Page) -> None:
     replaced(page)
-    page.get_by_label("Its arguments").fill('{"sum": "2 * 45"}')
+    page.get_by_role("textbox", name="Arguments JSON").fill('{"sum": "2 * 45"}')
     page.keyboard.press("Control+Enter")
     page.locator("[id^=instead-e-]").wait_for()
 
 
 def wrong(page: Page) -> None:
     edited(page)
-    page.locator("#e-1").fill("many")
+    page.locator('[id="f.usd"]').fill("many")
     page.keyboard.press("Control+Enter")
-    page.locator("#e-e-1").wait_for()
+    page.locator('[id="e.usd"]').wait_for()
 
 
 def held_back(page: Page) -> None:
@@ -252,20 +252,20 @@ def held_back(page: Page) -> None:
 def taken_back(page: Page) -> None:
     held_back(page)
     page.get_by_role("button", name="Undo").click()
-    page.get_by_text("You took your answer back.").wait_for()
+    page.get_by_text("You withdrew your answer.").wait_for()
 
 
-def too_late(home: Installation, question: str, page: Page) -> None:
+def too_late(home: Installation, review: str, page: Page) -> None:
     """Somebody else answers while this one still writes."""
     edited(page)
     page.locator("#message").fill("The assessor states 40 on page 3.")
     home.stored(
-        "UPDATE fabric_escalation SET decided_at = opened_at + 1000000, verb = 'approve', decided_by = 'Ben Osei' WHERE id = ?",
-        question,
+        "UPDATE fabric_review SET decided_at = opened_at + 1000000, verb = 'approve', decided_by = 'Ben Osei' WHERE id = ?",
+        review,
     )
     page.keyboard.press("Control+Enter")
     page.locator("#kept").wait_for()
-    home.stored("UPDATE fabric_escalation SET decided_at = NULL, verb = '', decided_by = '' WHERE id = ?", question)
+    home.stored("UPDATE fabric_review SET decided_at = NULL, verb = '', decided_by = '' WHERE id = ?", review)
 
 
 def picked(verb: str) -> Callable[[Page], None]:
@@ -278,18 +278,18 @@ def picked(verb: str) -> Callable[[Page], None]:
 def rowed(page: Page) -> None:
     """A row is added, filled and moved up."""
     picked("edit")(page)
-    page.get_by_role("button", name="Add an entry to lines").click()
+    page.get_by_role("button", name="Add to lines").click()
     page.get_by_role("group", name="lines 3").wait_for()
     page.keyboard.type("Bolts")
     page.get_by_role("button", name="Move lines 3 up").click()
-    page.locator(".entries > li:nth-child(2) input[value=Bolts]").wait_for()
+    page.locator(".nest-items > li:nth-child(2) input[value=Bolts]").wait_for()
 
 
 def rows_wrong(page: Page) -> None:
     """The row that was added is sent with nothing but its name."""
     rowed(page)
     page.locator("#decision button.primary").click()
-    page.locator(".entry .err").first.wait_for()
+    page.locator(".nest-item .err").first.wait_for()
 
 
 def noted(page: Page) -> None:
@@ -297,7 +297,7 @@ def noted(page: Page) -> None:
 
 
 def unsaid(page: Page) -> None:
-    page.locator("#ticket-fork").click()
+    page.locator("#follow-up-fork").click()
     page.locator("#e-message").wait_for()
 
 
@@ -308,20 +308,20 @@ def narrowed(page: Page) -> None:
 def together(page: Page) -> None:
     for box in page.locator("tr:has-text('Payer wants to call') input[type=checkbox]:not(:disabled)").all()[:2]:
         box.check()
-    page.get_by_role("button", name="Answer the picked ones").click()
+    page.get_by_role("button", name="Decide the selected ones").click()
     page.locator("label:has(#v-reject)").click()
     page.locator("#message").fill("Not this month.")
 
 
 def scenes(home: Installation, ids: Mapping[str, str]) -> tuple[Scene, ...]:
     """All of them, in an order in which none spoils another; the answers that can be taken back come last."""
-    at = {name: f"/reviews/{question}" for name, question in ids.items()}
+    at = {name: f"/reviews/{review}" for name, review in ids.items()}
     return (
         Scene("reviews-full", "/reviews"),
         Scene("reviews-filters", "/reviews?fabric=paying", narrowed),
         Scene("reviews-none", "/reviews?fabric=paying&stage=validate"),
         Scene("reviews-mine", "/reviews?tab=mine"),
-        Scene("reviews-tickets", "/reviews?tab=tickets"),
+        Scene("reviews-follow-ups", "/reviews?tab=follow_ups"),
         Scene("reviews-decided", "/reviews?tab=decided"),
         Scene("reviews-together", "/reviews?fabric=paying", together),
         Scene("review-doubt", at["doubt"], picked("approve")),
@@ -331,8 +331,8 @@ def scenes(home: Installation, ids: Mapping[str, str]) -> tuple[Scene, ...]:
         Scene("review-reject", at["call"], picked("reject")),
         Scene("review-overdue", at["overdue"]),
         Scene("review-theirs", at["theirs"], picked("reject")),
-        Scene("review-ticket", at["ticket"], noted),
-        Scene("review-ticket-wrong", at["ticket"], unsaid, 422),
+        Scene("review-follow-up", at["follow_up"], noted),
+        Scene("review-follow-up-wrong", at["follow_up"], unsaid, 422),
         Scene("review-rows", at["rows"], rowed),
         Scene("review-rows-wrong", at["rows-wrong"], rows_wrong, 422),
         Scene("review-strict", at["strict"], edited),

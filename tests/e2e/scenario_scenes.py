@@ -10,12 +10,12 @@ from tests.e2e.installation import Installation
 from tests.e2e.scenes import Scene
 
 PLAYED = """
-from fabric.services.workspaces import owner_actor
+from fabric.services.actors import owner_actor
 import time
-from simulator.drills.models import OPEN_STATUSES, Drill, StoredScenario
-from simulator.library.asking import scenario_ask
-from simulator.library.services import scenario_duplicate, scenario_save
-from simulator.library.selectors import scenario_get
+from simulator.drills.models.tables import OPEN_STATUSES, Drill, StoredScenario
+from simulator.drills.library.requests import scenario_ask
+from simulator.drills.library.services import scenario_duplicate, scenario_save
+from simulator.drills.library.selectors import scenario_get
 actor, fabric = owner_actor(), "small-model"
 def played():
     # The worker plays them.
@@ -99,7 +99,7 @@ def library(home: Installation) -> Iterator[Scene]:
 
 
 def lived(home: Installation) -> Iterator[Scene]:
-    """One that was played live by this installation's own worker, and in virtual time."""
+    """One that was played live by this installation's own worker, and in simulated time."""
     home.manage("scenario", "run", "rate-limit-then-healthy", "small-model", "--live", "--here", "--tier", "batch")
     yield Scene("scenario-lived", "/drills/library/rate-limit-then-healthy?fabric=small-model")
     for (found,) in home.stored("SELECT max(id) FROM drills_drill WHERE mode = 'live' AND scenario <> ''"):

@@ -26,7 +26,7 @@ class Scene(NamedTuple):
     """What the server answers to the address, or to what is done there; the browser's own complaint about it is none."""
 
 
-# -- what is run -------------------------------------------------------------------------------------------------------
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 FABRIC = """\
 name: {name}
@@ -54,7 +54,7 @@ FABRICS = {
     "goes-round": (
         "Goes round",
         "Its reader makes one call for ever.",
-        "{agents: {reader: {script: loop}}}",
+        "{agents: {reader: {script: tool_loop}}}",
         1_000_000,
     ),
     "off-schema": ("Off schema", "Its planner answers what nobody asked for.", "{script: off_schema}", 1_000_000),
@@ -99,7 +99,7 @@ reviewers: [owner]
 )
 """A fabric whose runs have children."""
 PATIENT = "batch"
-"""The tier in which a person has a day: the question must outlast the taking of the pictures."""
+"""The tier in which a person has a day: the review must outlast the taking of the pictures."""
 NOTES = "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.\n"
 REQUESTS = (
     "What do these notes say about costs and deadlines?",
@@ -138,16 +138,16 @@ def fill(home: Installation, page: Page) -> dict[str, str]:
 
 def started(page: Page, fabric: str, text: str, notes: Path, tier: str = "") -> str:
     page.goto(f"/start?fabric={fabric}")
-    page.get_by_label("What do you want to know").fill(text)
+    page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([str(notes)])
     page.get_by_label("Tier").select_option(tier)
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
-    page.locator("#live[data-live=ended], article.question").first.wait_for()
+    page.locator("#live[data-live=ended], article.review").first.wait_for()
     return page.url.rpartition("/")[2]
 
 
-# -- what is done on a page --------------------------------------------------------------------------------------------
+# -- what is done on a page ------------------------------------------------------------------------------------------
 
 
 def sign_in(page: Page) -> None:
@@ -169,7 +169,7 @@ def palette_found(page: Page) -> None:
 def palette_none(page: Page) -> None:
     palette(page)
     page.keyboard.type("zzzz")
-    page.get_by_text("Nothing is called or numbered like that").wait_for()
+    page.get_by_text("No results").wait_for()
 
 
 def sheet(page: Page) -> None:
@@ -236,7 +236,7 @@ def unreachable(page: Page) -> None:
 def unfounded(page: Page) -> None:
     """A rejection without a reason."""
     page.get_by_role("button", name="Reject").first.click()
-    page.locator("article.question .err").first.wait_for()
+    page.locator("article.review .err").first.wait_for()
 
 
 def first_event(page: Page) -> None:
@@ -248,7 +248,7 @@ def add_filter(page: Page) -> None:
     page.locator("[data-press=filter]").click()
 
 
-# -- the scenes --------------------------------------------------------------------------------------------------------
+# -- the scenes ------------------------------------------------------------------------------------------------------
 
 STRANGER = (
     Scene("signed-out", "/runs"),
@@ -304,6 +304,11 @@ LISTS = (
     Scene("fabrics", "/fabrics"),
     Scene("breakers", "/breakers"),
     Scene("protections", "/protections"),
+    Scene("docs", "/docs"),
+    Scene("docs-found", "/docs?q=webhook"),
+    Scene("docs-none", "/docs?q=zzzz"),
+    Scene("docs-page", "/docs/concepts/tiers"),
+    Scene("docs-rule", "/docs/specification/budgets"),
     *(
         Scene(f"fabric-{tab}", f"/fabrics/contract-advice?tab={tab}")
         for tab in ("agents", "topology", "stages", "limits", "table", "memory", "yaml", "versions")

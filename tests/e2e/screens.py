@@ -33,10 +33,10 @@ from tests.e2e import (
     drill_page_scenes,
     drill_run_scenes,
     drill_scenes,
+    drill_stop_scenes,
     editor_parts_scenes,
     held_scenes,
     history_scenes,
-    lever_scenes,
     member_scenes,
     memory_scenes,
     model_scenes,
@@ -67,7 +67,7 @@ def signed_in(camera: Camera, link: str) -> StorageState:
         return page.context.storage_state()
 
 
-# -- what is taken away ------------------------------------------------------------------------------------------------
+# -- what is taken away ----------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def slow_titles(home: Installation) -> Iterator[None]:
     home.stored("ALTER TABLE fabric_run_kept RENAME TO fabric_run")
 
 
-# -- the round ---------------------------------------------------------------------------------------------------------
+# -- the round -------------------------------------------------------------------------------------------------------
 
 
 def round_of(camera: Camera, desk: str) -> None:
@@ -136,7 +136,7 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(drill_scenes.NEVER_LIVE)
     camera.shoot(drill_scenes.lived(home))
     camera.shoot(scenario_scenes.lived(home))
-    for part in lever_scenes.parts(home):
+    for part in drill_stop_scenes.parts(home):
         camera.shoot(part)
     camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))
@@ -159,7 +159,7 @@ def told_round(camera: Camera) -> None:
 
 
 def review_round(camera: Camera) -> None:
-    """The queue and its questions, in an installation where nothing else waits."""
+    """The queue and its reviews, in an installation where nothing else waits."""
     camera.state = signed_in(camera, camera.home.login_link())
     camera.shoot(review_scenes.EMPTY)
     with camera.page() as page:
@@ -168,7 +168,7 @@ def review_round(camera: Camera) -> None:
 
 
 def history_round(camera: Camera) -> None:
-    """What was decided: nothing yet, much of it, and figures that are not to be had."""
+    """Decided reviews: nothing yet, much of it, and figures that are not to be had."""
     camera.state = signed_in(camera, camera.home.login_link())
     camera.shoot(history_scenes.EMPTY)
     history_scenes.filled(camera.home)

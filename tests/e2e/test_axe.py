@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from console.configure.parts import PARTS
-from console.route_policies import ROUTES, Policy
-from fabric.services.samples import SAMPLES
+from console.editor.parts.catalogue import PARTS
+from console.site.access.policies import ROUTES, Policy
+from fabric.services.fabrics.templates import SAMPLES
 from tests.e2e import publish_scenes
 from tests.e2e.accessibility import NARROW, WIDE, at_both_sizes, axe, in_both_themes, looked_at
 from tests.e2e.addresses import ALSO, KNOWN, NO_PAGE, pages, patterns, views
@@ -21,10 +21,10 @@ from tests.e2e.conftest import NOWHERE, begun
 from tests.e2e.drill_page_scenes import DRIVEN, GUARDED
 from tests.e2e.drill_run_scenes import KEPT
 from tests.e2e.drill_scenes import DRILLED
-from tests.e2e.lever_scenes import LIVE, SCHEDULED
+from tests.e2e.drill_stop_scenes import LIVE, SCHEDULED
 from tests.e2e.member_scenes import MEMBERS
 from tests.e2e.scenario_scenes import PLAYED
-from tests.fabric.services.test_memories import WRITING
+from tests.fabric.services.memories.test_changes import WRITING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -146,20 +146,20 @@ def test_what_is_refused_of_drills_and_what_is_tried(visit, drills):
     page.locator("#schedule-create").click()
     page.locator("#e-cron").wait_for()
     assert at_both_sizes(page) == []
-    page.goto("/drills/lever")
-    page.locator("#lever-pull").click()
+    page.goto("/drill-stop")
+    page.locator("#drill-stop-pull").click()
     page.locator("#e-reason").wait_for()
     assert at_both_sizes(page) == []
 
 
-def test_drills_that_run_live_and_the_lever_pulled(visit, installation, drills):
+def test_drills_that_run_live_and_the_drill_stop_pulled(visit, installation, drills):
     installation.manage("shell", "--verbosity", "0", "-c", LIVE)
     page = visit(NOWHERE).page
-    seen = ("/", "/drills?fabric=small-model", "/drills/lever", "/drills/schedules")
+    seen = ("/", "/drills?fabric=small-model", "/drill-stop", "/drills/schedules")
     assert looked_at(page, seen) == {}
-    installation.manage("drill_lever", "pull", "--reason", "The provider asked for quiet until noon.")
+    installation.manage("drill_stop", "pull", "--reason", "The provider asked for quiet until noon.")
     assert looked_at(page, seen) == {}
-    installation.manage("drill_lever", "release", "--reason", "It is noon.")
+    installation.manage("drill_stop", "release", "--reason", "It is noon.")
 
 
 def test_members_of_every_kind_and_what_is_refused_of_them(visit, installation):
@@ -189,7 +189,7 @@ def test_dialogs_and_mistakes(visit, run_id, size):
     page.locator("#palette-found a[id^=palette-run]").first.wait_for()
     assert in_both_themes(page) == []
     page.keyboard.type("zzzz")
-    page.get_by_text("Nothing is called or numbered like that").wait_for()
+    page.get_by_text("No results").wait_for()
     assert in_both_themes(page) == []
     page.keyboard.press("Escape")
     page.keyboard.press("?")

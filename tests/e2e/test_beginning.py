@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from fabric.selectors.drafts import EDITOR_S
+from fabric.selectors.drafts.lookup import EDITOR_S
 from tests.e2e.chromium import still
 from tests.e2e.conftest import NOWHERE
 
@@ -24,7 +24,7 @@ def begun(page: Page, name: str, template: str = "research") -> None:
         ".template", has_text=re.compile("Research with sources" if template == "research" else template)
     ).click()
     page.get_by_label("Name a-z").fill(name)
-    page.get_by_role("button", name="Begin the draft").click()
+    page.get_by_role("button", name="Create draft").click()
     page.wait_for_url(f"**/fabrics/{name}/draft")
 
 

@@ -39,7 +39,7 @@ def test_one_that_opens_is_seen_without_a_reload_and_reset_with_a_reason(visit, 
     page = looking.page
     page.goto("/breakers")
     page.locator("#live[data-live=live]").wait_for()
-    answers(page, "All closed: every call may go out")
+    answers(page, "All closed")
     page.evaluate("document.body.dataset.same = 'yes'")
     for _ in range(2):  # The first is told 429; the call after it opens the breaker, and is refused.
         start(other, "limited")
@@ -59,5 +59,5 @@ def test_one_that_opens_is_seen_without_a_reload_and_reset_with_a_reason(visit, 
     page.get_by_text("The provider raised our limit.").first.wait_for()
     watching = other.page
     watching.goto("/breakers")
-    answers(watching, "All closed: every call may go out")
+    answers(watching, "All closed")
     assert looking.complaints == other.complaints == []

@@ -17,15 +17,15 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from console.launch.paths import ROOT
-from simulator.bench.database import fresh, inherited
-from simulator.bench.tables import copy_sqlite
+from console.launch.processes.data_directory import ROOT
 from simulator.endpoint import ScriptedEndpoint, Step
-from simulator.endpoint.server import Received
-from simulator.endpoint.steps import answer, call
-from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
+from simulator.endpoint.wire.server import Received
+from simulator.endpoint.wire.steps import answer, call
+from simulator.installation.database import clean_environment, copy_sqlite, temporary_database
+from tests.console.launch.started_processes import PATIENCE_S, Lines, started
 from tests.e2e import canaries
 from tests.e2e.installation import Installation, _link
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 TOOL, STORED = "canary-tool-0123456789abcdef", "canary-stored-0123456789abcdef"
@@ -34,8 +34,8 @@ PREPARING = """
 import json, sys
 from io import StringIO
 from django.core.management import call_command
-from fabric.services.provider_keys import key_set
-from fabric.services.workspaces import owner_actor
+from fabric.services.models.keys import key_set
+from fabric.services.actors import owner_actor
 key_set(actor=owner_actor(), provider="openai", host={url!r}, key=open("{folder}/secrets/stored").read())
 call_command("fabric", "publish", "{folder}/canaries.yaml")
 said = StringIO()
@@ -71,11 +71,11 @@ def running(
     if database:
         values = values | {"DATABASE_URL": database}
     else:
-        copy_sqlite(inherited(), data)
+        copy_sqlite(clean_environment(), data)
     for name, value in values.items():
         (folder / name).write_text(value)
         (folder / name).chmod(0o600)
-    environ = inherited() | {f"{name}_FILE": str(folder / name) for name in values}
+    environ = clean_environment() | {f"{name}_FILE": str(folder / name) for name in values}
     environ |= {
         "FABRIC_DATA": str(data),
         "FABRIC_PORT": str(port),
@@ -116,7 +116,7 @@ def over(client: httpx2.Client, run_id: str, *states: str) -> dict[str, object]:
 
 
 def hooked(endpoint: ScriptedEndpoint) -> None:
-    """Wait until the webhook was told of the question."""
+    """Wait until the webhook was told of the review."""
     pause = threading.Event()
     for _ in range(int(PATIENCE_S * 4)):
         if any(one.path.startswith("/hook") for one in endpoint.received):
@@ -127,7 +127,7 @@ def hooked(endpoint: ScriptedEndpoint) -> None:
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def test_no_secret_stands_where_somebody_could_read_it(tmp_path, kind):
-    with fresh(kind, migrated=kind == "postgresql") as environ:
+    with temporary_database(kind, migrated=kind == "postgresql") as environ:
         _looked_through(tmp_path, environ.get("DATABASE_URL", ""))
 
 

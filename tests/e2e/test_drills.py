@@ -52,9 +52,9 @@ def flash(page, sentence):
 def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
     visitor = visit(PAGE)
     page = visitor.page
-    page.get_by_text("24 cells were never drilled").wait_for()
+    page.get_by_text("No cell has a drill yet").wait_for()
     page.keyboard.press("R")
-    page.get_by_text("24 cells are drilled in virtual time.").wait_for()
+    page.get_by_text("24 cells are drilled in simulated time.").wait_for()
     page.evaluate("window.sameDocument = true")
     page.wait_for_function(
         "selector => !document.querySelector(selector) && !document.querySelector('[data-v=never]')", arg=OPEN
@@ -76,7 +76,7 @@ def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
 def test_without_a_script_they_are_asked_for_and_shown_by_loading_again(visit, installation):
     page = visit("/drills?fabric=document-review", java_script_enabled=False).page
     page.get_by_role("button", name="Drill unsafe output, high-stakes regulated").click()
-    page.get_by_text("One cell is drilled in virtual time.").wait_for()
+    page.get_by_text("One cell is drilled in simulated time.").wait_for()
     while page.locator(OPEN).count():
         page.locator("#live").click()
     page.locator("#cell-unsafe_output-high_stakes a").wait_for()
@@ -152,7 +152,7 @@ def test_a_drill_that_ends_while_it_is_looked_at_stands_still_from_then_on(visit
     try:
         page.get_by_role("button", name="Rerun with the same seed").click()
         page.locator("#live[data-live=live]").wait_for()
-        page.get_by_text("The chains stand here as soon as it has ended").wait_for()
+        page.get_by_text("The chains appear when it ends").wait_for()
     finally:
         os.kill(worker, signal.SIGCONT)
     page.locator("#player-play").wait_for()
@@ -213,7 +213,7 @@ def test_a_scenario_is_found_changed_tried_and_played(visit):
     assert page.locator("#p-times").input_value() == "3"
     page.get_by_role("button", name="Run", exact=True).click()
     page.wait_for_url(DRILL)
-    page.get_by_text("The run did what the table says, step by step.").wait_for()
+    page.get_by_text("The run followed the table, step by step.").wait_for()
     assert page.locator(".drill-side dd", has_text="3").count() >= 1
     page.locator(".lede a", has_text="rate-limit-then-healthy").click()
     page.locator("#scenario-drills tr[id^=d-]", has_text="Pass").wait_for()
@@ -265,7 +265,7 @@ def test_a_schedule_is_made_paused_and_deleted(visit):
     assert visitor.complaints == []
 
 
-def test_nothing_is_drilled_while_the_lever_is_pulled_and_who_asks_is_told_by_whom_and_why(visit):
+def test_nothing_is_drilled_while_the_drill_stop_is_pulled_and_who_asks_is_told_by_whom_and_why(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     opened(page, "unsafe output, low-latency interactive", UNSAFE)
@@ -276,11 +276,11 @@ def test_nothing_is_drilled_while_the_lever_is_pulled_and_who_asks_is_told_by_wh
     page.locator("#e-reason").wait_for()
     page.get_by_label("Reason").fill("The provider asked for quiet.")
     page.get_by_role("button", name="Stop all drills").click()
-    flash(page, "The lever is pulled.")
+    flash(page, "Drills are stopped.")
     page.get_by_role("heading", name="Drills are stopped").wait_for()
     try:
         before.get_by_role("button", name="Rerun with the same seed").click()
-        flash(before, "owner pulled the lever of drills on")
+        flash(before, "owner stopped all drills on")
         flash(before, "The provider asked for quiet.")
         assert before.get_by_role("button", name="Run all 24").is_disabled()
         page.goto(drill)
@@ -288,8 +288,8 @@ def test_nothing_is_drilled_while_the_lever_is_pulled_and_who_asks_is_told_by_wh
     finally:
         page.locator("#stop").click()
         page.get_by_label("Reason").fill("It is quiet again.")
-        page.get_by_role("button", name="Release the lever").click()
-    flash(page, "The lever is released")
+        page.get_by_role("button", name="Allow drills").click()
+    flash(page, "Drills are allowed again")
     page.goto(drill)
     page.get_by_role("button", name="Rerun with the same seed").click()
     page.wait_for_url(DRILL)
@@ -314,14 +314,14 @@ def test_without_a_script_the_player_is_a_list_of_addresses(visit):
     assert not page.locator("#player-play").is_visible()
 
 
-def test_without_a_script_a_scenario_is_tried_and_the_lever_is_pulled_and_released(visit):
+def test_without_a_script_a_scenario_is_tried_and_the_drill_stop_is_pulled_and_released(visit):
     page = visit("/drills/library/rate-limit-then-healthy?fabric=research-desk", java_script_enabled=False).page
     page.get_by_role("button", name="Dry run").click()
-    assert page.locator("#dry .would-list li").count() >= 1
-    page.get_by_role("link", name="STOP all drills").click()
+    page.locator("#dry .would-list li").first.wait_for()
+    page.get_by_role("link", name="Stop drills").click()
     page.get_by_label("Reason").fill("Quiet.")
     page.get_by_role("button", name="Stop all drills").click()
     page.get_by_role("heading", name="Drills are stopped").wait_for()
     page.get_by_label("Reason").fill("Enough.")
-    page.get_by_role("button", name="Release the lever").click()
-    page.get_by_role("heading", name="Drills may run").wait_for()
+    page.get_by_role("button", name="Allow drills").click()
+    page.get_by_role("heading", name="Drills enabled").wait_for()

@@ -24,7 +24,7 @@ def start(visitor, fabric, text="What do the notes say about costs?"):
     page = visitor.page
     page.goto("/start")
     page.get_by_role("radio", name=re.compile(fabric)).check()
-    page.get_by_label("What do you want to know").fill(text)
+    page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
@@ -35,8 +35,8 @@ def test_start_and_watch_a_run_to_its_end(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/start")
-    page.get_by_role("link", name="Use its example for Research desk").click()
-    assert page.get_by_label("What do you want to know").input_value().startswith("What do these documents say")
+    page.get_by_role("link", name="Use example for Research desk").click()
+    assert page.get_by_label("Your request").input_value().startswith("What do these documents say")
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
@@ -82,10 +82,10 @@ def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
     """The run waits for a person until there is nobody to tell the page, and goes on then."""
     visitor = visit(NOWHERE)
     start(visitor, "doubtful")
-    visitor.page.locator("article.question").wait_for()
+    visitor.page.locator("article.review").wait_for()
     visitor.page.locator("#live[data-live=live]").wait_for()
     run_id = visitor.page.url.partition("/runs/")[2].partition("?")[0]
-    ((item, digest),) = installation.stored("SELECT id, digest FROM fabric_escalation WHERE run_id = ?", run_id)
+    ((item, digest),) = installation.stored("SELECT id, digest FROM fabric_review WHERE run_id = ?", run_id)
     before = len(visitor.rows)
     installation.kill_web_server()
     installation.manage("decide", str(item), "approve", "--digest", str(digest))
@@ -95,11 +95,11 @@ def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
     assert visitor.complaints == []
 
 
-def test_a_question_appears_and_is_answered_where_it_stands(visit):
+def test_a_review_appears_and_is_answered_where_it_stands(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
-    card = page.locator("article.question")
+    card = page.locator("article.review")
     card.wait_for()
     assert page.locator("#panel-head .badge").first.inner_text() == "Waiting for a person"
     # Others may still wait here: an answer that was given is open until its run takes it.
@@ -110,7 +110,7 @@ def test_a_question_appears_and_is_answered_where_it_stands(visit):
     card.get_by_role("button", name="Approve").click()
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .badge").first.inner_text().startswith("Completed")
-    assert page.locator("article.question").count() == 0
+    assert page.locator("article.review").count() == 0
     assert visitor.rows == list(range(1, len(visitor.rows) + 1))
     assert visitor.complaints == []
 
@@ -122,7 +122,7 @@ def test_it_works_without_javascript(visit):
     page.get_by_role("button", name="Start the run").click()
     assert "The request is empty" in page.locator("#e-text").inner_text()
     start(visitor, "doubtful")
-    while page.locator("article.question").count() == 0:
+    while page.locator("article.review").count() == 0:
         page.locator("#live").click()
     page.get_by_role("textbox", name="Message").fill("the notes say otherwise")
     page.get_by_role("button", name="Reject").click()
@@ -154,7 +154,7 @@ def test_cancelling(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
-    page.locator("article.question").wait_for()
+    page.locator("article.review").wait_for()
     page.get_by_role("link", name="Cancel…").click()
     page.get_by_label("Reason").fill("no longer needed")
     page.get_by_role("button", name="Cancel the run").click()
@@ -167,13 +167,13 @@ def test_what_was_typed_and_attached_survives_a_mistake(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/start")
-    page.get_by_label("What do you want to know").fill("   ")
+    page.get_by_label("Your request").fill("   ")
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.get_by_role("button", name="Start the run").click()
     page.get_by_text("The request is empty").first.wait_for()
     assert page.locator("#documents").evaluate("input => input.files.length") == 1
     assert page.locator("#text").evaluate("field => field === document.activeElement")
-    page.get_by_label("What do you want to know").fill("What is the deadline?")
+    page.get_by_label("Your request").fill("What is the deadline?")
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
     assert "notes.md" in page.locator("#panel-head").inner_text()

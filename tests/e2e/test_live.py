@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, Route
 
 from console.live.frames import FRAME_ROWS
-from tests.console.launch.processes import Lines, started
+from tests.console.launch.started_processes import Lines, started
 from tests.e2e.asked import asked
 from tests.e2e.chromium import UNSEEN, chromium_path
 from tests.e2e.conftest import NOWHERE, PATIENCE_MS

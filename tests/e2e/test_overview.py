@@ -1,6 +1,6 @@
-"""The overview, the list of questions and the fabric pages in a real browser, on a new installation and after its first runs.
+"""The overview, the list of reviews and the fabric pages in a real browser, on a new installation and after its first runs.
 
-The list of questions follows, new ones wait behind a bar, and what was answered elsewhere says so where it stands.
+The list of reviews follows, new ones wait behind a bar, and what was answered elsewhere says so where it stands.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from fabric.services.samples import SAMPLES
+from fabric.services.fabrics.templates import SAMPLES
 from tests.e2e.conftest import NOWHERE, begun
 from tests.e2e.test_first_run import start
 
@@ -39,7 +39,7 @@ def test_the_three_steps_lead_to_a_run_that_one_sees_happen(visit):
     assert steps.get_by_text("(done)").count() == 1
     steps.get_by_role("link", name="Start", exact=True).click()
     page.wait_for_url("**/start?fabric=*")
-    assert page.get_by_label("What do you want to know").input_value()
+    assert page.get_by_label("Your request").input_value()
     page.locator("#fabric-research-desk").check()  # The first by name is one that asks a person.
     # A second tab looks on: what happens is seen there without a reload.
     watching = visitor.context.new_page()
@@ -56,7 +56,7 @@ def test_the_three_steps_lead_to_a_run_that_one_sees_happen(visit):
     assert visitor.complaints == []
 
 
-# -- the list of questions, before the first one ------------------------------------------------------------------------
+# -- the list of reviews, before the first one -----------------------------------------------------------------------
 
 BADGE_SAID = """
   window.said = [];
@@ -86,7 +86,7 @@ def test_the_list_follows_without_a_row_that_jumps(visit):
     page.locator("#live[data-live=live]").wait_for()
     page.get_by_text("Nothing waits for you").wait_for()
     start(other, "doubtful")
-    run.locator("article.question").wait_for()
+    run.locator("article.review").wait_for()
     bar = page.locator("#new-rows a")
     bar.wait_for()
     assert bar.inner_text().strip() == "1 new"
@@ -97,8 +97,7 @@ def test_the_list_follows_without_a_row_that_jumps(visit):
     page.locator("#live[data-live=live]").wait_for()
     row.locator("a.cell").focus()
     run.get_by_role("button", name=re.compile("^Approve")).click()
-    row.get_by_text("approved by owner").wait_for()
-    assert (row.get_attribute("data-seq") or "").startswith("answered")
+    page.locator("#reviews-list tr[id^=ask-][data-seq^=answered]").get_by_text("approved by owner").wait_for()
     assert page.evaluate("document.activeElement.closest('tr')?.dataset.seq").startswith("answered")
     assert looking.complaints == []
 
@@ -111,7 +110,7 @@ def test_without_script_the_badge_says_as_of_when_and_loads_again(visit):
     page.wait_for_url("**/reviews")
 
 
-# -- what has happened ---------------------------------------------------------------------------------------------------
+# -- what has happened -----------------------------------------------------------------------------------------------
 
 
 def test_paused_nothing_moves_and_going_on_catches_up(visit):
@@ -125,7 +124,7 @@ def test_paused_nothing_moves_and_going_on_catches_up(visit):
     page.on("request", lambda request: asked.append(request.url))
     other = visit(NOWHERE)
     start(other, "doubtful")
-    other.page.locator("article.question").wait_for()
+    other.page.locator("article.review").wait_for()
     assert page.evaluate(SHOWN) == before
     assert [url for url in asked if "overview" in url] == []
     page.locator("#live-pause").click()

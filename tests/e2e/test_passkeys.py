@@ -12,7 +12,7 @@ from django.test import Client
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from fabric.models import SecondFactor, SignIn
-from fabric.services.workspaces import login_link_create, owner_ensure
+from fabric.services.actors import login_link_create, owner_ensure
 from tests.e2e.chromium import chromium_path, launched, still
 from tests.people import member
 
@@ -81,7 +81,7 @@ def test_a_passkey_is_made_and_signs_in_without_a_password(page: Page, site: str
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"{site}/")
     page.goto("/settings/security")
-    page.get_by_label("What you call the passkey").fill("laptop")
+    page.get_by_label("Name of the passkey").fill("laptop")
     page.locator("#passkey-add").click()
     page.get_by_role("heading", name="Your recovery codes").wait_for()
     assert page.locator(".codes code").count() == 10

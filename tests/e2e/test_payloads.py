@@ -16,9 +16,9 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Dialog, Page, Request
 
-from console.configure.parts import PARTS
-from console.views.fabrics import TABS
-from console.views.run_page import VIEWS
+from console.editor.parts.catalogue import PARTS
+from console.pages.fabrics.views import TABS
+from console.pages.runs.page import VIEWS
 from simulator.endpoint import ScriptedEndpoint
 from tests.e2e.conftest import NOWHERE
 from tests.e2e.hostile_world import LOOKS, script
@@ -160,8 +160,8 @@ def addresses(world: World) -> Iterator[str]:
         yield run
         yield f"{run}?view={views[number % len(views)]}"
         yield reverse("run-event", args=[run_id, 1 + number % 5])
-    for (question,) in world.installation.stored("SELECT id FROM fabric_escalation"):
-        yield reverse("review", args=[question])
+    for (review,) in world.installation.stored("SELECT id FROM fabric_review"):
+        yield reverse("review", args=[review])
     for number, name in enumerate(world.fabrics):
         yield f"{reverse('fabric', args=[name])}?tab={list(TABS)[number % len(TABS)]}"
         yield f"{reverse('start')}?fabric={name}&example=1"

@@ -1,5 +1,5 @@
 """No page of reviews has a serious or critical accessibility finding: light and dark, wide and narrow, the queue empty, full and narrowed, and a
-question of each kind, edited, refused, taken back, decided and conflicting."""
+review of each kind, edited, refused, taken back, decided and conflicting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def found(page, shown):
     return {name: what for name, what in grave.items() if what}
 
 
-def test_the_queue_and_its_questions(visit, installation):
+def test_the_queue_and_its_reviews(visit, installation):
     page = visit(NOWHERE).page
     assert found(page, EMPTY) == {}
     ids = filled(installation, page)

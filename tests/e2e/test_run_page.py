@@ -25,12 +25,12 @@ def test_header_and_timeline_follow_the_run(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
-    page.locator("article.question").wait_for()
+    page.locator("article.review").wait_for()
     assert page.locator("#panel-head .waits").count() == 1
     # The wait reaches to the edge of the lane: it goes on.
     assert page.locator("#panel-timeline rect.g-human").count() >= 1
     assert page.locator("#panel-timeline tr.worker").count() >= 1
-    page.locator("article.question").get_by_role("button", name="Approve").click()
+    page.locator("article.review").get_by_role("button", name="Approve").click()
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .waits").count() == 0
     assert page.locator("#panel-timeline line.g-now").count() == 0
@@ -47,12 +47,12 @@ def test_every_view_follows_the_run_to_its_end(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
-    page.locator("article.question").wait_for()
+    page.locator("article.review").wait_for()
     run = page.url.partition("?")[0]
     page.get_by_role("link", name="Graph").click()
     page.wait_for_url("**view=graph")
     assert "waits for a person" in page.locator("#panel-graph").inner_text()
-    page.locator("article.question").get_by_role("button", name="Approve").click()
+    page.locator("article.review").get_by_role("button", name="Approve").click()
     page.locator("#live[data-live=ended]").wait_for()
     page.locator("#panel-graph", has_not_text="waits for a person").wait_for()
     for view, target in (
@@ -71,7 +71,7 @@ def test_views_and_folding_are_links_that_need_no_script(visit):
     visitor = visit(NOWHERE, java_script_enabled=False)
     page = visitor.page
     start(visitor, "doubtful")
-    while page.locator("article.question").count() == 0:
+    while page.locator("article.review").count() == 0:
         page.locator("#live").click()
     page.get_by_role("link", name="Cost", exact=True).click()
     assert "By model" in page.locator("#panel-cost").inner_text()
@@ -144,7 +144,7 @@ def test_idle_time_is_unfolded_by_a_key_and_folded_again(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
-    page.locator("article.question").wait_for()
+    page.locator("article.review").wait_for()
     page.goto(f"{page.url.partition('?')[0]}?fold=off")
     page.keyboard.press("z")
     page.wait_for_url(lambda url: "fold=off" not in url)
@@ -155,6 +155,6 @@ def test_a_run_is_started_like_another_one(visit, desk):
     visitor = visit(NOWHERE)
     page = visitor.page
     page.goto(desk)
-    page.get_by_role("link", name="Start one like this").click()
+    page.get_by_role("link", name="Run again").click()
     page.wait_for_url("**/start?from=*")
-    assert page.get_by_label("What do you want to know").input_value() == "Which notes are there?"
+    assert page.get_by_label("Your request").input_value() == "Which notes are there?"

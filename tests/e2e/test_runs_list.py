@@ -27,7 +27,7 @@ def begin(visitor: Visitor, text: str) -> str:
     page = visitor.context.new_page()
     page.goto("/start")
     page.get_by_role("radio", name=re.compile("doubtful")).check()
-    page.get_by_label("What do you want to know").fill(text)
+    page.get_by_label("Your request").fill(text)
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
     run_id = page.url.rpartition("/")[2]

@@ -27,7 +27,7 @@ def held(installation, visit, **options):
 
 def read(page: Page) -> None:
     """Lets the turn in flight go on, and looks at what the next speaker was told."""
-    page.locator("article.question").get_by_role("button", name="Approve").click()
+    page.locator("article.review").get_by_role("button", name="Approve").click()
     page.locator("#panel-talk").get_by_role("link", name="read by writer in turn 2").wait_for()
     page.locator("#live[data-live=ended]").wait_for()
     expect(page.locator("#say")).to_be_hidden()
@@ -36,7 +36,7 @@ def read(page: Page) -> None:
 def test_what_is_said_by_keyboard_waits_for_the_turn_in_flight_and_the_next_speaker_has_heard_it(installation, visit):
     visitor = held(installation, visit)
     page = visitor.page
-    page.locator("article.question").wait_for()
+    page.locator("article.review").wait_for()
     page.locator("#main").focus()
     page.keyboard.press("m")
     expect(page.locator("#say-text")).to_be_focused()
@@ -65,11 +65,11 @@ def test_what_is_said_by_keyboard_waits_for_the_turn_in_flight_and_the_next_spea
 def test_it_is_said_without_a_script_too(installation, visit):
     visitor = held(installation, visit, java_script_enabled=False)
     page = visitor.page
-    while page.locator("article.question").count() == 0:
+    while page.locator("article.review").count() == 0:
         page.locator("#live").click()
     page.get_by_label("Say something").fill(WORDS)
     page.get_by_role("button", name="Send").click()
-    expect(page.locator(".flash")).to_contain_text("Your message is on its way")
+    expect(page.locator(".flash")).to_contain_text("Your message is sent")
     while page.locator("#panel-talk", has_text="waits for the turn in flight (sums)").count() == 0:
         page.locator("#live").click()
     assert WORDS in page.locator("#panel-talk").inner_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.keys import KEYS
+from console.pages.shell.keys import KEYS
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE
 
@@ -136,7 +136,7 @@ def test_what_the_palette_cannot_find_is_said(visit):
     page = visit().page
     page.keyboard.press("Control+k")
     page.keyboard.type("zzzz")
-    page.get_by_text("Nothing is called or numbered like that").wait_for()
+    page.get_by_text("No results").wait_for()
     page.keyboard.press("Escape")
     page.keyboard.press("Control+k")
     page.locator("#palette-go-1").wait_for()

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import NOWHERE
-from tests.fabric.adapters.attachments import files as made
+from tests.fabric.adapters.documents import files as made
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -44,7 +44,7 @@ def test_files_are_checked_beside_the_field_before_anything_is_sent(page):
 
 def test_what_the_browser_let_through_the_server_says_in_the_same_place(page):
     """The server alone can read a PDF; its sentence does not stay once it is mended."""
-    page.get_by_label("What do you want to know").fill("What is due?")
+    page.get_by_label("Your request").fill("What is due?")
     page.get_by_label("Documents to read").set_input_files([PDF])
     page.get_by_role("button", name="Start the run").click()
     page.locator("#e-documents").get_by_text("report.pdf is a PDF that is damaged").wait_for()
@@ -72,7 +72,7 @@ def test_a_tier_shows_what_it_means_for_the_picked_fabric(page):
 
 
 def test_a_draft_survives_leaving_the_page_and_not_the_start(page):
-    page.get_by_label("What do you want to know").fill("Half a thought")
+    page.get_by_label("Your request").fill("Half a thought")
     page.get_by_label("Priority").select_option("low")
     page.get_by_label("Session").fill("TICKET-1")
     page.goto("/runs")
@@ -89,7 +89,7 @@ def test_a_draft_survives_leaving_the_page_and_not_the_start(page):
 
 
 def test_a_draft_is_dropped_when_it_is_not_wanted(page):
-    page.get_by_label("What do you want to know").fill("Half a thought")
+    page.get_by_label("Your request").fill("Half a thought")
     page.reload()
     page.get_by_role("button", name="Start empty").click()
     assert page.locator("#text").input_value() == ""
@@ -98,7 +98,7 @@ def test_a_draft_is_dropped_when_it_is_not_wanted(page):
 
 
 def test_a_server_that_is_away_costs_nothing_that_was_typed(page):
-    page.get_by_label("What do you want to know").fill("Worth keeping")
+    page.get_by_label("Your request").fill("Worth keeping")
     page.context.set_offline(True)
     page.get_by_role("button", name="Start the run").click()
     page.locator("#notice .banner").wait_for()
@@ -113,7 +113,7 @@ def test_two_presses_start_one_run(visit, scripting):
     page = visit(NOWHERE, java_script_enabled=scripting).page
     page.goto("/start")
     text = f"Pressed twice {scripting}"
-    page.get_by_label("What do you want to know").fill(text)
+    page.get_by_label("Your request").fill(text)
     page.get_by_role("button", name="Start the run").dblclick()
     expect(page).to_have_url(RUN)  # The second press gives up the first one's navigation: only the last is waited for.
     page.goto("/runs")
@@ -121,7 +121,7 @@ def test_two_presses_start_one_run(visit, scripting):
 
 
 def test_one_like_an_earlier_run(page):
-    page.get_by_label("What do you want to know").fill("What is due, and when?")
+    page.get_by_label("Your request").fill("What is due, and when?")
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
@@ -137,7 +137,7 @@ def test_one_like_an_earlier_run(page):
 def test_without_the_script_mistakes_come_back_beside_their_fields(visit):
     page = visit(NOWHERE, java_script_enabled=False).page
     page.goto("/start")
-    page.get_by_label("What do you want to know").fill("What is due?")
+    page.get_by_label("Your request").fill("What is due?")
     page.get_by_label("Session").fill("x" * 201)
     page.get_by_label("Documents to read").set_input_files([PDF])
     page.get_by_role("button", name="Start the run").click()

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from fabric.selectors.drafts import EDITOR_S
+from fabric.selectors.drafts.lookup import EDITOR_S
 from tests.e2e.conftest import NOWHERE, Visitor
 from tests.e2e.installation import installed
 
@@ -71,64 +71,53 @@ def discarded(page: Page) -> None:
     page.wait_for_url("**/fabrics")
 
 
-def written_on(two: Page) -> None:
-    """Who goes back into the field and writes on has not answered: nothing of the other's is written over."""
-    box(two, "title").focus()
-    two.keyboard.press("End")
-    two.keyboard.type(" one")
-    question(two, "title", "Research, the first", "Research, the second one", "Research, on the left")
-    expect(two.locator("h1")).to_have_text("Research, on the left")
-    expect(box(two, "title")).to_be_focused()
-    expect(box(two, "title")).to_have_value("Research, the second one")
-    for _ in " one":
-        two.keyboard.press("Backspace")
-    question(two, "title", "Research, the first", "Research, the second", "Research, on the left")
+def refused(page: Page, *fields: tuple[str, str, str]) -> None:
+    """The refusal stands above the part: each field with its value here, and as it was saved meanwhile."""
+    said = page.locator("#draft-said")
+    expect(said.locator("[role=alert]")).to_contain_text("The draft was changed since this page was loaded")
+    expect(page.locator("#saved [data-word]")).to_have_text("Not saved:")
+    for path, here, saved in fields:
+        row = said.locator("li").filter(has=page.locator("code", has_text=re.compile(rf"^{path}$")))
+        expect(row.locator(".said.mono")).to_have_text([here, saved])
 
 
-def test_two_windows_of_one_draft_merge_and_ask_only_where_both_wrote(visit, installation):
+def test_a_window_that_is_older_than_the_draft_is_refused_and_keeps_what_was_typed(visit, installation):
     left, right = visit(NOWHERE), visit(NOWHERE)
     one = drafting(left, "research-desk")
     two = right.page
     two.goto(one.url)
-    typed(one, "title", "Research, left", 1)
-    typed(two, "example", "What binds us?", 2)
-    expect(box(two, "title")).to_have_value("Research, left")
-    expect(two.locator("#draft-said")).to_have_count(0)
-
-    # A field that the second one is in is not drawn anew: it follows all the same, and nothing is written back.
-    box(two, "title").focus()
-    titled(one, "Research, the first")
-    two.keyboard.press("Control+s")
-    expect(box(two, "title")).to_have_value("Research, the first")
-
-    # The same field: the one that is later is asked, and answers by keyboard alone.
     titled(one, "Research, on the left")
     box(two, "title").fill("Research, the second")
-    question(two, "title", "Research, the first", "Research, the second", "Research, on the left")
-    expect(two.locator("#saved [data-word]")).to_have_text("Not saved:")
+    refused(two, ("title", "Research, the second", "Research, on the left"))
     expect(box(two, "title")).to_have_value("Research, the second")
     expect(box(two, "title")).to_be_focused()
-    box(two, "description").fill("Written while it was asked.")
-    expect(two.locator("#draft-head")).to_contain_text("3 changes")
-    expect(box(two, "title")).to_have_value("Research, the second")
-    expect(two.locator("#draft-said")).to_be_visible()
-    written_on(two)
+
+    # Who writes on has not chosen: nothing of the other's is written over.
+    two.keyboard.press("End")
+    two.keyboard.type(" one")
+    box(two, "description").fill("Written while it was refused.")
+    refused(
+        two,
+        ("title", "Research, the second one", "Research, on the left"),
+        ("description", "Written while it was refused.", box(one, "description").input_value()),
+    )
+    expect(box(one, "title")).to_have_value("Research, on the left")
     two.keyboard.press("F8")
-    expect(two.locator('[id="mine.title"]')).to_be_focused()
+    expect(two.locator("#keep-mine")).to_be_focused()
     two.keyboard.press("Enter")
     expect(two.locator("#draft-said")).to_have_count(0)
-    expect(two.locator("h1")).to_have_text("Research, the second")
+    expect(two.locator("h1")).to_have_text("Research, the second one")
     expect(two.locator("#saved [data-word]")).to_have_text("Draft")
 
-    # And the other way round, by mouse.
+    # And the other way round: the older window leaves its own out.
     box(one, "title").fill("Research, the third")
-    sides = question(one, "title", "Research, on the left", "Research, the third", "Research, the second")
-    sides.nth(1).click()
-    one.locator("#choose").click()
+    refused(one, ("title", "Research, the third", "Research, the second one"))
+    one.locator("#leave-mine").click()
     expect(one.locator("#draft-said")).to_have_count(0)
-    expect(box(one, "title")).to_have_value("Research, the second")
-    held = {"title": "Research, the second", "example": "What binds us?", "description": "Written while it was asked."}
+    held = {"title": "Research, the second one", "description": "Written while it was refused."}
     for page in (one, two):
+        for path, text in held.items():
+            expect(box(page, path)).to_have_value(text)
         page.reload()
         for path, text in held.items():
             expect(box(page, path)).to_have_value(text)
@@ -136,7 +125,7 @@ def test_two_windows_of_one_draft_merge_and_ask_only_where_both_wrote(visit, ins
     assert left.complaints + right.complaints == []
 
 
-def test_what_is_typed_while_an_answer_brings_anothers_text_is_asked_of(visit, installation):
+def test_what_is_typed_while_an_answer_is_on_its_way_stays_in_its_field(visit, installation):
     left, right = visit(NOWHERE), visit(NOWHERE)
     one = drafting(left, "checked-answer")
     two = right.page
@@ -148,33 +137,22 @@ def test_what_is_typed_while_an_answer_brings_anothers_text_is_asked_of(visit, i
         if not held and route.request.method == "POST":
             held.append(route)
             titled(one, "Checked on the left")
-            with one.expect_response(SAVING):
-                box(one, "tiers.default").select_option("batch")
             box(two, "title").press_sequentially("Twice ")
         route.continue_()
 
-    box(two, "tiers.default").select_option("high_stakes")
-    expect(two.locator("#draft-head")).to_contain_text("1 change")
-    one.reload()
     two.route(SAVING, hold)
     box(two, "example").press_sequentially("x")
-    question(two, "title", "Checked answer", "Twice Checked answer", "Checked on the left")
+    refused(two, ("title", "Twice Checked answer", "Checked on the left"))
     expect(box(two, "title")).to_have_value("Twice Checked answer")
-    # What was picked before in this window follows as well, and goes on being what the other picked.
-    expect(box(two, "tiers.default")).to_have_value("batch")
-    # Who goes on writing there has not chosen: the question is asked of what stands there now.
-    box(two, "title").press_sequentially("!")
-    question(two, "title", "Checked answer", "Twice !Checked answer", "Checked on the left")
-    two.locator("#choose").click()
+    two.locator("#keep-mine").click()
     expect(two.locator("#draft-said")).to_have_count(0)
-    expect(box(two, "title")).to_have_value("Twice !Checked answer")
-    expect(box(two, "tiers.default")).to_have_value("batch")
+    expect(box(two, "title")).to_have_value("Twice Checked answer")
     discarded(two)
     assert left.complaints + right.complaints == []
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_question_stands_above_the_part_and_is_reached_before_it(visit, installation, width):
+def test_a_refusal_stands_above_the_part_and_is_reached_before_it(visit, installation, width):
     left, right = visit(NOWHERE), visit(NOWHERE)
     one = drafting(left, "research-desk")
     two = right.page
@@ -182,8 +160,7 @@ def test_a_question_stands_above_the_part_and_is_reached_before_it(visit, instal
     two.goto(one.url)
     titled(one, "Research, on the left")
     box(two, "title").fill("Research, the second")
-    sides = question(two, "title", "Research desk", "Research, the second", "Research, on the left")
-    expect(two.locator("#draft-said [role=alert]")).to_contain_text("Title was changed in another window")
+    refused(two, ("title", "Research, the second", "Research, on the left"))
     # Beside the words that say where it is, what has no room of the breadcrumbs is left out or ends in an ellipsis: nothing is cut off.
     assert two.locator(".crumbs").evaluate("crumbs => crumbs.scrollWidth <= crumbs.clientWidth")
     foot = two.locator("#draft-said").bounding_box()
@@ -193,12 +170,11 @@ def test_a_question_stands_above_the_part_and_is_reached_before_it(visit, instal
     # The words that say where it is lead there, and the keyboard comes to it before it comes to what stands below.
     two.locator("#saved a").focus()
     two.keyboard.press("Enter")
-    expect(two.locator('[id="mine.title"]')).to_be_focused()
-    expect(sides.nth(0)).to_be_in_viewport()
+    expect(two.locator("#keep-mine")).to_be_focused()
+    expect(two.locator("#keep-mine")).to_be_in_viewport()
     two.locator("#draft-tabs a").last.focus()
     two.keyboard.press("Tab")
-    expect(two.locator('[id="mine.title"]')).to_be_focused()
-    two.keyboard.press("ArrowRight")
+    expect(two.locator("#leave-mine")).to_be_focused()
     two.keyboard.press("Enter")
     expect(two.locator("#draft-said")).to_have_count(0)
     expect(box(two, "title")).to_have_value("Research, on the left")
@@ -271,10 +247,10 @@ def test_drills_of_a_draft_are_followed_on_its_page_to_their_end(visit):
     page.locator("#to-publish").click()
     page.wait_for_url("**/draft/publish")
     told = page.locator("#drills-told")
-    expect(told).to_have_text("This draft was never drilled.")
+    expect(told).to_have_text("This draft has no drill yet.")
     page.evaluate("document.body.dataset.same = 'yes'")
     page.locator("#drill-changed").click()
-    expect(told).to_contain_text("done; the draft is drilled on a virtual clock.")
+    expect(told).to_contain_text("done; the draft is drilled in simulated time.")
     expect(page.locator("#drill-changed")).to_be_disabled()
     expect(told).to_contain_text(re.compile(r"\d+ of 24 cells do what the table says"), timeout=DRILLING_MS)
     expect(page.locator("#drill-changed")).to_be_enabled()

@@ -1,5 +1,5 @@
-"""Two people who were invited decide together, each in a browser of their own: a call that waits for both is made once; a question is in one hand at a time;
-an edit of a failure is what the run goes on with; a ticket is closed with a run that goes on. Beside them commands, and what is refused."""
+"""Two people who were invited decide together, each in a browser of their own: a call that waits for both is made once; a review is in one hand at a time;
+an edit of a failure is what the run goes on with; a follow-up is closed with a run that goes on. Beside them commands, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from console.launch.paths import ROOT
+from console.launch.processes.data_directory import ROOT
 from simulator.endpoint import ScriptedEndpoint, answer
-from tests.console.launch.processes import PATIENCE_S
+from tests.console.launch.started_processes import PATIENCE_S
 from tests.e2e.chromium import still
 from tests.e2e.conftest import PATIENCE_MS, sign_in
 from tests.e2e.held_scenes import PAYING
 from tests.e2e.installation import installed
-from tests.e2e.review_scenes import HIGH_STAKES, STRICT, UNPLANNED, answered, ticketed, waiting
+from tests.e2e.review_scenes import HIGH_STAKES, STRICT, UNPLANNED, answered, followed_up, waiting
 from tests.e2e.scenes import FABRIC
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -32,8 +32,8 @@ FAILING = FABRIC.format(
     budget=1_000_000,
 ) + ("decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: escalate}]}\n")
 AGREED = """
-from fabric.services.change_requests import change_approve
-from fabric.services.workspaces import actor_named, workspace_default
+from fabric.services.drafts.change_requests import change_approve
+from fabric.services.actors import actor_named, workspace_default
 change_approve(actor=actor_named(workspace_default(), "ana"), request_id="{id}", digest="{digest}")
 """
 
@@ -107,51 +107,51 @@ def command(installation, *words):
     return done.returncode, done.stdout + done.stderr
 
 
-def decided(page, question, verb, message):
+def decided(page, review, verb, message):
     """An answer that counts at once."""
-    page.goto(f"/reviews/{question}")
+    page.goto(f"/reviews/{review}")
     answered(page, verb, message)
     page.get_by_role("button", name="Continue now").click()
 
 
 def test_a_call_that_waits_for_two_is_made_once_and_by_neither_alone(people, installation, till):
     owner, ana, ben = people
-    question = waiting(owner, installation, "settling", HIGH_STAKES)
+    review = waiting(owner, installation, "settling", HIGH_STAKES)
     run_id = owner.url.rpartition("/")[2].partition("?")[0]
-    decided(ana, question, "approve", "She is owed that.")
-    ana.goto(f"/reviews/{question}")
+    decided(ana, review, "approve", "She is owed that.")
+    ana.goto(f"/reviews/{review}")
     ana.locator("#decision .banner", has_text="agreed").wait_for()
     ana.locator("label[data-press=verb-approve]").click()
     ana.locator("#message").fill("And again.")
     ana.keyboard.press("Control+Enter")
     ana.locator("#review-said").wait_for()
     assert till.received == [], "one person alone pays nobody"
-    decided(ben, question, "approve", "I looked at the invoice.")
+    decided(ben, review, "approve", "I looked at the invoice.")
     owner.goto(f"/runs/{run_id}")
     owner.locator("#live[data-live=ended]").wait_for()
     assert [one.path for one in till.received] == ["/payments"]
-    code, said = command(installation, "decide", question, "approve", "--message", "Me too.")
-    assert (code, f"item {question} was answered by " in said) == (2, True), said
+    code, said = command(installation, "decide", review, "approve", "--message", "Me too.")
+    assert (code, f"item {review} was answered by " in said) == (2, True), said
 
 
-def test_a_question_is_in_one_hand_at_a_time(people, installation):
+def test_a_review_is_in_one_hand_at_a_time(people, installation):
     owner, ana, ben = people
-    question = waiting(owner, installation, "paying")
-    ana.goto(f"/reviews/{question}")
+    review = waiting(owner, installation, "paying")
+    ana.goto(f"/reviews/{review}")
     ana.keyboard.press("c")
-    ana.get_by_text("In your hand, lease ends").wait_for()
-    ben.goto(f"/reviews/{question}")
-    ben.get_by_text("In ana’s hand").wait_for()
+    ana.get_by_text("Claimed by you, expires").wait_for()
+    ben.goto(f"/reviews/{review}")
+    ben.get_by_text("Claimed by ana").wait_for()
     ben.locator("label[data-press=verb-reject]").click()
     ben.locator("#message").fill("No.")
     ben.keyboard.press("Control+Enter")
     ben.locator("#review-said", has_text="ana").wait_for()
-    code, said = command(installation, "review", "claim", question)
+    code, said = command(installation, "review", "claim", review)
     assert (code, "ana" in said) == (2, True), said
     # Her network is away, so that her page cannot keep the lease.
     ana.route("**/beat", lambda route: route.abort())
-    installation.stored("UPDATE fabric_review_claim SET lease_until = 1 WHERE escalation = ?", question)
-    ben.goto(f"/reviews/{question}")
+    installation.stored("UPDATE fabric_review_claim SET lease_until = 1 WHERE review = ?", review)
+    ben.goto(f"/reviews/{review}")
     ben.keyboard.press("c")
     ben.get_by_text("taken over from ana").wait_for()
     ana.unroute("**/beat")
@@ -159,16 +159,16 @@ def test_a_question_is_in_one_hand_at_a_time(people, installation):
     ana.locator("label[data-press=verb-approve]").click()
     ana.keyboard.press("Control+Enter")
     ana.locator("#review-said").wait_for()
-    decided(ben, question, "reject", "Not this month.")
-    code, said = command(installation, "decide", question, "approve")
+    decided(ben, review, "reject", "Not this month.")
+    code, said = command(installation, "decide", review, "approve")
     assert (code, "answered by ben" in said) == (2, True), said
 
 
 def test_a_run_goes_on_with_what_a_person_wrote(people, installation):
     owner, ana, _ = people
-    question = waiting(owner, installation, "failing")
+    review = waiting(owner, installation, "failing")
     run_id = owner.url.rpartition("/")[2].partition("?")[0]
-    ana.goto(f"/reviews/{question}")
+    ana.goto(f"/reviews/{review}")
     ana.locator("label[data-press=verb-edit]").click()
     title = ana.locator("#edit").get_by_label("title").first
     title.fill("Read it once more")
@@ -176,29 +176,29 @@ def test_a_run_goes_on_with_what_a_person_wrote(people, installation):
     ana.keyboard.press("Control+Enter")
     ana.get_by_role("heading", name="You edited this").wait_for()
     ana.locator("body").press("u")
-    ana.get_by_text("You took your answer back.").wait_for()
+    ana.get_by_text("You withdrew your answer.").wait_for()
     assert title.input_value() == "Read it once more"
     title.press("Control+Enter")
     ana.get_by_role("button", name="Continue now").click()
     ana.locator("#decided-by").wait_for()
     owner.goto(f"/runs/{run_id}")
-    owner.locator(f"article.question:not(:has([action*='{question}']))").wait_for()
-    asked = "SELECT content FROM fabric_escalation WHERE run_id = ? AND decided_at IS NULL"
+    owner.locator(f"article.review:not(:has([action*='{review}']))").wait_for()
+    asked = "SELECT content FROM fabric_review WHERE run_id = ? AND decided_at IS NULL"
     ((content,),) = installation.stored(asked, run_id)
     assert json.loads(content)["edit_initial"]["title"] == "Read it once more"
 
 
-def test_a_ticket_is_closed_with_a_run_that_goes_on(people, installation):
+def test_a_follow_up_is_closed_with_a_run_that_goes_on(people, installation):
     owner = people[0]
-    ticket = ticketed(owner, installation)
-    owner.goto(f"/reviews/{ticket}")
-    code, said = command(installation, "review", "close", ticket, "--note", " ")
+    follow_up = followed_up(owner, installation)
+    owner.goto(f"/reviews/{follow_up}")
+    code, said = command(installation, "review", "close", follow_up, "--note", " ")
     assert (code, "say what became of it" in said) == (2, True), said
     owner.locator("#message").fill("The planner is asked once more.")
-    owner.locator("#ticket-fork").click()
+    owner.locator("#follow-up-fork").click()
     owner.locator("main").get_by_text("The planner is asked once more.").wait_for()
-    ((fork,),) = installation.stored("SELECT fork_run_id FROM fabric_ticket_closure WHERE escalation = ?", ticket)
+    ((fork,),) = installation.stored("SELECT fork_run_id FROM fabric_follow_up_closure WHERE review = ?", follow_up)
     owner.goto(f"/runs/{fork}")
     owner.locator("#live[data-live=ended]").wait_for()
-    code, said = command(installation, "review", "close", ticket, "--note", "Otherwise.")
+    code, said = command(installation, "review", "close", follow_up, "--note", "Otherwise.")
     assert (code, "was closed by owner" in said) == (2, True), said

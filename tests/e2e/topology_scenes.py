@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from playwright.sync_api import Page
 from ruamel.yaml import YAML
 
-from console.launch.paths import ROOT
+from console.launch.processes.data_directory import ROOT
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import Scene
 
@@ -47,8 +47,8 @@ WRONG: Mapping[str, tuple[tuple[str, str], ...]] = {
 """What is wrong in a draft of each."""
 BEGUN = """
 import json
-from fabric.services.drafts import draft_begin
-from fabric.services.workspaces import owner_actor
+from fabric.services.drafts.changes import draft_begin
+from fabric.services.actors import owner_actor
 for name, text in json.loads({texts!r}).items():
     draft_begin(actor=owner_actor(), name=name, text=text)
 """
@@ -116,7 +116,7 @@ def run(home: Installation, page: Page, fabric: str, text: str, until: str) -> s
     notes = home.data / "notes.md"
     notes.write_text(NOTES)
     page.goto(f"/start?fabric={fabric}")
-    page.get_by_label("What do you want to know").fill(text)
+    page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([str(notes)])
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
@@ -125,7 +125,7 @@ def run(home: Installation, page: Page, fabric: str, text: str, until: str) -> s
     return address
 
 
-ENDED = "#live[data-live=ended], article.question"
+ENDED = "#live[data-live=ended], article.review"
 WORKS = "#panel-timeline tr.worker:has-text('{agent}')"
 
 

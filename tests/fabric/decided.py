@@ -1,18 +1,18 @@
-"""Questions that were decided, written straight into their table: history is long, and no test waits for it to happen."""
+"""Reviews that were decided, written straight into their table: history is long, and no test waits for it to happen."""
 
 from __future__ import annotations
 
 from itertools import count
 
-from fabric.models import Escalation, Run
+from fabric.core.values.units import US
+from fabric.models import Review, Run
 
-US = 1_000_000
 AT = 1_790_000_000 * US
 """When the first of them was decided, where a test says nothing else."""
 _number = count(1)
 
 
-def decided(run_id: str, verb: str = "approve", by: str = "ana", *, took_s: float = 60, **more: object) -> Escalation:
+def decided(run_id: str, verb: str = "approve", by: str = "ana", *, took_s: float = 60, **more: object) -> Review:
     """One of them, not saved. By the system: ``by_system=True``."""
     at = int(more.pop("decided_at", AT))  # type: ignore[call-overload]
     number = next(_number)
@@ -32,9 +32,9 @@ def decided(run_id: str, verb: str = "approve", by: str = "ana", *, took_s: floa
     }
     workspace = Run.objects.filter(id=run_id).values_list("workspace_id", flat=True)[0]
     same = {"workspace_id": workspace, "run_id": run_id, "decided_at": at, "verb": verb, "decided_by": by}
-    return Escalation(**{**row, **same, **more})
+    return Review(**{**row, **same, **more})
 
 
-def many(*rows: Escalation) -> None:
+def many(*rows: Review) -> None:
     """Saves them."""
-    Escalation.objects.bulk_create(rows, batch_size=2_000)
+    Review.objects.bulk_create(rows, batch_size=2_000)

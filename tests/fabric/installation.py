@@ -12,17 +12,17 @@ from typing import Any
 
 from django.conf import settings
 
-from fabric import wiring
-from fabric.adapters.host import RunHost
-from fabric.adapters.nudge import Nudged
-from fabric.core.actor import Actor
-from fabric.runtime.ports import Document
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.runs import run_events, run_get, run_outcome
-from fabric.services.escalations import escalation_decide
-from fabric.services.fabrics import fabric_publish
-from fabric.services.runs import run_start
-from fabric.services.workspaces import owner_actor
+from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
+from fabric.runtime.ports.journal import Document
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.runs.lookup import run_events, run_get, run_outcome
+from fabric.services.actors import owner_actor
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.reviews.decisions import decide_review
+from fabric.services.runs.start import run_start
+from fabric.worker.host import RunHost
+from fabric.worker.nudges.listener import ReceivedNudge
 
 SAMPLES = Path(settings.BASE_DIR) / "fabric" / "samples"
 RESTING = {"completed", "stopped", "failed", "aborted", "cancelled", "waiting"}
@@ -81,31 +81,31 @@ class Installation:
         """The run's outcome."""
         return run_outcome(self.actor, run_id)
 
-    def answer(self, question: Any, verb: str, **more: Any) -> None:
-        """A person answers a question."""
-        escalation_decide(
+    def answer(self, review: Any, verb: str, **more: Any) -> None:
+        """A person answers a review."""
+        decide_review(
             store=wiring.store(),
             nudge=wiring.nudge(),
             actor=self.actor,
-            escalation_id=question.id,
-            digest=question.digest,
+            review_id=review.id,
+            digest=review.digest,
             verb=verb,
             **more,
         )
 
-    def questions(self, run_id: str) -> list[Any]:
-        """Its open questions."""
-        return list(escalations_open(self.actor, run_id=run_id))
+    def reviews(self, run_id: str) -> list[Any]:
+        """Its open reviews."""
+        return list(list_open_reviews(self.actor, run_id=run_id))
 
 
 @contextmanager
 def installation() -> Iterator[Installation]:
     """Hosts runs in this process while the block runs."""
-    for cached in (wiring.store, wiring.memories, wiring.compiled, wiring._revision):
+    for cached in (wiring.store, wiring.memories, wiring.compile_published, wiring._revision):
         cached.cache_clear()
     heard = threading.Condition()
 
-    def hear(nudged: Nudged) -> None:
+    def hear(nudged: ReceivedNudge) -> None:
         with heard:
             heard.notify_all()
 

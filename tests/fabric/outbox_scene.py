@@ -1,4 +1,4 @@
-"""A program that has a run ask a question, tells it, and prints what became of each notification, on the database and with the settings that it is given.
+"""A program that has a run ask a review, tells it, and prints what became of each notification, on the database and with the settings that it is given.
 
 `python -m tests.fabric.outbox_scene` in the environment of an installation: four threads make and send at once, as four workers would.
 """
@@ -18,11 +18,11 @@ def main() -> None:
     django.setup()
     from django.db import connection
 
-    from fabric import outbox
-    from fabric.adapters.duties import DutyThread
+    from fabric.composition import outbox
     from fabric.models import Duty, Notification
-    from fabric.services.fabrics import fabric_publish
-    from fabric.services.workspaces import owner_actor
+    from fabric.services.actors import owner_actor
+    from fabric.services.fabrics.revisions import fabric_publish
+    from fabric.worker.process.duties import DutyThread
     from tests.fabric.services.world import DOUBTFUL, ran
 
     actor = owner_actor()
@@ -49,7 +49,7 @@ def main() -> None:
         thread.join()
     looked = [DutyThread([], "last").look(duty) for duty in (tell, prune)]
     told = sorted(Notification.objects.values_list("run_id", "told", "channel", "state", "attempts"))
-    again = outbox.wanted()
+    again = outbox.has_work()
     duties = sorted(Duty.objects.values_list("name", flat=True))
     print(
         json.dumps({"runs": runs, "told": told, "failed": failed, "looked": looked, "again": again, "duties": duties})

@@ -5,8 +5,8 @@ import sqlite3
 import psycopg
 import pytest
 
-from tests.fabric.adapters.conftest import POSTGRESQL, postgresql_dsn, sqlite_tables, sqlite_template
-from tests.fabric.adapters.journal_worlds import PostgresqlWorld, SqliteWorld
+from tests.fabric.conftest import POSTGRESQL, postgresql_dsn, sqlite_tables, sqlite_template
+from tests.fabric.stores.journal_worlds import PostgresqlWorld, SqliteWorld
 from tests.unguarded import unguarded
 
 __all__ = ["postgresql_dsn", "sqlite_tables", "sqlite_template"]

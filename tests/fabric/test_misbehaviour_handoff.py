@@ -7,7 +7,7 @@ import json
 import pytest
 
 from simulator.endpoint import Received, Step, answer, call
-from simulator.endpoint.scenarios import SCENARIOS, Playing
+from simulator.endpoint.player import PLAYS, Playing
 from tests.fabric.test_misbehaviour_http import Row, Seen, seen_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -89,14 +89,14 @@ def test_who_always_says_something_new_is_stopped_at_the_sixth_hop(settings, cap
 @pytest.mark.parametrize(
     ("scenario", "way"),
     [
-        ("ping_pong", [("red", "blue"), ("blue", "red")]),
-        ("ping_pong_of_3", [("red", "blue"), ("blue", "green"), ("green", "red")]),
+        ("handoff_cycle", [("red", "blue"), ("blue", "red")]),
+        ("handoff_cycle_of_3", [("red", "blue"), ("blue", "green"), ("green", "red")]),
     ],
 )
 def test_the_misbehaving_endpoint_s_ping_pong_is_stopped_when_the_first_would_hand_on_again(
     settings, caplog, scenario, way, tier
 ):
-    endpoint = Playing(SCENARIOS[scenario])
+    endpoint = Playing(PLAYS[scenario])
     row = Row(lambda n: answer(""), lambda seen: None, fabric=fabric(PEERS), by_request=endpoint.reply, tier=tier)
     seen = seen_of(row, settings, caplog)
     assert handed(seen) == way

@@ -16,8 +16,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import login_link_create
+from fabric.services.actors import login_link_create
+from fabric.services.fabrics.revisions import fabric_publish
 from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, call, html, refusal
 from tests.fabric.installation import Installation, installation
 
@@ -136,7 +136,7 @@ def put_to_a_person(requests: int, executions: int, *words: str) -> Callable[[Se
     def holds(seen: Seen) -> None:
         assert seen.row.state == "waiting", seen.row.reason
         assert (len(seen.requests), len(seen.executions)) <= (requests, executions)
-        [asked] = seen.kinds("escalation_opened")
+        [asked] = seen.kinds("review_opened")
         assert all(word in asked["reason"] for word in words), asked
         assert len(seen.kinds("tool_answered")) == len(seen.executions), "what was done is kept"
 

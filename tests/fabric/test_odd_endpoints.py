@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fabric.runtime.ports import Document
-from fabric.services.fabrics import fabric_publish
+from fabric.runtime.ports.journal import Document
+from fabric.services.fabrics.revisions import fabric_publish
 from simulator.endpoint import ScriptedEndpoint
-from simulator.endpoint.scenarios import SCENARIOS, Playing
+from simulator.endpoint.player import PLAYS, Playing
 from tests.fabric.installation import Installation, installation
 from tests.sets import SET, sample
 
@@ -52,14 +52,14 @@ AT_ONCE = 12
 REFUSE = ("status_", "limit_", "retry_after_", "quota", "error_", "tool_loop")
 """How the names begin of those that refuse, or never come to an answer."""
 OTHERS = frozenset(
-    """echo rate_limit rate_limit_silent unavailable flaky wrong_key unknown_model not_found no_schema context_length drop hang_up cut_stream html
-    nothing cut_json empty off_schema bad_json credential ungrounded unsure no_such_worker needs_more unknown_tool bad_arguments flood
-    cost_spike spender spender_slow spawning ping_pong ping_pong_of_3 think_open reasoning_only finish_length finish_content_filter missing_finish no_choices changing_form
+    """echo retry_after rate_limit unavailable flaky bad_key unknown_model not_found no_schema context_length dropped_stream hang_up cut_stream html
+    nothing cut_json empty off_schema malformed credential ungrounded unsure bad_plan supervisor_stuck unknown_tool bad_arguments flood
+    cost_spike_tokens spender spender_slow spawning handoff_cycle handoff_cycle_of_3 think_open reasoning_only finish_length finish_content_filter missing_finish no_choices changing_form
     two_documents deep_json_10000 bare_text other_form login_page response_failed refused_answer blocked_prompt no_parts cut_after
     drop_after no_done broken_event strict_fields strict_gemma no_tools max_tokens""".split()  # noqa: SIM905
 )
 """Those that misbehave so that no answer is read, or not in every protocol, at once and streamed."""
-READ = frozenset(name for name in SCENARIOS if not name.startswith(REFUSE)) - OTHERS - NEVER_END
+READ = frozenset(name for name in PLAYS if not name.startswith(REFUSE)) - OTHERS - NEVER_END
 """Each of them comes to its answer, in every protocol, at once and streamed."""
 SAYS = {
     "quota": "quota or credit is used up",
@@ -77,7 +77,7 @@ SAYS = {
     "strict_gemma": "system_role: user",
     "strict_fields": "reasoning_back: never",
     "no_tools": "tool_calls: false",
-    "wrong_key": "refused the key",
+    "bad_key": "refused the key",
     "status_402": "quota or credit is used up",
     "status_413": "the prompt is longer",
 }
@@ -85,8 +85,8 @@ SAYS = {
 
 
 def test_the_tables_name_scenarios():
-    assert set(SCENARIOS) >= READ
-    assert set(SAYS) <= set(SCENARIOS) - READ
+    assert set(PLAYS) >= READ
+    assert set(SAYS) <= set(PLAYS) - READ
 
 
 def published(site: Installation, name: str, protocol: str, endpoint: ScriptedEndpoint, *, stream: bool) -> str:
@@ -118,25 +118,25 @@ EACH = 3
 
 def met(name: str) -> list[tuple[str, bool]]:
     """The ways in which a scenario is met in this run: one at least."""
-    ways = [way for way in WAYS if way[0] in SCENARIOS[name].protocols]
+    ways = [way for way in WAYS if way[0] in PLAYS[name].protocols]
     return sample(ways, min(EACH, len(ways)), name)
 
 
 def test_every_scenario_is_met_and_in_each_of_its_ways_in_the_nightly_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in set(SCENARIOS) - NEVER_END:
+    for name in set(PLAYS) - NEVER_END:
         monkeypatch.setenv(SET, "full")
         assert met(name), name
         monkeypatch.setenv(SET, "nightly")
-        assert met(name) == [way for way in WAYS if way[0] in SCENARIOS[name].protocols], name
+        assert met(name) == [way for way in WAYS if way[0] in PLAYS[name].protocols], name
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda one: f"{one[0]}-{'streamed' if one[1] else 'at once'}")
 def test_every_scenario_ends_as_it_should(settings: Any, way: tuple[str, bool]) -> None:
     settings.FABRIC_MODEL_URL = ""
     protocol, stream = way
-    names = [name for name in SCENARIOS if name not in NEVER_END and way in met(name)]
+    names = [name for name in PLAYS if name not in NEVER_END and way in met(name)]
     with ExitStack() as stack:
-        endpoints = {name: stack.enter_context(ScriptedEndpoint(Playing(SCENARIOS[name]).reply)) for name in names}
+        endpoints = {name: stack.enter_context(ScriptedEndpoint(Playing(PLAYS[name]).reply)) for name in names}
         settings.FABRIC_ALLOWED_HOSTS = tuple(one.authority for one in endpoints.values())
         site = stack.enter_context(installation())
         rows = rows_of(site, protocol, endpoints, stream=stream)

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fabric.runtime.ports import Document
+from fabric.runtime.ports.journal import Document
 from simulator.endpoint import ScriptedEndpoint, answer, hang, html, refusal, trickle, unfit_text
-from simulator.endpoint.scripts import agents
+from simulator.endpoint.behaviour.misbehaviour import agents
 from tests.fabric.installation import Installation, installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -154,14 +154,14 @@ def test_nul_and_lone_surrogates_are_stored_as_replacement_characters(settings: 
 
 
 def test_high_stakes_asks_a_person_when_the_endpoint_is_down(site: Installation) -> None:
-    """Retries spent: an open question, nothing hosted meanwhile."""
+    """Retries spent: an open review, nothing hosted meanwhile."""
     name = site.publish("document-review")
     row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "high_stakes"), 90.0)
     assert row.state == "waiting"
-    assert [question.stage for question in site.questions(row.id)] == ["plan"]
+    assert [review.stage for review in site.reviews(row.id)] == ["plan"]
 
 
-# -- data of the author's own schema -----------------------------------------------------------------------------------
+# -- data of the author's own schema ---------------------------------------------------------------------------------
 
 TOTALS = (
     "output_schema: {type: object, properties: {total: {type: integer, minimum: 5}, at: {type: string, format: date}}, "
@@ -204,7 +204,7 @@ def test_the_authors_schema_goes_out_and_its_data_comes_back(settings: Any) -> N
     assert 'data.total: it is not of type "integer"' in sent[1]["messages"][-1]["content"]
 
 
-# -- another model -----------------------------------------------------------------------------------------------------
+# -- another model ---------------------------------------------------------------------------------------------------
 
 
 def with_fallback(url: str) -> dict[str, str]:
@@ -239,10 +239,10 @@ def test_a_run_goes_on_with_the_fallback_of_an_endpoint_that_is_down(
     """Retried while there is a budget for it, then asked of the other endpoint, in every step; each attempt and each swap is an event."""
     row, events, (own, spare) = run_with_fallback(settings, script, **replaced)
     assert row.state == "completed", row.reason
-    swaps = [event.fact for event in events if event.kind == "model_changed"]
-    assert {(fact["before"], fact["model"], fact["cause"]) for fact in swaps} == {("reviewer-model", "spare", cause)}
-    assert own == len(swaps) + sum(event.kind == "retry_scheduled" for event in events)
-    assert len(swaps) >= 4
+    changes = [event.fact for event in events if event.kind == "model_changed"]
+    assert {(fact["before"], fact["model"], fact["cause"]) for fact in changes} == {("reviewer-model", "spare", cause)}
+    assert own == len(changes) + sum(event.kind == "retry_scheduled" for event in events)
+    assert len(changes) >= 4
     asked = [event.fact for event in events if event.kind == "call_issued" and event.fact["call"] == "model"]
     assert len(asked) == own + spare
 
@@ -251,8 +251,8 @@ def test_a_retry_after_over_the_cap_goes_to_the_fallback_at_once(settings: Any) 
     """Over the cap there is no waiting: the other endpoint is asked instead, and after three times this one no more: the breaker in front of it is its own."""
     row, events, (own, _) = run_with_fallback(settings, [refusal(429, "slow down", headers={"Retry-After": "3600"})])
     assert row.state == "completed", row.reason
-    swaps = [event.kind for event in events].count("model_changed")
-    assert own == 3 < swaps
+    changes = [event.kind for event in events].count("model_changed")
+    assert own == 3 < changes
     skipped = [event.fact["reason"] for event in events if event.kind == "rung_skipped"]
     assert skipped[:3] == ["Retry-After of 3600 s is over the cap of 60 s"] * 3
     assert all(one.startswith("its circuit breaker is open") for one in skipped[3:])
@@ -290,9 +290,9 @@ def test_in_high_stakes_the_other_endpoint_is_asked_when_a_person_approved_it(se
             name = site.publish("document-review", **with_fallback(spare.url))
             row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "high_stakes"), 90.0)
             assert (row.state, len(spare.wait(0))) == ("waiting", 0)
-            (question,) = site.questions(row.id)
-            assert question.content["takes_model"]["model"] == "spare"
-            site.answer(question, "approve", model="spare", message="The spare one may read it.")
+            (review,) = site.reviews(row.id)
+            assert review.content["takes_model"]["model"] == "spare"
+            site.answer(review, "approve", model="spare", message="The spare one may read it.")
             with site.heard:
                 site.heard.wait_for(lambda: "model_changed" in site.kinds(row.id), 60.0)
             (changed,) = [event.fact for event in site.events(row.id) if event.kind == "model_changed"]

@@ -1,4 +1,4 @@
-"""The roles that docs/operations.md gives for PostgreSQL: with the program's own, the program works, and history cannot be changed."""
+"""The roles that docs/reference/settings.md gives for PostgreSQL: with the program's own, the program works, and history cannot be changed."""
 
 import os
 import re
@@ -7,11 +7,11 @@ import secrets
 import psycopg
 import pytest
 
-from fabric.adapters.journal_postgresql import PostgresqlStore
-from fabric.core.audit import Act, AuditEntry
-from fabric.runtime.ports import Written
-from tests.fabric.adapters.conftest import postgresql_dsn, url
-from tests.fabric.adapters.journal_worlds import ROOT, Journal, PostgresqlWorld, new_run
+from fabric.core.audit.lines import Act, AuditEntry
+from fabric.runtime.ports.journal import BatchFate
+from fabric.stores.postgresql.journal import PostgresqlStore
+from tests.fabric.conftest import postgresql_dsn, url
+from tests.fabric.stores.journal_worlds import ROOT, Journal, PostgresqlWorld, new_run
 
 __all__ = ["postgresql_dsn"]
 
@@ -34,7 +34,9 @@ REFUSED = [
 @pytest.fixture
 def app(postgresql_dsn):
     """The address of the program's role, made as the document says, under names of this test's own."""
-    said = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "operations.md").read_text(), re.DOTALL)
+    said = re.findall(
+        r"```sql\n(.*?)```", (ROOT / "docs" / "how-to" / "separate-database-roles.md").read_text(), re.DOTALL
+    )
     assert len(said) == 2
     mark = f"_{os.getpid()}_{secrets.token_hex(3)}"
     create, grant = (
@@ -64,7 +66,7 @@ def test_the_program_s_role_can_do_what_the_program_does_and_no_more(app):
         run_id, _ = store.create(new_run())
         (claimed,) = store.claim("worker", limit=1, queues=["default"])
         journal = Journal(run_id, fence=claimed.fence)
-        assert store.write([journal.batch(3, consumed=("start",))]) == [Written.COMMITTED]
+        assert store.write([journal.batch(3, consumed=("start",))]) == [BatchFate.COMMITTED]
         act = AuditEntry(entry_id="a", actor="ana", act=Act.CANCEL_SENT, subject=run_id)
         assert store.put_input(run_id, "cancel", b"{}", audit=act)
     finally:

@@ -6,28 +6,28 @@ import json
 
 import pytest
 
-from fabric import wiring
-from fabric.adapters.tools.registry import offers
+from fabric.composition import engine as wiring
+from fabric.composition.models import BUILT_IN, http_port
 from fabric.core import events as ev
-from fabric.core.calls import command_for
-from fabric.core.commands import CallModel
-from fabric.core.context import Contents
-from fabric.core.envelope import from_row
+from fabric.core.calls.issue import command_for
+from fabric.core.events.commands import CallModel
+from fabric.core.events.envelope import from_row
 from fabric.core.evolve import evolve
-from fabric.core.fingerprint import decode
-from fabric.core.run import Run
-from fabric.core.taxonomy import Tier
-from fabric.model_ports import BUILT_IN, http_port
+from fabric.core.state.context import Contents
+from fabric.core.state.run import Run
+from fabric.core.values.fingerprint import decode
+from fabric.core.values.taxonomy import Tier
 from fabric.models import Run as RunRow
 from fabric.runtime import prompts
-from fabric.runtime.ports import Document
-from fabric.services.fabrics import fabric_publish
+from fabric.runtime.ports.journal import Document
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.tools.runner import offers
 from simulator.endpoint import ScriptedEndpoint, answer, call
-from simulator.endpoint.protocols import spoken
-from simulator.endpoint.protocols.protocol import Asked
-from simulator.endpoint.rendering import rendered
-from tests.fabric.adapters.providers.wires import BEDROCK
+from simulator.endpoint.player import render_step
+from simulator.endpoint.protocols import find_protocol
+from simulator.endpoint.protocols.protocol import SimulatedRequest
 from tests.fabric.installation import installation
+from tests.fabric.providers.wires import BEDROCK
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -81,9 +81,9 @@ def spoken_by(request):
     """The answer in the protocol that was spoken."""
     if request.path.endswith("/converse"):
         return conversed(script(request))
-    protocol = spoken(request.path)
+    protocol = find_protocol(request.path)
     assert protocol is not None, request.path
-    return rendered(script(request), protocol, Asked(request.number, request.body, request.path))
+    return render_step(script(request), protocol, SimulatedRequest(request.number, request.body, request.path))
 
 
 def conversed(step):
@@ -107,7 +107,7 @@ def script(request):
 def rebuilt(run_id):
     """The body of each model call of a run, from its events, its documents and its revision alone."""
     row = RunRow.objects.get(id=run_id)
-    compiled = wiring.compiled(row.revision_id)
+    compiled = wiring.compile_published(row.revision_id)
     run, contents = Run(run_id, tier=Tier(row.tier), seed=row.seed), Contents()
     offered = {tool.name: offers(tool) for tool in compiled.spec.all_tools}
     texts = wiring.store().documents(run_id)
@@ -132,7 +132,7 @@ def rebuilt(run_id):
             workspace=row.workspace_id,
             streamed=lambda given: None,
         )
-        yield fact.key, http_port(request.model.provider).written(request)
+        yield fact.key, http_port(request.model.provider).write_body(request)
 
 
 def asked(options, protocol, stream):

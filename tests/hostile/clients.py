@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from console.slow_clients import HEAD_S
+from console.site.requests.slow_clients import HEAD_S
 from tests.console.bad_clients import LARGE, SENDERS, SLOW, Slow, posted
 from tests.console.web_servers import WebServer, serving
 

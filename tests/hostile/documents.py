@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from console.api.bodies import read_json
-from console.api.problems import Problem
-from fabric.core import templates
-from fabric.core.text import JSON_CHARS_MAX, parse_json_object
+from console.api.middleware import read_json
+from console.site.errors.problems import Problem
+from fabric.core.texts import templates
+from fabric.core.texts.text import JSON_CHARS_MAX, parse_json_object
+from fabric.core.values.units import JSON
 from fabric.services.errors import Refused
-from fabric.services.fabric_yaml import fabric_read
-from fabric.services.graph_import.dot_reader import DotProblem, dot_read
-from fabric.services.openapi_import.document import BYTES_MAX, document_of
-from fabric.services.openapi_import.operations import tools_of
-from simulator.drills.schedules_when import when
+from fabric.services.fabrics.yaml.document import fabric_read
+from fabric.services.fabrics.yaml.edits import EditProblem, PutEdit, text_edited
+from fabric.services.fabrics.yaml.tree import YamlProblem
+from fabric.services.importers.fabro.dot import DotProblem, dot_read
+from fabric.services.importers.openapi.document import BYTES_MAX, read_document
+from fabric.services.importers.openapi.operations import build_tools
+from simulator.drills.schedules.crontab import when
+from simulator.texts.json_paths import find_values, parse_path
 from tests.fabric.services.world import SMALL
 from tests.hostile.measured import Case
 from tests.hostile.texts import GOOD, MOST, filled, numbered, scenario
@@ -52,10 +56,31 @@ def dot(text: str) -> str:
     return "it can be read"
 
 
+def edit(text: str) -> str:
+    """The answer to an edit of a YAML text."""
+    try:
+        text_edited(text, [PutEdit(("new",), 1)])
+    except (YamlProblem, EditProblem) as problem:
+        return str(problem)
+    return "it can be edited"
+
+
+def json_path(text: str) -> str:
+    """The answer to a path that is followed in a large value."""
+    value: JSON = {}
+    for _ in range(60):
+        value = {"a": value, "many": list(range(150))}
+    try:
+        found = find_values(parse_path(text), value)
+    except ValueError as problem:
+        return str(problem)
+    return f"{len(found)} values"
+
+
 def openapi(text: str) -> str:
     """What is said of an API's document, and of what becomes of it."""
     try:
-        tools_of(document_of(text, origin="api"))
+        build_tools(read_document(text, origin="api"))
     except Refused as refused:
         return refused.message
     return "it can be read"
@@ -64,7 +89,7 @@ def openapi(text: str) -> str:
 def schedule(text: str) -> str:
     """What is said of a time."""
     try:
-        return str(when(text).after(0))
+        return str(when(text).find_next(0))
     except Refused as refused:
         return refused.message
 
@@ -126,6 +151,22 @@ DOT: Rows = {
     "comments without an end": ("digraph { " + filled("/*", MOST - 20), "."),
     "quotes": ("digraph { " + filled('"', MOST - 20), "."),
 }  # fmt: skip
+EDIT: Rows = {
+    "comments": ("a: 1\n" + filled("# c\n", MOST - 20), "."),
+    "comments between fields": (numbered("k{n}: 0 # c\n# d\n\n", 60_000), "."),
+    "as many values as there may be": (numbered("k{n}: 0\n", 40_000), "."),
+    "flow style over lines": ("a: [" + filled("0, # c\n", 30_000) + "]", "."),
+    "a long text": ("a: '" + filled("x", MOST - 20) + "'", "it can be edited"),
+}
+JSON_PATH: Rows = {
+    "descents": ("$..*..*..*", "more than 2 steps"),
+    "two descents": ("$..*..*", "more than 10,000 values"),
+    "two descents that find nothing": ("$..*..nothing", "0 values"),
+    "parentheses": ("$[?" + "(" * 98 + "@.a" + ")" * 96, "cannot be read|values"),
+    "tests in tests": ("$" + "[?@" * 49 + "]" * 49, "."),
+    "backtracking": ("$[?match(@.a, '(a|a)*b')]", "is not defined"),
+    "too long": ("$" + filled(".a", MOST), "at most 200 are read"),
+}
 OPENAPI: Rows = {
     "depth": ('{"openapi": "3.1.0", "a": ' + filled("[", BYTES_MAX - 40), "nested deeper than 64 levels"),
     "depth in YAML": ("openapi: 3.1.0\na: " + filled("[", 100_000), "nested deeper than 64 levels"),
@@ -158,6 +199,8 @@ READERS: Mapping[str, tuple[Callable[[str], str], str, Rows]] = {
     "answer": (answer, "{}", ANSWER),
     "experiment": (scenario, GOOD, EXPERIMENT),
     "DOT": (dot, "digraph {}", DOT),
+    "YAML edit": (edit, SMALL, EDIT),
+    "JSONPath": (json_path, "$.a", JSON_PATH),
     "OpenAPI": (openapi, '{"openapi": "3.1.0", "paths": {}}', OPENAPI),
     "schedule": (schedule, "0 3 * * *", SCHEDULE),
     "template": (template, "{outcome.text}", TEMPLATE),

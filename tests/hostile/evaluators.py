@@ -6,15 +6,22 @@ from collections.abc import Callable, Mapping
 
 from pydantic import ValidationError
 
-from fabric.adapters import cedar_policies
-from fabric.adapters.documents import read_all
-from fabric.adapters.expression_costs import too_costly
-from fabric.adapters.expressions import evaluated
-from fabric.adapters.invariants import ExpressionProblem, program_of
-from fabric.adapters.output_schemas import problems as schema_problems
-from fabric.core.gates import CedarPolicy, Gates
-from fabric.guardrails.compiled import SHIPPED, Looking, PatternProblem, looking, pattern_of, scan_of, without
-from fabric.services.fabric_yaml import fabric_read
+from fabric.adapters.documents.attachments import read_all
+from fabric.core.spec.policies.gates import CedarPolicy, Gates
+from fabric.policies import cedar as cedar_policies
+from fabric.policies.expressions.evaluation import evaluate, too_costly
+from fabric.policies.expressions.invariants import ExpressionProblem, compile_program
+from fabric.policies.guardrails.compiled import (
+    SHIPPED,
+    NamedPattern,
+    PatternProblem,
+    build_scan,
+    compile_pattern,
+    compile_patterns,
+    redact_value,
+)
+from fabric.policies.schemas.evaluators import problems as schema_problems
+from fabric.services.fabrics.yaml.document import fabric_read
 from tests.fabric.services.world import SMALL
 from tests.hostile.measured import Case
 from tests.hostile.texts import filled, numbered
@@ -27,10 +34,10 @@ SPEC = fabric_read(SMALL).spec
 def expression(text: str) -> str:
     """What is said of an expression: when it is compiled, at publication, and when it is asked."""
     try:
-        program = program_of(text)
+        program = compile_program(text)
     except ExpressionProblem as problem:
         return str(problem)
-    found = evaluated(program, text, ABOUT)
+    found = evaluate(program, text, ABOUT)
     said = found.failed or str(found.holds)
     return f"{too_costly(text) or 'it may be published'}; {said}"
 
@@ -49,20 +56,20 @@ def policy(text: str) -> str:
 def pattern(text: str) -> str:
     """What is said of a pattern of a guardrail, and how much it finds."""
     try:
-        look = Looking("own", pattern_of(text))
+        look = NamedPattern("own", compile_pattern(text))
     except PatternProblem as problem:
         return str(problem)
-    return f"{len(scan_of([look])({'text': 'a' * 20_000}))} found"
+    return f"{len(build_scan([look])({'text': 'a' * 20_000}))} found"
 
 
 def guarded(text: str) -> str:
     """How much the shipped guardrails find in a text."""
-    return f"{len(scan_of([one for rule in SHIPPED for one in looking(rule)])({'text': text}))} found"
+    return f"{len(build_scan([one for rule in SHIPPED for one in compile_patterns(rule)])({'text': text}))} found"
 
 
 def masked(text: str) -> str:
     """What is left of a text in which what the shipped guardrails find is masked."""
-    return str(without(text, [one for rule in SHIPPED for one in looking(rule)]))
+    return str(redact_value(text, [one for rule in SHIPPED for one in compile_patterns(rule)]))
 
 
 def schema(text: str) -> str:

@@ -8,7 +8,7 @@ from subprocess import CalledProcessError
 
 import pytest
 
-from tests.console.launch.processes import PATIENCE_S
+from tests.console.launch.started_processes import PATIENCE_S
 from tests.e2e.installation import installed
 from tests.fabric.services.world import SMALL
 from tests.hostile.evaluators import CEL
@@ -24,9 +24,9 @@ gates:
 """
 PUBLISHED_BEFORE = """
 import sys
-from fabric.adapters import expression_costs
-from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import owner_actor
+from fabric.policies.expressions import evaluation as expression_costs
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.actors import owner_actor
 expression_costs.too_costly = lambda expression: ""
 fabric_publish(actor=owner_actor(), source={source!r})
 """
@@ -34,9 +34,9 @@ fabric_publish(actor=owner_actor(), source={source!r})
 
 
 STARTED = """
-from fabric import wiring
-from fabric.services.runs import run_start
-from fabric.services.workspaces import owner_actor
+from fabric.composition import engine as wiring
+from fabric.services.runs.start import run_start
+from fabric.services.actors import owner_actor
 ports = {"store": wiring.store(), "nudge": wiring.nudge(), "now": wiring.clock().now}
 print(run_start(**ports, actor=owner_actor(), fabric="cel-dos", text="What do the notes say?", documents=(), tier=None).run_id)
 """

@@ -43,4 +43,4 @@ def test_one_module_reads_toml():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom) and "tomllib" in ast.unparse(node)
     }
-    assert found == {"simulator/scenarios/toml_reading.py"}
+    assert found == {"simulator/texts/toml.py"}

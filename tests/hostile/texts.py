@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.services.errors import Refused
-from simulator.library.services import importable
+from simulator.drills.library.services import importable
 from tests.hostile.measured import Case
-from tests.simulator.library.sources import source
+from tests.simulator.drills.management.sources import source
 
 
 def scenario(text: str) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from fabric.adapters.providers.asking import Endpoint, HttpModel
-from fabric.runtime.call_ports import ModelRequest
+from fabric.providers.exchange.http_model import Endpoint, HttpModel
+from fabric.runtime.ports.calls import ModelRequest
 from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, refusal
-from tests.fabric.adapters.providers.wires import ANTHROPIC, AZURE, BEDROCK, GOOGLE, OPENAI, RESPONSES, VENDORS, Spoken
-from tests.peers.processes import free_port, script, served
+from tests.fabric.providers.wires import ANTHROPIC, AZURE, BEDROCK, GOOGLE, OPENAI, RESPONSES, VENDORS, Spoken
+from tests.peers.processes import script, served
+from tests.ports import free_port
 
 KEY = "sk-litellm-0123456789abcdef0123456789"
 BEHIND: dict[str, tuple[str, str, Spoken]] = {

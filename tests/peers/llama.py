@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.peers.processes import HERE, free_port, python, served
+from tests.peers.processes import HERE, python, served
+from tests.ports import free_port
 
 
 @contextmanager

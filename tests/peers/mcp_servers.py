@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fabric.core.spec_mcp import McpServer
+from fabric.core.spec.mcp import McpServer
 from tests.peers.processes import node, package, script, served
 
 EVERYTHING = ("@modelcontextprotocol/server-everything", "dist", "index.js")

@@ -13,7 +13,8 @@ from urllib.parse import urljoin
 
 import httpx
 
-from tests.peers.processes import free_port, node, package, served
+from tests.peers.processes import node, package, served
+from tests.ports import free_port
 
 SCRIPT = Path(__file__).with_name("oidc_server.mjs")
 SECRET = "a-secret-of-the-tests"

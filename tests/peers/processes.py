@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -12,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from console.launch import peers
+from console.launch import dependencies
 
 HERE = Path(__file__).parent
 START_S = 180.0
@@ -20,7 +19,7 @@ START_S = 180.0
 
 def python() -> str:
     """The interpreter that has the peers."""
-    return os.environ[peers.PYTHON]
+    return os.environ[dependencies.PYTHON]
 
 
 def script(name: str) -> str:
@@ -30,18 +29,12 @@ def script(name: str) -> str:
 
 def node() -> str:
     """The program that runs packages of Node."""
-    return str(peers.node_of(Path(python()))[0])
+    return str(dependencies.find_node(Path(python()))[0])
 
 
 def package(name: str, *more: str) -> str:
     """A file of a package of Node."""
-    return str(Path(os.environ[peers.NODE], "node_modules", name, *more))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return str(Path(os.environ[dependencies.NODE], "node_modules", name, *more))
 
 
 def wait_for(url: str, process: subprocess.Popen[str], log: Path, within_s: float = START_S) -> None:

@@ -63,8 +63,8 @@ def test_a_response_that_is_not_kept_is_a_bad_request(sdk: Client, stream: bool)
 NONE: tuple[str, ...] = ("ModelBehaviorError", "produce a final response")
 FAILURES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "status_400": (("BadRequestError", "400"),) * 2,
-    "wrong_key": (("AuthenticationError", "401"),) * 2,
-    "rate_limit": (("RateLimitError", "slow down"),) * 2,
+    "bad_key": (("AuthenticationError", "401"),) * 2,
+    "retry_after": (("RateLimitError", "slow down"),) * 2,
     "unavailable": (("InternalServerError", "503"),) * 2,
     "response_failed": (("ModelBehaviorError", "status=failed"),) * 2,
     "refused_answer": (("ModelRefusalError", "can't help"),) * 2,

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
-from fabric.core.payloads import AGENT_OUTPUT, json_schema
-from fabric.core.spec import ModelSpec
-from fabric.core.taxonomy import Cause
-from fabric.runtime.call_ports import ChatMessage
-from fabric.runtime.ports import Document
+from fabric.core.events.inputs import CallFailed, ModelReplied, ToolCall
+from fabric.core.schema.payloads import AGENT_OUTPUT, json_schema
+from fabric.core.spec.tree import ModelSpec
+from fabric.core.values.taxonomy import Cause
+from fabric.runtime.ports.calls import ChatMessage
+from fabric.runtime.ports.journal import Document
 from simulator.endpoint import Received, Step, hang
-from simulator.endpoint.scripts import agents
-from simulator.endpoint.streaming import STREAM_TYPE
-from tests.fabric.adapters.providers.asking import TOOL, request
-from tests.fabric.adapters.providers.wires import AZURE, GOOGLE, OPENAI, VENDORS, Spoken
+from simulator.endpoint.behaviour.misbehaviour import agents
+from simulator.endpoint.wire.streams import STREAM_TYPE
 from tests.fabric.installation import installation
+from tests.fabric.providers.asking import TOOL, request
+from tests.fabric.providers.wires import AZURE, GOOGLE, OPENAI, VENDORS, Spoken
 from tests.peers.litellm import BEDROCK_FRONT, BEHIND, FRONTS, KEY, Proxy, proxy, spoken_behind
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
-from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
-from fabric.core.spec import ModelSpec
-from fabric.core.taxonomy import Cause
-from fabric.runtime.call_ports import ChatMessage, ToolOffer
-from fabric.runtime.ports import Document
-from tests.fabric.adapters.providers.asking import request
+from fabric.core.events.inputs import CallFailed, ModelReplied, ToolCall
+from fabric.core.spec.tree import ModelSpec
+from fabric.core.values.taxonomy import Cause
+from fabric.providers.openai_compatible import Endpoint, OpenAICompatible
+from fabric.runtime.ports.calls import ChatMessage, ToolOffer
+from fabric.runtime.ports.journal import Document
 from tests.fabric.installation import installation
+from tests.fabric.providers.asking import request
 from tests.peers.llama import small_model
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]

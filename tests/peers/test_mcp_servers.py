@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from fabric.adapters.tools.outbound import Gate
-from fabric.core import forms
-from fabric.core.inputs import CallFailed, ToolFinished
-from fabric.core.requested_input import question_digest
-from fabric.core.saga import Outcome
-from fabric.core.spec_mcp import McpServer
+from fabric.core.events.inputs import CallFailed, ToolFinished
+from fabric.core.reviews.requested_input import question_digest
+from fabric.core.spec.mcp import McpServer
+from fabric.core.texts import forms
+from fabric.core.values.saga import Outcome
+from fabric.http.transport import Gate
 from simulator.endpoint import ScriptedEndpoint, Step
-from tests.fabric.adapters.tools.mcp_worlds import call, children_of, gone, http, played, runner
+from tests.fabric.tools.mcp.worlds import call, children_of, gone, http, played, runner
 from tests.peers import mcp_servers
-from tests.peers.processes import free_port
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 PART_CHARS_MAX = 400
@@ -185,7 +185,7 @@ def test_everything_asks_a_person_and_gets_the_answer_with_the_next_call() -> No
 def test_everything_asks_over_streamable_http(tmp_path: Path) -> None:
     with mcp_servers.everything_over_http(tmp_path, free_port()) as where:
         server = http(where)
-        port = runner(server, gate=Gate.of([where]))
+        port = runner(server, gate=Gate.trust_hosts([where]))
         found, done = played(lambda: answered(port, server), port)
     assert found.requested.server == server.name
     assert "Name: Ana" in str(done.result)
@@ -197,7 +197,7 @@ def test_everything_asks_over_streamable_http(tmp_path: Path) -> None:
 def test_everything_is_the_same_over_streamable_http(tmp_path: Path) -> None:
     with mcp_servers.everything_over_http(tmp_path, free_port()) as where:
         server = http(where)
-        port = runner(server, gate=Gate.of([where]))
+        port = runner(server, gate=Gate.trust_hosts([where]))
 
         async def scene() -> Any:
             words = await call(port, server, "echo", {"message": "hi"})
@@ -212,7 +212,7 @@ def test_a_server_that_was_restarted_is_spoken_to_in_a_new_session(tmp_path: Pat
     """The long-lived worker keeps its session; the server knows it no more and says so with an error status."""
     where = free_port()
     server = http(f"127.0.0.1:{where}")
-    port = runner(server, gate=Gate.of([f"127.0.0.1:{where}"]))
+    port = runner(server, gate=Gate.trust_hosts([f"127.0.0.1:{where}"]))
     places = [tmp_path / "first", tmp_path / "second"]
 
     async def scene() -> Any:
@@ -236,7 +236,7 @@ def test_a_server_that_was_restarted_is_spoken_to_in_a_new_session(tmp_path: Pat
 def test_a_server_that_is_away_for_a_while_was_not_called(tmp_path: Path) -> None:
     where = free_port()
     server = http(f"127.0.0.1:{where}")
-    port = runner(server, gate=Gate.of([f"127.0.0.1:{where}"]))
+    port = runner(server, gate=Gate.trust_hosts([f"127.0.0.1:{where}"]))
 
     async def scene() -> Any:
         with mcp_servers.everything_over_http(tmp_path, where):

@@ -12,11 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import Client
 
-from fabric.core.roles import held_in
+from fabric.core.people.roles import held_in
 from fabric.models import AuditLine, Identity, Member, SignIn
-from fabric.services.identities import GRACE_S
-from fabric.services.members import member_readmit, member_remove, member_roles_set
-from fabric.services.workspaces import login_link_create, owner_actor, owner_ensure
+from fabric.services.actors import login_link_create, owner_actor, owner_ensure
+from fabric.services.people.identities import GRACE_S
+from fabric.services.people.members import member_readmit, member_remove, member_roles_set
 from tests.peers.oidc import SECRET, OidcServer, oidc_server, sign_in_at
 from tests.people import token_of
 
@@ -130,7 +130,7 @@ def test_who_is_taken_out_is_out(provider: OidcServer, how: str) -> None:
     [
         (ADA | {"groups": ["gardeners"]}, "none of their groups has a role here"),
         (ADA | {"email": "ada@example.com"}, "of example.com are not let in here"),
-        (ADA | {"email_verified": False}, "did not say that it checked your mail address"),
+        (ADA | {"email_verified": False}, "did not confirm your mail address"),
     ],
 )
 def test_who_has_no_place_here_is_told_so(provider: OidcServer, account: dict[str, Any], said: str) -> None:
@@ -172,7 +172,7 @@ def test_who_is_signed_in_becomes_nobody_else(provider: OidcServer) -> None:
     browser.post("/login/link", {"token": login_link_create(owner_ensure())})
     answer = came_back(browser)
     assert answer.status_code == 403
-    assert "Somebody else is signed in" in answer.content.decode()
+    assert "Another person is signed in" in answer.content.decode()
     assert [one.user.username for one in SignIn.objects.filter(ended_at=None)] == ["owner"]
 
 
@@ -192,7 +192,7 @@ def test_a_provider_that_is_away_ends_nothing_at_once_and_lets_nobody_on_for_lon
 ) -> None:
     provider.has(ada=ADA)
     browser = signed_in()
-    from fabric.services import identities
+    from fabric.services.people import identities
 
     found = identities.provider()
     assert found is not None
@@ -202,7 +202,7 @@ def test_a_provider_that_is_away_ends_nothing_at_once_and_lets_nobody_on_for_lon
     later(GRACE_S)
     answer = browser.get("/runs")
     assert answer.status_code == 503
-    assert "does not answer" in answer.content.decode()
+    assert "does not respond" in answer.content.decode()
     assert SignIn.objects.filter(ended_at=None).exists(), "nobody said no"
     identities._provider.cache_clear()
     later(0)
@@ -228,7 +228,7 @@ def test_roles_and_ways_in_are_the_providers_alone(provider: OidcServer) -> None
     provider.has(ada=ADA | {"groups": ["engineers", "leads"]})
     browser = signed_in()
     from fabric.services.errors import Refused
-    from fabric.services.members import login_link_for
+    from fabric.services.people.members import login_link_for
 
     with pytest.raises(Refused, match="those of their groups"):
         member_roles_set(actor=owner_actor(), name="ada@example.org", roles=["viewer"])
@@ -236,7 +236,7 @@ def test_roles_and_ways_in_are_the_providers_alone(provider: OidcServer) -> None
         login_link_for(actor=owner_actor(), name="ada@example.org")
     given = {"password": "six dull words beside the sea", "again": "six dull words beside the sea"}
     assert browser.post("/settings/account", given).status_code == 403
-    assert "Passwords and second factors are set up there" in browser.get("/settings/security").content.decode()
+    assert "Set up passwords and second factors there" in browser.get("/settings/security").content.decode()
 
 
 def test_whom_an_owner_removed_stays_out_until_an_owner_says_otherwise(provider: OidcServer) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fabric.services.fabrics import fabric_publish
+from fabric.services.fabrics.revisions import fabric_publish
 from tests.fabric.installation import installation
 from tests.peers.litellm import KEY, proxy
 from tests.peers.llama import small_model
@@ -50,7 +50,7 @@ def shown() -> str:
 
 
 def fabric(stream: bool) -> str:
-    """A worker with a tool, and a critic whose answer is held to a schema by the server's grammar."""
+    """A worker with a tool, and a critic whose answer is checked by a schema by the server's grammar."""
     model: dict[str, Any] = {"name": "small", "provider": "openai", "model": "small"}
     model |= {"price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0}}
     model |= {"options": {"temperature": 0, "seed": 1, "parallel_tool_calls": True, "stream": stream}}

@@ -1,4 +1,4 @@
-"""`manage.py doctor [--network] [--json]`: what is wrong with this installation, and what to do."""
+"""`manage.py doctor [--network] [--json]`: finds faults of this installation, and names their remedies."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from console.doctor.checks import CHECKS, Asks, examine
-from console.doctor.findings import Level
+from console.installation.doctor.checks import CHECKS, Asks, Level, examine
 from fabric.management.base import OK, OTHER_END, FabricCommand
 
 
@@ -20,13 +19,13 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which checks, and how they are told."""
+        """Add the options that choose checks and output."""
         parser.add_argument("--network", action="store_true", help="also connect to the configured model endpoints")
         parser.add_argument("--only", action="append", choices=sorted(CHECKS), help="this check; repeatable")
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Makes them; says what they found."""
+        """Run the checks, and print their findings."""
         wanted = options["only"] or [
             name for name, check in CHECKS.items() if options["network"] or check.asks is not Asks.NETWORK
         ]

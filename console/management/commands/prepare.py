@@ -1,6 +1,6 @@
-"""`manage.py prepare`: everything between an address in the settings and a database that can be served from.
+"""`manage.py prepare`: prepares the database of the settings for use.
 
-`manage.py up` runs it before it starts anything. What stands in the way is one sentence that names the setting.
+`manage.py up` runs it before it starts any process. An obstacle is reported in one sentence that names the setting.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
 from console.celery import app, refuse_unusable_providers
-from console.database_version import database, refuse_other_version
-from console.launch import datadir
-from console.launch.errors import Refused
-from fabric.adapters.host import HostConfig
+from console.installation.database_version import database, refuse_other_version
+from console.launch.processes import data_directory as datadir
+from console.launch.processes.errors import StartRefused
 from fabric.management.base import OK, FabricCommand
-from fabric.services.here import secret_box
+from fabric.services.installation.facts import secret_box
+from fabric.worker.host import HostConfig
 
 MIGRATING = 0x666C6F77  # The advisory lock's number: "flow".
 BROKER_TIMEOUT_S = 3
@@ -34,20 +34,20 @@ _REMEDIES = {
     "permission denied": "lets this user make no tables: grant CREATE on its schema, or let one who has it run `manage.py migrate`.",
     "disk is full": "has no room left on its disk: make room there, or choose another with --data or FABRIC_DATA.",
 }
-"""What a migration may fail of, by the database's words."""
+"""Remedy of a failed migration, by the database's words."""
 
 
 class Command(FabricCommand):
-    """Brings the database up to date and says with what this installation works."""
+    """Brings the database up to date, and reports the parts of this installation."""
 
     help = "Check the database's address, bring its tables up to date and make what the first start needs."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Only ``--json``."""
+        """Add the option ``--json``."""
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Prepares the database; prints where everything is."""
+        """Prepare the database, and print where everything is."""
         refuse_unusable_providers()
         with self._alone():
             refuse_other_version()
@@ -68,7 +68,7 @@ class Command(FabricCommand):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One process at a time migrates a PostgreSQL database; of a data directory, `up` holds the lock."""
+        """Let one process at a time migrate a PostgreSQL database. `up` has the lock of a data directory."""
         if connection.vendor != "postgresql":
             yield
             return
@@ -82,40 +82,42 @@ class Command(FabricCommand):
 
 
 def direct_connection() -> Any:
-    """Connect past the pool, whose only complaint would be that it had to wait. Raises Refused with PostgreSQL's words."""
+    """Connect without the pool, which would hide the cause. Raises Refused with PostgreSQL's words."""
     import psycopg
 
     named = connection.settings_dict
     if not named["NAME"] and not named["OPTIONS"].get("service"):
-        raise Refused("DATABASE_URL names no database: write it as postgresql://USER:PASSWORD@HOST:PORT/NAME.")
+        raise StartRefused("DATABASE_URL names no database: write it as postgresql://USER:PASSWORD@HOST:PORT/NAME.")
     try:
         return psycopg.connect(**connection.get_connection_params())
     except psycopg.Error as error:
         # "connection failed: connection to server at ... failed: CAUSE Is the server running ...?"
         cause = " ".join(str(error).partition("\n")[0].rpartition(" failed: ")[2].split())[:300].rstrip(".")
-        raise Refused(f"{database()} cannot be used: {cause}; start the server, or mend DATABASE_URL.") from None
+        raise StartRefused(f"{database()} cannot be used: {cause}; start the server, or mend DATABASE_URL.") from None
 
 
 def migrate() -> None:
-    """Bring the tables up to date. Raises Refused when the database's user may not make any, and when the disk is full."""
+    """Bring the tables up to date. Raises Refused if the database's user may not, and if the disk is full."""
     try:
         call_command("migrate", interactive=False, verbosity=0)
     except DatabaseError as error:
         for words, remedy in _REMEDIES.items():
             if words in str(error):
-                raise Refused(f"{database()} {remedy}") from None
+                raise StartRefused(f"{database()} {remedy}") from None
         raise
 
 
 def close_database() -> None:
-    """Close the files of SQLite, wherever they are, to all but their owner: SQLite makes them as open as it may. Raises Refused."""
+    """Close the files of SQLite to all but their owner: SQLite makes them as open as it may. Raises Refused."""
     if connection.vendor == "sqlite":
         for end in ("", "-wal", "-shm"):
             datadir.close_file(Path(f"{connection.settings_dict['NAME']}{end}"))
 
 
 def broker() -> str:
-    """Say which broker this is, without its password, and whether it answers. Raises Refused for one that cannot be."""
+    """Return the name of the broker, without its password, and whether it answers. Raises Refused for an unusable
+    one.
+    """
     address = str(app.conf.broker_url)
     if address.startswith("filesystem:"):
         return "files in the data directory"
@@ -130,12 +132,12 @@ def broker() -> str:
 
 
 def workers() -> str:
-    """Say how much work is done side by side."""
+    """Return how much work is done in parallel."""
     return f"1, for up to {HostConfig().max_owned:,} runs at a time"
 
 
 def models() -> str:
-    """Say which models the sample fabrics can ask."""
+    """Return the models that the sample fabrics can use."""
     if not settings.FABRIC_MODEL_URL:
         return "scripted agents, no key needed (FABRIC_MODEL_URL adds a real model)"
     return f"{settings.FABRIC_MODEL or 'unnamed'} at {settings.FABRIC_MODEL_URL}"

@@ -1,4 +1,4 @@
-"""`manage.py restore FILE [--keep-access]`: an installation made from a backup, where there is none yet."""
+"""`manage.py restore FILE [--keep-access]`: makes a new installation from a backup."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from django.core.management.base import CommandParser
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
-from console.backup import archive, databases
-from console.database_version import database, describe_other_version, refuse_other_version
-from console.launch import datadir
-from console.launch.errors import Refused
+from console.installation import backups
+from console.installation.database_version import database, describe_other_version, refuse_other_version
+from console.launch.processes import data_directory as datadir
+from console.launch.processes.errors import StartRefused
 from console.management.commands.prepare import direct_connection, migrate
-from fabric.core.audit import Act
+from fabric.core.audit.lines import Act
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.services.access import Revoked, access_revoke_all
-from fabric.services.audit import audit_record
-from fabric.services.workspaces import owner_actor
+from fabric.services.actors import owner_actor
+from fabric.services.acts import audit_record
+from fabric.services.installation.revocation import RevocationCounts, access_revoke_all
 
 
 class Command(FabricCommand):
@@ -36,7 +36,7 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which file, and whether who could come in still can."""
+        """Add the source, and the option that keeps access."""
         parser.add_argument("file", type=Path, metavar="FILE", help="what `backup` wrote")
         parser.add_argument(
             "--keep-access",
@@ -46,20 +46,20 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Restores, ends ways in, verifies."""
+        """Restore the backup, revoke access, and verify the audit trail."""
         source = options["file"].expanduser().absolute()
         if not source.is_file():
-            raise Refused(f"{source} is not there: name a file that `backup` wrote.")
+            raise StartRefused(f"{source} is not there: name a file that `backup` wrote.")
         with datadir.hold(settings.FABRIC_DATA, ""):
-            with archive.opened(source) as (tar, manifest):
+            with backups.open_backup(source) as (tar, manifest):
                 refuse_unfit(manifest)
                 with tempfile.TemporaryDirectory(dir=settings.FABRIC_DATA, prefix="restoring-") as folder:
-                    parts = archive.extract(tar, manifest, Path(folder), source)
+                    parts = backups.extract(tar, manifest, Path(folder), source)
                     refuse_other_keys(parts)
-                    copy = parts.pop(archive.DATABASE)
+                    copy = parts.pop(backups.DATABASE)
                     for name, path in parts.items():
-                        path.replace(settings.FABRIC_DATA / name.removeprefix(archive.KEYS))
-                    databases.load(copy)
+                        path.replace(settings.FABRIC_DATA / name.removeprefix(backups.KEYS))
+                    backups.load(copy)
             try:
                 revoked = self._open_anew(source.name, manifest, keep_access=options["keep_access"])
             except BaseException:
@@ -69,8 +69,8 @@ class Command(FabricCommand):
         self._say(manifest, revoked, whole, options)
         return OK if whole else OTHER_END
 
-    def _open_anew(self, name: str, manifest: archive.Manifest, *, keep_access: bool) -> Revoked | None:
-        """The tables as this version has them, and nobody inside."""
+    def _open_anew(self, name: str, manifest: backups.Manifest, *, keep_access: bool) -> RevocationCounts | None:
+        """Bring the tables to this version, and revoke all access unless it is kept."""
         refuse_other_version()
         migrate()
         actor = owner_actor()
@@ -78,7 +78,7 @@ class Command(FabricCommand):
         return None if keep_access else access_revoke_all(actor=actor)
 
     def _verify(self, *, json: bool) -> bool:
-        """In a process of its own, which reads the keys that came with the backup."""
+        """Verify the audit trail in a process of its own, which reads the keys from the backup."""
         environ = {**os.environ, "FABRIC_DATA": str(settings.FABRIC_DATA)}
         command = [*settings.FABRIC_COMMAND, "verify_audit"]
         done = subprocess.run(command, env=environ, check=False, capture_output=True, text=True)
@@ -88,7 +88,9 @@ class Command(FabricCommand):
             self.tell(*done.stdout.splitlines()[-5:], *done.stderr.splitlines()[-5:])
         return done.returncode == 0
 
-    def _say(self, manifest: archive.Manifest, revoked: Revoked | None, whole: bool, options: dict[str, Any]) -> None:
+    def _say(
+        self, manifest: backups.Manifest, revoked: RevocationCounts | None, whole: bool, options: dict[str, Any]
+    ) -> None:
         keys = list(manifest.keys)
         if options["json"]:
             ended = asdict(revoked) if revoked else None
@@ -112,33 +114,36 @@ class Command(FabricCommand):
 
 
 def refuse_other_keys(parts: Mapping[str, Path]) -> None:
-    """Raise Refused where the data directory has a key that is not the backup's: another installation may need it. The one for sessions is made by every process."""
+    """Raise Refused if the data directory has another key than the backup: another installation may need it.
+
+    The key for sessions is exempt, because every process makes one.
+    """
     for name, path in parts.items():
-        there = settings.FABRIC_DATA / name.removeprefix(archive.KEYS)
+        there = settings.FABRIC_DATA / name.removeprefix(backups.KEYS)
         if (
-            name not in (archive.DATABASE, f"{archive.KEYS}secret.key")
+            name not in (backups.DATABASE, f"{backups.KEYS}secret.key")
             and there.exists()
             and there.read_bytes() != path.read_bytes()
         ):
-            raise Refused(
+            raise StartRefused(
                 f"{there} is a key that is not the backup's, and would be lost: restore into another data directory, or move that file away."
             )
 
 
-def refuse_unfit(manifest: archive.Manifest) -> None:
-    """Raise Refused for an installation that is not empty, and for a backup that this one cannot take."""
+def refuse_unfit(manifest: backups.Manifest) -> None:
+    """Raise Refused for an installation that is not empty, and for a backup that does not fit it."""
     if connection.vendor != manifest.engine:
-        raise Refused(
+        raise StartRefused(
             f"The backup is of {manifest.engine}, and this installation is on {connection.vendor}: set DATABASE_URL to a database of that kind."
         )
     if connection.vendor == "postgresql":
-        direct_connection().close()  # Says what is wrong with the address.
-    if not databases.is_empty():
-        raise Refused(
+        direct_connection().close()  # Raises Refused for a wrong address.
+    if not backups.is_empty():
+        raise StartRefused(
             f"This installation is not empty ({database()} has tables): restore into a new database or data directory."
         )
     known = set(MigrationLoader(None).disk_migrations or ())
     ours = {app for app, _ in known}
     applied = [(app, name) for app, _, name in (one.partition(".") for one in manifest.migrations) if app in ours]
     if said := describe_other_version("The backup", applied, known, "choose another backup"):
-        raise Refused(said)
+        raise StartRefused(said)

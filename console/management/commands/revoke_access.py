@@ -1,4 +1,4 @@
-"""`manage.py revoke_access --yes`: every way in ended at once."""
+"""`manage.py revoke_access --yes`: revokes all sign-ins, tokens and invitations at once."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from console.launch.errors import Refused
+from console.launch.processes.errors import StartRefused
 from fabric.management.base import OK, FabricCommand
-from fabric.services.access import access_revoke_all
-from fabric.services.workspaces import owner_actor
+from fabric.services.actors import owner_actor
+from fabric.services.installation.revocation import access_revoke_all
 
 
 class Command(FabricCommand):
-    """Ends every way in."""
+    """Revokes all sign-ins, tokens and invitations."""
 
     help = (
         "End every sign-in, API token, open invitation and sign-in link of this installation. Roles, passwords and memberships stay. "
@@ -22,16 +22,18 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """A word that it is meant."""
+        """Add the option that confirms the act."""
         parser.add_argument(
             "--yes", action="store_true", help="it is meant: programs stop working until they have new tokens"
         )
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Ends them; says how many."""
+        """Revoke all access, and print the numbers."""
         if not options["yes"]:
-            raise Refused("Programs stop working until they have new tokens, and everybody signs in again: say --yes.")
+            raise StartRefused(
+                "Programs stop working until they have new tokens, and everybody signs in again: say --yes."
+            )
         ended = access_revoke_all(actor=owner_actor())
         if options["json"]:
             self.put(asdict(ended))

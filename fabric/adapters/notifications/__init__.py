@@ -1,0 +1,1 @@
+"""Notifications leave by e-mail and by webhook."""

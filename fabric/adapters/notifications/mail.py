@@ -1,4 +1,6 @@
-"""Notifications by e-mail, through Django's e-mail backend: plain text, one mailbox a message, its Message-ID made of the notification's key."""
+"""Sends notifications by e-mail through Django's backend: plain text, one mailbox a message, its Message-ID made of
+the notification's key.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,22 @@ from urllib.parse import urlsplit
 
 from django.core.mail import EmailMessage
 
-from fabric.core.notifications import Delivery, Happened, Message, Target, Told
+from fabric.core.texts.notifications import Delivery, Message, NotificationHappening, NotificationKind, Target
+from fabric.core.values.units import US
 
-US = 1_000_000
-SUBJECTS: Mapping[Told, str] = {
-    Told.ALERT: "Alert",
-    Told.QUESTION: "A question waits for you",
-    Told.REMINDER: "Reminder: a question waits for you",
-    Told.ONWARD: "Three quarters of its time have passed: a question waits for you",
-    Told.TICKET: "A run has ended and wants to be looked at",
-    Told.SECOND: "A second person has to agree",
-    Told.DECIDED: "A question was answered",
-    Told.EXPIRED: "A question was not answered in time",
-    Told.CHANGE: "A change of a fabric waits for a second person",
-    Told.CHANGED: "What became of a change that you asked for",
+SUBJECTS: Mapping[NotificationKind, str] = {
+    NotificationKind.ALERT: "Alert",
+    NotificationKind.REVIEW: "A review waits for you",
+    NotificationKind.REMINDER: "Reminder: a review waits for you",
+    NotificationKind.ONWARD: "Three quarters of its time have passed: a review waits for you",
+    NotificationKind.FOLLOW_UP: "A run has ended and needs a follow-up",
+    NotificationKind.SECOND: "A second person has to agree",
+    NotificationKind.DECIDED: "A review was answered",
+    NotificationKind.EXPIRED: "A review was not answered in time",
+    NotificationKind.CHANGE: "A change of a fabric waits for a second person",
+    NotificationKind.CHANGED: "Result of your change",
 }
-"""Total over ``Told``."""
+"""Subject of each kind; total over ``NotificationKind``."""
 LINES = (
     ("became", "It is"),
     ("by", "By"),
@@ -39,13 +41,13 @@ LINES = (
     ("tier", "Tier"),
     ("cost", "Cost so far"),
     ("due_at", "Answer until"),
-    ("required_role", "Asked of"),
-    ("author", "Asked for by"),
+    ("required_role", "Reviewers"),
+    ("author", "Requested by"),
     ("over", "A change of"),
 )
-"""What the message says, in its order; what is empty is left out."""
+"""Fields of the message with their labels, in their order; empty ones are left out."""
 ABOUT = (("run_id", "X-Fabric-Run"), ("change_id", "X-Fabric-Change"))
-"""Headers that name what it is about, for whoever sorts mail by a rule."""
+"""Headers that name the subject, for rules that sort mail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Mailer:
     installation: str
 
     def send(self, target: Target, message: Message) -> Delivery:
-        """One attempt. It waits as long as Django's EMAIL_TIMEOUT for each answer of the server."""
+        """Make one attempt. It waits Django's EMAIL_TIMEOUT for each answer of the server."""
         host = urlsplit(self.installation).hostname or "localhost"
         headers = {
             "Message-ID": f"<{message.key}@{host}>",
@@ -69,8 +71,8 @@ class Mailer:
         try:
             mail.send()
         except (smtplib.SMTPException, OSError, ValueError) as error:
-            return _failed(error)
-        return Delivery(Happened.DELIVERED)
+            return _classify_failure(error)
+        return Delivery(NotificationHappening.DELIVERED)
 
 
 def _subject(message: Message) -> str:
@@ -87,27 +89,35 @@ def _text(message: Message) -> str:
     return "\n".join([f"{SUBJECTS[message.told]}.", "", *said, "", message.link, ""])
 
 
-def _failed(error: Exception) -> Delivery:
-    """What an exception says. 5xx about the message or its mailbox is for good; one about signing in or the connection may be mended. Source: RFC 5321 4.2.1."""
+def _classify_failure(error: Exception) -> Delivery:
+    """Return the delivery for an exception. 5xx about the message or its mailbox is final; one about sign-in or
+    connection is not. Source: RFC 5321 4.2.1.
+    """
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         codes = [code for code, _ in error.recipients.values()]
-        return _answered(min(codes, default=0), "refused the mailbox")
+        return _delivery_for_code(min(codes, default=0), "refused the mailbox")
     if isinstance(error, smtplib.SMTPAuthenticationError):
-        return Delivery(Happened.FAILED, f"the mail server did not accept user and password ({error.smtp_code})")
+        return Delivery(
+            NotificationHappening.FAILED, f"the mail server did not accept user and password ({error.smtp_code})"
+        )
     if isinstance(error, smtplib.SMTPSenderRefused):
-        return _answered(error.smtp_code, "refused the sender")
+        return _delivery_for_code(error.smtp_code, "refused the sender")
     if isinstance(error, smtplib.SMTPDataError):
-        return _answered(error.smtp_code, "refused the message")
+        return _delivery_for_code(error.smtp_code, "refused the message")
     if isinstance(error, smtplib.SMTPResponseException):
-        return Delivery(Happened.FAILED, f"the mail server answered {error.smtp_code}")
+        return Delivery(NotificationHappening.FAILED, f"the mail server answered {error.smtp_code}")
     if isinstance(error, ValueError):
         return Delivery(
-            Happened.REFUSED, "the message cannot be written as an e-mail; look at what it is about instead"
+            NotificationHappening.REFUSED,
+            "the message cannot be written as an e-mail; look at what it is about instead",
         )
     if isinstance(error, TimeoutError):
-        return Delivery(Happened.FAILED, "the mail server did not answer in time")
-    return Delivery(Happened.FAILED, f"the mail server could not be reached ({type(error).__name__})")
+        return Delivery(NotificationHappening.FAILED, "the mail server did not answer in time")
+    return Delivery(NotificationHappening.FAILED, f"the mail server could not be reached ({type(error).__name__})")
 
 
-def _answered(code: int, what: str) -> Delivery:
-    return Delivery(Happened.REFUSED if code >= 500 else Happened.FAILED, f"the mail server {what} ({code})")
+def _delivery_for_code(code: int, what: str) -> Delivery:
+    return Delivery(
+        NotificationHappening.REFUSED if code >= 500 else NotificationHappening.FAILED,
+        f"the mail server {what} ({code})",
+    )

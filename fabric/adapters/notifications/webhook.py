@@ -1,4 +1,6 @@
-"""Notifications by webhook: signed as the Standard Webhooks specification says, bounded in time and size, no redirect followed."""
+"""Sends notifications by webhook: signed by the Standard Webhooks specification, bounded in time and size, no
+redirect followed.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +16,29 @@ from hashlib import sha256
 
 import httpx2
 
-from fabric.adapters.known_secrets import KNOWN
-from fabric.adapters.tools.outbound import (
-    EXCHANGE,
-    Exchange,
-    Refused,
-    VettedTransport,
-    retry_after_s,
-    transport_failure,
+from fabric.core.texts.notifications import (
+    PAYLOAD_VERSION,
+    Delivery,
+    Message,
+    NotificationHappening,
+    Target,
+    rfc3339,
+    verdict,
 )
-from fabric.core.notifications import PAYLOAD_VERSION, Delivery, Happened, Message, Target, rfc3339, verdict
+from fabric.http.transport import EXCHANGE, Exchange, ExchangeRefused, VettedTransport, retry_after_s, transport_failure
+from fabric.secrets.known_secrets import KNOWN
 
 DEADLINE_S = 10.0
-"""For the whole exchange, from the name's look-up to the answer's last byte."""
+"""Seconds for the whole exchange, from the name's look-up to the answer's last byte."""
 BYTES_MAX = 64_000
-"""Of an answer; nothing of it is kept."""
+"""Largest part of an answer that is read; none of it is kept."""
 SECRET_PREFIX = "whsec_"  # noqa: S105 - How a secret begins.
 
 
 def secret_bytes(secret: str) -> bytes:
-    """The key in a secret as it is configured: ``whsec_`` and base64. ValueError, one sentence, for anything else."""
+    """Return the key in a configured secret: ``whsec_`` and base64. Raises ValueError, one sentence, for anything
+    else.
+    """
     try:
         if not secret.startswith(SECRET_PREFIX):
             raise ValueError
@@ -43,13 +48,17 @@ def secret_bytes(secret: str) -> bytes:
 
 
 def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
-    """``v1,`` and the HMAC-SHA256 over id, timestamp and body in base64. Source: Standard Webhooks, "Signature scheme"."""
+    """Return ``v1,`` and the HMAC-SHA256 over id, timestamp and body in base64. Source: Standard Webhooks,
+    "Signature scheme".
+    """
     signed = f"{message_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key, signed, sha256).digest()).decode()
 
 
-def body_of(message: Message) -> bytes:
-    """The same bytes at every attempt: type, timestamp and data. Source: Standard Webhooks, "Payload structure"."""
+def build_body(message: Message) -> bytes:
+    """Return type, timestamp and data as bytes, equal at every attempt. Source: Standard Webhooks, "Payload
+    structure".
+    """
     said = {
         "type": f"fabric_flow.{message.told}",
         "timestamp": rfc3339(message.at),
@@ -65,14 +74,14 @@ class Webhooks:
     key: bytes = field(repr=False)
     deadline_s: float = DEADLINE_S
     now: Callable[[], float] = time.time
-    """Seconds since the epoch: receivers refuse what is signed for another time."""
+    """Seconds since the epoch: receivers refuse signatures of another time."""
 
     def send(self, target: Target, message: Message) -> Delivery:
-        """One attempt."""
+        """Make one attempt."""
         return asyncio.run(self._send(target, message))
 
     async def _send(self, target: Target, message: Message) -> Delivery:
-        seen, body, timestamp = Exchange(), body_of(message), int(self.now())
+        seen, body, timestamp = Exchange(), build_body(message), int(self.now())
         token = EXCHANGE.set(seen)
         headers = {
             "Content-Type": "application/json",
@@ -89,19 +98,19 @@ class Webhooks:
             async with asyncio.timeout(self.deadline_s), client:
                 await client.post(target.address, headers=headers, content=body)
         except TimeoutError:
-            error = f"{target.shown} did not answer within {self.deadline_s:g} seconds"
-        except (Refused, httpx2.HTTPError, httpx2.InvalidURL, OSError) as failure:
-            error = transport_failure(failure, seen, target.shown)[1]
+            error = f"{target.public_address} did not answer within {self.deadline_s:g} seconds"
+        except (ExchangeRefused, httpx2.HTTPError, httpx2.InvalidURL, OSError) as failure:
+            error = transport_failure(failure, seen, target.public_address)[1]
         finally:
             EXCHANGE.reset(token)
-        return self._judged(seen, KNOWN.masked(error), target.shown)
+        return self._judge_answer(seen, KNOWN.mask_text(error), target.public_address)
 
-    def _judged(self, seen: Exchange, error: str, where: str) -> Delivery:
-        """The status counts, however the rest of the answer ended: nobody needs it."""
+    def _judge_answer(self, seen: Exchange, error: str, where: str) -> Delivery:
+        """Return the delivery by the answer's status; the rest of the answer is not needed."""
         if seen.status is None:
-            return Delivery(Happened.FAILED, error)
+            return Delivery(NotificationHappening.FAILED, error)
         happened = verdict(seen.status)
-        if happened is Happened.DELIVERED:
+        if happened is NotificationHappening.DELIVERED:
             return Delivery(happened)
         moved = ": it is moved, and redirects are not followed" if 300 <= seen.status < 400 else ""
         asked = retry_after_s(seen.headers, self.now())

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fabric.core.breaker.passing import Gate, Key
-from fabric.core.breaker.policy import Breaker, BreakerScope, SignalName
-from fabric.core.commands import CallModel, CallTool
-from fabric.core.endpoints import endpoint_name
-from fabric.core.fallbacks import chain
-from fabric.core.spec import FabricSpec
+from fabric.core.breaker.passing import BreakerKey, Gate
+from fabric.core.events.commands import CallModel, CallTool
+from fabric.core.spec.endpoints import endpoint_name
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.policies.breakers import Breaker, BreakerScope, SignalName
+from fabric.core.spec.policies.fallbacks import chain
 
 
-def name_of(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
-    """The name of the thing that a breaker of this scope guards in this call; None: no call of that kind."""
+def find_name(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
+    """Return the name of the thing that a breaker of this scope guards in this call; None: no call of that kind."""
     match scope:
         case BreakerScope.PROVIDER:
             return endpoint_name(spec.model(command.model)) if isinstance(command, CallModel) else None
         case BreakerScope.TOOL:
             return command.tool if isinstance(command, CallTool) else None
         case BreakerScope.AGENT:
-            return command.agent or None  # What the oracle asks, nobody asks.
+            return command.agent or None  # A call of the oracle has no agent.
         case BreakerScope.STAGE:
             return command.step_id.partition(".")[0]
         case BreakerScope.FABRIC:
@@ -28,7 +28,7 @@ def name_of(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool
 
 
 def row_scope(scope: BreakerScope, fabric_id: str, name: str) -> str:
-    """The scope that a breaker's row is kept under. All fabrics share a provider's endpoint."""
+    """Return the scope that a breaker's row is kept under. All fabrics share a provider's endpoint."""
     match scope:
         case BreakerScope.PROVIDER:
             return f"{scope}:{name}"
@@ -38,7 +38,7 @@ def row_scope(scope: BreakerScope, fabric_id: str, name: str) -> str:
             return f"{scope}:{fabric_id}:{name}"
 
 
-def gates_of(
+def list_gates(
     breakers: Iterable[Breaker],
     fabric_id: str,
     spec: FabricSpec,
@@ -48,28 +48,29 @@ def gates_of(
     dear_passes: bool = False,
     last_word: bool = False,
 ) -> tuple[Gate, ...]:
-    """The breakers in front of a call, in the policy's order, each row once. A tool's end counts for the tool's breakers alone, a model's for all.
+    """Return the breakers in front of a call, in the policy's order, each row once. A tool's end counts for the
+    tool's breakers alone, a model's for all.
 
-    A call to a stand-in passes each breaker with ``on_open: model``, except a provider's.
-    ``dear_passes``: a person let the run go on at its rate. ``last_word``: it is an agent's last one, without tools.
+    A call to a stand-in passes each breaker with ``on_open: model``, except a provider's. ``dear_passes``: a person
+    let the run go on at its rate. ``last_word``: it is an agent's last one, without tools.
     """
-    found: dict[Key, Gate] = {}
+    found: dict[BreakerKey, Gate] = {}
     dear_passes = dear_passes or not isinstance(command, CallModel) or _costs_less(spec, command)
     stands_in = isinstance(command, CallModel) and _stands_in(spec, command)
     for breaker in breakers:
-        name = name_of(breaker.scope, spec, command)
-        if name is None or not breaker.before(name):
+        name = find_name(breaker.scope, spec, command)
+        if name is None or not breaker.stands_before(name):
             continue
         if stands_in and breaker.on_open == "model" and breaker.scope is not BreakerScope.PROVIDER:
             continue
-        key = Key(row_scope(breaker.scope, fabric_id, name), breaker.kind)
+        key = BreakerKey(row_scope(breaker.scope, fabric_id, name), breaker.kind)
         counts = isinstance(command, CallModel) or breaker.scope is BreakerScope.TOOL
         found.setdefault(key, Gate(breaker, key, counts, streaks, dear_passes, last_word=last_word))
     return tuple(found.values())
 
 
 def _stands_in(spec: FabricSpec, command: CallModel) -> bool:
-    """Returns True where the model stands in for its agent's own."""
+    """Return True if the model is a fallback of its agent's own."""
     own = spec.agent(command.agent).model
     if command.model == own:
         return False
@@ -77,7 +78,7 @@ def _stands_in(spec: FabricSpec, command: CallModel) -> bool:
 
 
 def _costs_less(spec: FabricSpec, command: CallModel) -> bool:
-    """Returns True where the model is a cheaper one for its agent's own."""
+    """Return True if the model is a cheaper one for its agent's own."""
     cheaper = {model.name: model.cheaper for model in spec.models}
     name = cheaper.get(spec.agent(command.agent).model)
     while name is not None and name != command.model:  # Publication refuses a ring.

@@ -1,7 +1,9 @@
-"""Which circuit breakers stand in front of a call, and how a call passes them, as steps without input and output: whoever has the rows carries them out.
+"""Passes a call through its circuit breakers, as steps without input and output; the caller with access to the rows
+executes them.
 
-``passing``, ``refusing`` and ``settled`` are generators of ``Step``: the host takes each to ``adapters/guards.py`` and sends the answer back in; the simulator asks its
-store at once. Changes are the row's, and its log's; a run's journal says what its own call met.
+``passing``, ``refusing`` and ``settle_breakers`` are generators of ``RowStep``. The host takes each step to
+``worker/spending/guards.py`` and sends the answer back in; the simulator uses its store at once. Changes are recorded
+in the row and its log. A run's journal has the findings on its own call.
 """
 
 from __future__ import annotations
@@ -10,37 +12,44 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from fabric.core.breaker.policy import PER_STEP, Breaker, SignalName
 from fabric.core.breaker.signals import (
     ENDPOINT,
     NEUTRAL,
     OUTCOME,
     RETRY_AT,
-    US,
+    CountChange,
     Neutral,
-    Tally,
     cools_at,
+    find_tripped,
     passage,
     tallies,
     told_cooldown_us,
     too_early,
-    tripped,
 )
-from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
-from fabric.core.frozen import value
+from fabric.core.breaker.table import (
+    BreakerHappening,
+    BreakerState,
+    Standing,
+    apply_happening,
+    decode_standing,
+    encode_standing,
+)
+from fabric.core.spec.policies.breakers import PER_STEP, Breaker, SignalName
+from fabric.core.values.frozen import value
+from fabric.core.values.units import US
 
 LOOKS = 4
-"""How often a row that somebody else changes at the same time is looked at before the call is refused."""
+"""Reads of a row that others change at the same time, before the call is refused."""
 BUSY_US = 100_000
-"""What a call waits at least that met such a row."""
+"""Shortest wait of a call that met such a row, in microseconds."""
 
 
-class Row(Protocol):
+class BreakerRow(Protocol):
     """A breaker's row that all workers share (``grant_ports.GuardRow``)."""
 
     @property
     def state(self) -> str:
-        """Its standing as text."""
+        """Its state as text."""
         ...
 
     @property
@@ -55,23 +64,23 @@ class Row(Protocol):
 
     @property
     def permits(self) -> Mapping[str, int]:
-        """Who may probe, and until when, by holder."""
+        """Probe permits that are out: expiry by holder."""
         ...
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """By signal, and ``RETRY_AT``."""
+        """Counts by signal, and ``RETRY_AT``."""
         ...
 
     @property
     def asked_at(self) -> int:
-        """The store's instant of this."""
+        """The store's instant at which the call asked."""
         ...
 
 
 @value()
-class Key:
-    """Which row."""
+class BreakerKey:
+    """Key of a breaker's row."""
 
     scope: str
     kind: str
@@ -82,31 +91,35 @@ class Gate:
     """One breaker in front of one call."""
 
     breaker: Breaker
-    key: Key
+    key: BreakerKey
     counts: bool
-    """Whether the end of the call says something about what it stands in front of."""
+    """True if the result of the call counts for the breaker."""
     streaks: Mapping[SignalName, int]
-    """What the call's own step has counted."""
+    """Counts of the call's own step, by signal."""
     dear_passes: bool = False
-    """True: a breaker that opened because money went out too fast does not refuse the call. A cheaper model makes it, it is a tool's, or a person let its run go on."""
+    """True: a breaker that opened over money does not refuse the call. A cheaper model makes it, it is a tool's, or
+    a person let its run go on.
+    """
     why: str = ""
-    """Of a streak that is decided about now: the sentence of its trip."""
+    """Message of the trip for a streak that is decided about now; "": none."""
     last_word: bool = False
-    """The call is an agent's last one and has no tools, so that it repeats no call: what repeated calls opened does not refuse it."""
+    """True: the call is an agent's last one, without tools. It repeats no call, so a breaker that opened over
+    repeated calls does not refuse it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class PassedBreaker:
     """A breaker that let a call pass, as it stood."""
 
     gate: Gate
-    row: Row
+    row: BreakerRow
     probe: bool = False
 
 
 @value(kw_only=True)
-class Looked:
-    """A breaker as a call met it: what the mechanism judges."""
+class BreakerRefusal:
+    """An open breaker as a call met it, for the mechanism's verdict."""
 
     breaker: Breaker
     scope: str
@@ -115,101 +128,114 @@ class Looked:
     changed_at: int
     asked_at: int
     until: int = 0
-    """When to ask again: its cooldown is over; while it is half open, the first permit that is out runs out; and not before its endpoint's Retry-After."""
+    """Instant at which to try again: after the cooldown or, while it is half open, after the first permit expires;
+    never before the endpoint's Retry-After.
+    """
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Something to do with a row. ``look`` is answered with the Row; ``left`` with what is left of the budget of that scope, micro-dollars, None where there is none;
-    ``change`` and ``permit`` with whether it was done; the others with nothing.
+class RowStep:
+    """An operation on a row. ``look`` returns the Row; ``left`` the micro-dollars left in that scope's budget, None
+    without one; ``change`` and ``permit`` True if done; the others nothing.
 
-    Of a change: only for whoever has a permit (``held``), the others' permits going on (``keeps``). Of a permit: one of ``most``.
+    For ``change``: ``held`` requires that the caller has a permit, ``keeps`` leaves the others' permits valid. For
+    ``permit``: ``most`` limits the permits that are out.
     """
 
     do: Literal["look", "left", "change", "permit", "give_up", "count"]
-    key: Key
-    row: Row | None = None
+    key: BreakerKey
+    row: BreakerRow | None = None
     state: str = ""
-    tally: Tally | None = None
+    tally: CountChange | None = None
     held: bool = False
     keeps: bool = False
     most: int = 1
 
 
-Settling = Generator[Step, Any, None]
-Steps = Generator[Step, Any, "tuple[Met, ...] | Looked"]
+Settling = Generator[RowStep, Any, None]
+Steps = Generator[RowStep, Any, "tuple[PassedBreaker, ...] | BreakerRefusal"]
 
 
-def passing(gates: Iterable[Gate]) -> Steps:
-    """Takes a call past its breakers: all of them, as they stood; or the first that refuses it. What was permitted before is given back then."""
-    met: list[Met] = []
+def pass_breakers(gates: Iterable[Gate]) -> Steps:
+    """Pass a call through its breakers. Returns all of them, as they stood, or the first that refuses the call;
+    permits from earlier ones are given back then.
+    """
+    met: list[PassedBreaker] = []
     for gate in gates:
         one = yield from _pass(gate)
         if one is None:
             continue
-        if isinstance(one, Looked):
+        if isinstance(one, BreakerRefusal):
             for earlier in met:
                 if earlier.probe:
-                    yield Step("give_up", earlier.gate.key, earlier.row)
+                    yield RowStep("give_up", earlier.gate.key, earlier.row)
             return one
         met.append(one)
     return tuple(met)
 
 
-def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked | None]:
+def _pass(gate: Gate) -> Generator[RowStep, Any, PassedBreaker | BreakerRefusal | None]:
     breaker, row = gate.breaker, None
     for _ in range(LOOKS):
-        row = yield Step("look", gate.key)
-        standing = decoded(row.state)
+        row = yield RowStep("look", gate.key)
+        standing = decode_standing(row.state)
         if standing.state is BreakerState.CLOSED:
-            opened = opened_by_counts(gate, row, standing)
+            opened = open_by_counts(gate, row, standing)
             if opened is None:
-                return Met(gate, row)
-            yield Step("change", gate.key, row, encoded(opened))
+                return PassedBreaker(gate, row)
+            yield RowStep("change", gate.key, row, encode_standing(opened))
             continue
         if gate.last_word and standing.signal == SignalName.IDENTICAL_CALL:
             return None
         if spares(gate, standing):
-            return Met(gate, row)
+            return PassedBreaker(gate, row)
         may = passage(breaker, standing, row.changed_at, row.asked_at, row.counts.get(RETRY_AT, 0))
         if may == "refuse":
-            return looked_at(gate, row, standing)
+            return judge_gate(gate, row, standing)
         if standing.state is BreakerState.OPEN:
-            yield Step("change", gate.key, row, encoded(after(breaker, standing, Happened.COOLED)), keeps=True)
-        elif (yield Step("permit", gate.key, row, most=breaker.half_open_max)):
-            return Met(gate, row, probe=True)
+            yield RowStep(
+                "change",
+                gate.key,
+                row,
+                encode_standing(apply_happening(breaker, standing, BreakerHappening.COOLED)),
+                keeps=True,
+            )
+        elif (yield RowStep("permit", gate.key, row, most=breaker.half_open_max)):
+            return PassedBreaker(gate, row, probe=True)
         else:
-            row = yield Step("look", gate.key)
-            standing = decoded(row.state)
+            row = yield RowStep("look", gate.key)
+            standing = decode_standing(row.state)
             if standing.state is BreakerState.HALF_OPEN and len(permits_out(row)) >= breaker.half_open_max:
-                return looked_at(gate, row, standing)
+                return judge_gate(gate, row, standing)
     assert row is not None
-    return looked_at(gate, row, decoded(row.state))
+    return judge_gate(gate, row, decode_standing(row.state))
 
 
 def spares(gate: Gate, standing: Standing) -> bool:
-    """Returns True where the call may pass although the breaker is open: it opened over money, and the call is cheaper or allowed."""
+    """Return True if the call may pass although the breaker is open: it opened over money, and the call is
+    cheaper or allowed.
+    """
     return gate.dear_passes and standing.signal == SignalName.COST_RATE
 
 
-def permits_out(row: Row) -> list[int]:
-    """When the permits that are out run out."""
+def permits_out(row: BreakerRow) -> list[int]:
+    """Return the instants at which the permits that are out expire."""
     return sorted(until for until in row.permits.values() if until > row.asked_at)
 
 
-def opened_by_counts(gate: Gate, row: Row, standing: Standing) -> Standing | None:
-    """Where it stands when a signal has reached its threshold; None: none has."""
+def open_by_counts(gate: Gate, row: BreakerRow, standing: Standing) -> Standing | None:
+    """Return the breaker's new state if a signal has reached its threshold; None: none has."""
     counts = {
         **row.counts,
         **{one.key: gate.streaks.get(one.names[0], 0) for one in gate.breaker.signals if one.per_step},
     }
-    found = tripped(gate.breaker, counts)
+    found = find_tripped(gate.breaker, counts)
     if found is None:
         return None
-    return after(
+    return apply_happening(
         gate.breaker,
         standing,
-        Happened.TRIPPED,
+        BreakerHappening.TRIPPED,
         signal=found.parts[0][0],
         failures=found.failures,
         threshold=found.signal.threshold,
@@ -218,16 +244,16 @@ def opened_by_counts(gate: Gate, row: Row, standing: Standing) -> Standing | Non
     )
 
 
-def looked_at(gate: Gate, row: Row, standing: Standing) -> Looked:
-    """The breaker that refuses a call, with the instant at which to ask again."""
+def judge_gate(gate: Gate, row: BreakerRow, standing: Standing) -> BreakerRefusal:
+    """Return the refusal of a call by this gate's breaker, with the instant at which to ask again."""
     retry_at = row.counts.get(RETRY_AT, 0)
     until = cools_at(gate.breaker, row.changed_at, retry_at) if standing.state is BreakerState.OPEN else 0
     if standing.state in (BreakerState.HALF_OPEN, BreakerState.CLOSED):
-        # A probe may have its permit for as long as a call may take; most are over long before.
+        # A probe may own its permit for as long as a call may take; most calls are shorter.
         cooldown_us, live = round(gate.breaker.cooldown_s * US), permits_out(row)
         first_free = live[0] if len(live) >= gate.breaker.half_open_max else row.asked_at
         until = max(row.asked_at + max(BUSY_US, min(first_free - row.asked_at, cooldown_us)), retry_at)
-    return Looked(
+    return BreakerRefusal(
         breaker=gate.breaker,
         scope=gate.key.scope,
         standing=standing,
@@ -238,12 +264,13 @@ def looked_at(gate: Gate, row: Row, standing: Standing) -> Looked:
     )
 
 
-def settled(
-    met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset[SignalName], wait_us: int = 0
+def settle_breakers(
+    met: Iterable[PassedBreaker], end: SignalName | Neutral | None, bad: frozenset[SignalName], wait_us: int = 0
 ) -> Settling:
-    """What the end of a call says to the breakers that let it pass. ``end``: a signal, None for an endpoint that answered, or neutral; ``bad``: what its
-    step counted of this answer; ``wait_us``: of the Retry-After that a failure told. A probe closes or opens its breaker; what was let through in an older
-    generation changes nothing but how long it stays open.
+    """Report the end of a call to the breakers that it passed. ``end``: a signal, None for an endpoint that
+    answered, or neutral; ``bad``: signals that its step counted for this answer; ``wait_us``: Retry-After of a
+    failure. A probe closes or opens its breaker. A call from an older generation changes only the time for which
+    the breaker stays open.
     """
     for one in met:
         breaker, row = one.gate.breaker, one.row
@@ -251,77 +278,83 @@ def settled(
         if one.probe:
             failed = end in watched or bool(bad & watched & PER_STEP)
             if end == NEUTRAL and not failed:
-                yield Step("give_up", one.gate.key, row)
+                yield RowStep("give_up", one.gate.key, row)
                 continue
             if end in watched and wait_us > 0:
-                # Told before it opens again, so that it is never open without.
-                before = decoded(row.state)
+                # Recorded before the breaker opens again, so that it is never open without it.
+                before = decode_standing(row.state)
                 failures = before.early + too_early(breaker, before, wait_us)
-                wait = Tally(key=RETRY_AT, n=told_cooldown_us(breaker, wait_us, failures), until=True)
-                yield Step("count", one.gate.key, row, tally=wait)
-            yield from _probe_ended(one, Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED, wait_us)
+                wait = CountChange(key=RETRY_AT, n=told_cooldown_us(breaker, wait_us, failures), until=True)
+                yield RowStep("count", one.gate.key, row, tally=wait)
+            yield from _probe_ended(
+                one, BreakerHappening.PROBE_FAILED if failed else BreakerHappening.PROBE_PASSED, wait_us
+            )
         elif one.gate.counts and end != NEUTRAL:
             for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None, wait_us):
-                yield Step("count", one.gate.key, row, tally=tally)
-            yield from _opened_by(one, end)
+                yield RowStep("count", one.gate.key, row, tally=tally)
+            yield from _open_for(one, end)
 
 
-def _opened_by(one: Met, end: SignalName | Neutral | None) -> Settling:
-    """Opens the breaker where a failure was the one too many: its cooldown begins now, and not with the next call, which may be days off. What other workers
-    have counted and not told yet is not in the row; where that is what was missing, the next call opens it.
+def _open_for(one: PassedBreaker, end: SignalName | Neutral | None) -> Settling:
+    """Open the breaker if this failure reached a threshold. So its cooldown begins now, and not with the next call,
+    which may be days away. Counts that other workers have not written yet are missing from the row; then the next
+    call opens the breaker.
     """
     if not any(end in signal.names for signal in one.gate.breaker.signals):
         return
-    yield from tripping((one.gate,))
+    yield from trip_breakers((one.gate,))
 
 
 @value()
-class Judged:
-    """What the gate of a stage found of an agent's output, for one breaker."""
+class GateFinding:
+    """A stage gate's finding on an agent's output, for one breaker."""
 
     gate: Gate
     violated: bool
     """True: an invariant does not hold. False: all of them do."""
 
 
-def judging(found: Iterable[Judged]) -> Settling:
-    """Counts what gates found, and opens the breakers whose counts have reached a threshold. One that is open is told nothing."""
+def count_findings(found: Iterable[GateFinding]) -> Settling:
+    """Count the findings of gates, and open the breakers whose counts reach a threshold. An open breaker counts
+    nothing.
+    """
     for one in found:
-        row = yield Step("look", one.gate.key)
-        if decoded(row.state).state is not BreakerState.CLOSED:
+        row = yield RowStep("look", one.gate.key)
+        if decode_standing(row.state).state is not BreakerState.CLOSED:
             continue
         for tally in tallies(one.gate.breaker, OUTCOME, SignalName.INVARIANT if one.violated else None):
-            yield Step("count", one.gate.key, row, tally=tally)
+            yield RowStep("count", one.gate.key, row, tally=tally)
         if one.violated:
-            yield from tripping((one.gate,))
+            yield from trip_breakers((one.gate,))
 
 
-def tripping(gates: Iterable[Gate]) -> Settling:
-    """Opens those of the breakers whose counts have reached a threshold, without waiting for a further call."""
+def trip_breakers(gates: Iterable[Gate]) -> Settling:
+    """Open those of the breakers whose counts have reached a threshold, without waiting for a further call."""
     for gate in gates:
-        row = yield Step("look", gate.key)
-        standing = decoded(row.state)
-        opened = opened_by_counts(gate, row, standing) if standing.state is BreakerState.CLOSED else None
+        row = yield RowStep("look", gate.key)
+        standing = decode_standing(row.state)
+        opened = open_by_counts(gate, row, standing) if standing.state is BreakerState.CLOSED else None
         if opened is not None:
-            yield Step("change", gate.key, row, encoded(opened))
+            yield RowStep("change", gate.key, row, encode_standing(opened))
 
 
-def _probe_ended(one: Met, happened: Happened, wait_us: int) -> Settling:
-    """Moves the breaker by what a probe found. Another probe that ended meanwhile has made the next generation, in which this one's permit goes on. So
-    never more are out than may be. It counts where the other had passed, and is given back where it had failed. Without a permit, because it ran out and
-    went to somebody else or the breaker closed, a probe changes nothing.
+def _probe_ended(one: PassedBreaker, happened: BreakerHappening, wait_us: int) -> Settling:
+    """Move the breaker by the result of a probe. Another probe that ended meanwhile has made the next generation, in
+    which this one's permit stays valid, so that never too many are out. Then the result counts if the other probe
+    passed, and the permit is given back if it failed. Without a valid permit (it expired and another call got it,
+    or the breaker closed) a probe changes nothing.
     """
-    row, key, met = one.row, one.gate.key, decoded(one.row.state)
+    row, key, met = one.row, one.gate.key, decode_standing(one.row.state)
     for _ in range(LOOKS + one.gate.breaker.half_open_max):
-        standing = decoded(row.state)
+        standing = decode_standing(row.state)
         if standing.state is not BreakerState.HALF_OPEN or (standing.trips, standing.early) != (met.trips, met.early):
             break
-        early = happened is Happened.PROBE_FAILED and too_early(one.gate.breaker, standing, wait_us)
-        reached = after(one.gate.breaker, standing, happened, early=early)
+        early = happened is BreakerHappening.PROBE_FAILED and too_early(one.gate.breaker, standing, wait_us)
+        reached = apply_happening(one.gate.breaker, standing, happened, early=early)
         keeps = reached.state is not BreakerState.CLOSED
-        if (yield Step("change", key, row, encoded(reached), held=True, keeps=keeps)):
+        if (yield RowStep("change", key, row, encode_standing(reached), held=True, keeps=keeps)):
             return
-        row, seen = (yield Step("look", key)), row
-        if row.generation == seen.generation:  # The row stands as it was: it is the permit that is gone.
+        row, seen = (yield RowStep("look", key)), row
+        if row.generation == seen.generation:  # The row is unchanged, so the permit is gone.
             return
-    yield Step("give_up", key, row)
+    yield RowStep("give_up", key, row)

@@ -1,10 +1,11 @@
-"""What happened: a closed, versioned union of facts, and the envelope every one of them travels in.
+"""The facts of a run: a closed, versioned union of event kinds, and their common envelope.
 
-An event has a *header* (never erased: kinds, hashes, counts, money, decisions) and at most one *content* (a JSON value such as a request, an
-answer, a result; erasable). ``run.evolve`` reads headers alone, so a run refolds to the same bytes after its contents are gone.
-The envelope is S3's: id, trace, span, parent span, timestamp, source, destination (semantics.md 7).
+An event has a *header* (never erased: kinds, hashes, counts, money, decisions) and at most one *content* (a JSON
+value such as a request, an answer, a result; erasable). ``run.evolve`` reads headers alone, so a run refolds to equal
+bytes after its contents are gone. The envelope is S3's: id, trace, span, parent span, timestamp, source, destination
+(docs/specification/protections.md).
 
-An event kind is never edited in place: add a version and an upcaster, replay must read last year's journal.
+An event kind is never edited in place: add a version and an upcaster, since replay must read last year's journal.
 """
 
 from fabric.core.events.calls import (
@@ -38,7 +39,6 @@ from fabric.core.events.children import (
     ChildSpawned,
     ChildWaiting,
     LineagePinned,
-    MutationInherited,
     MutationTakenOver,
 )
 from fabric.core.events.control import (
@@ -65,17 +65,17 @@ from fabric.core.events.decisions import (
     CapRaised,
     DeadlinesReissued,
     DeadlinesSuspended,
-    EscalationApproved,
-    EscalationDecided,
-    EscalationEdited,
-    EscalationOpened,
-    EscalationReminded,
-    EscalationWithdrawn,
     MessageInjected,
     ModelChanged,
     NodeRetryScheduled,
     ReactionDecided,
     RetryScheduled,
+    ReviewApproved,
+    ReviewDecided,
+    ReviewEdited,
+    ReviewOpened,
+    ReviewReminded,
+    ReviewWithdrawn,
     RungSkipped,
     StepFailed,
     ToolsStripped,
@@ -169,12 +169,12 @@ Fact = (
     | MessageInjected
     | ToolsStripped
     | StepFailed
-    | EscalationOpened
-    | EscalationReminded
-    | EscalationApproved
-    | EscalationEdited
-    | EscalationDecided
-    | EscalationWithdrawn
+    | ReviewOpened
+    | ReviewReminded
+    | ReviewApproved
+    | ReviewEdited
+    | ReviewDecided
+    | ReviewWithdrawn
     | DeadlinesSuspended
     | DeadlinesReissued
     | CancelAccepted
@@ -210,7 +210,6 @@ Fact = (
     | ChildFreed
     | ChildAnswered
     | ChildLetGo
-    | MutationInherited
     | MutationTakenOver
     | UsualRatesPinned
     | PolicyTakenUp
@@ -255,12 +254,6 @@ __all__ = [
     "ContextWritten",
     "DeadlinesReissued",
     "DeadlinesSuspended",
-    "EscalationApproved",
-    "EscalationDecided",
-    "EscalationEdited",
-    "EscalationOpened",
-    "EscalationReminded",
-    "EscalationWithdrawn",
     "Fact",
     "GateResult",
     "GuidanceGiven",
@@ -279,7 +272,6 @@ __all__ = [
     "MessageInjected",
     "ModelAnswered",
     "ModelChanged",
-    "MutationInherited",
     "MutationIntended",
     "MutationSettled",
     "MutationTakenOver",
@@ -298,6 +290,12 @@ __all__ = [
     "ReconciliationIssued",
     "Replanned",
     "RetryScheduled",
+    "ReviewApproved",
+    "ReviewDecided",
+    "ReviewEdited",
+    "ReviewOpened",
+    "ReviewReminded",
+    "ReviewWithdrawn",
     "RunEnded",
     "RunEnding",
     "RunForked",

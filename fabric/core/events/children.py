@@ -1,23 +1,25 @@
-"""Facts about a family of runs: a child is spawned, answers, is let go; and, in the child, whose it is."""
+"""Facts about a family of runs: a child is spawned, answers, is stopped; and, in the child, its lineage."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.flow import RunState
-from fabric.core.frozen import value
-from fabric.core.saga import Effect, Status
-from fabric.core.taxonomy import Cause
+from fabric.core.values.flow import RunState
+from fabric.core.values.frozen import value
+from fabric.core.values.saga import Effect, Status
+from fabric.core.values.taxonomy import Cause
 
 Purpose = Literal["slice", "nested"]
-"""``slice``: it does some of its parent's briefs; ``nested``: it does one brief as a flow of its own."""
+"""``slice``: executes some of its parent's briefs; ``nested``: executes one brief as a flow of its own."""
 Stop = Literal["cancel", "terminate"]
-"""How a child is told to stop: it undoes what it did first, or it does not."""
+"""Kind of a child's stop: ``cancel`` undoes its changes first, ``terminate`` does not."""
 
 
 @value(kw_only=True)
 class LineagePinned:
-    """The run is a child, right after its start. Content, of a slice: ``{"output": payloads.Plan}``, its briefs alone."""
+    """The run was pinned as a child, right after its start. Content, for a slice: ``{"output": payloads.Plan}``, its
+    briefs alone.
+    """
 
     parent_run_id: str
     root_run_id: str
@@ -28,22 +30,20 @@ class LineagePinned:
     """Most it may spend: reserved in its parent's budget."""
     cap_tokens: int | None = None
     briefs: tuple[int, ...] = ()
-    """Which briefs of its parent's plan it does, from 0."""
+    """Numbers of the briefs of its parent's plan that it executes, from 0."""
     topology: str = ""
-    """Of a nested one: the worker whose topology it runs."""
+    """For a nested child: the worker whose topology it runs."""
     agents_alive: int | None = None
-    """How many agents may be at work at once in it and below it; None: as many as its policy says."""
+    """Most agents at work at once in it and below it; None: its policy's limit."""
     agents_spawned: int | None = None
-    """How many may be started in it and below it, in all; None likewise."""
-    keys: str = ""
-    """Prefix of the keys of its changes (``mutation_keys``); empty: its own id."""
+    """Most agents started in it and below it, in all; None: its policy's limit."""
     kind: ClassVar[str] = "lineage_pinned"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class ChildSpawned:
-    """A run of its own takes over a step, with a slice of the budget. It begins with the commit of this fact."""
+    """A child run takes over a step, with a slice of the budget. It begins with the commit of this fact."""
 
     command_id: str
     step_id: str
@@ -55,20 +55,20 @@ class ChildSpawned:
     reserved_usd_micros: int
     reserved_tokens: int = 0
     agents_alive: int = 0
-    """Of the family's agents at work at once, how many are its; 0: as many as it has briefs, and what it does with them was not counted."""
+    """Its share of the family's agents at work at once; 0: one for each brief, without a count of the agents below
+    them.
+    """
     agents_spawned: int = 0
-    """Of the family's agents in all, how many it may start; 0 likewise."""
-    keys: str = ""
-    """Prefix of the keys of the child's changes (``mutation_keys``); empty: its id."""
-    handed_down: tuple[str, ...] = ()
-    """Keys of changes that earlier tries made and left to this run: they are the child's from here on."""
+    """Its share of the family's agents in all; 0: one for each brief."""
     kind: ClassVar[str] = "child_spawned"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class ChildAnswered:
-    """A child ended; what it cost is settled. Content: ``{"output": payloads.Outcome}``, of a slice ``{"parts": [...]}``."""
+    """A child ended, and its cost is settled. Content: ``{"output": payloads.Outcome}``, for a slice ``{"parts":
+    [...]}``.
+    """
 
     command_id: str
     step_id: str
@@ -80,22 +80,28 @@ class ChildAnswered:
     missing: tuple[int, ...] = ()
     """Briefs that it brings nothing for."""
     cause: Cause | None = None
-    """What stopped it, where something did."""
+    """Cause of its stop; None: not stopped."""
     late: bool = False
-    """True: nobody waits for it any more, so it is charged and that is all."""
+    """True: its step no longer waits for it, so it is only charged."""
     agents_back: int = 0
-    """How many of the agents that it might have started it did not."""
+    """Number of agents of its share that it did not start."""
     released: tuple[str, ...] = ()
-    """Unsafe outputs that people let pass in it and below it, by the key that their questions have there: exactly those bytes, with what was found in them."""
-    keys_spent: bool = False
-    """Something under its keys was undone, or may have been: no later try uses them."""
+    """Unsafe outputs that people accepted in it and below it, by the key in their reviews: exactly those bytes, with
+    exactly those problems.
+    """
+    changed_world: bool = False
+    """True: it or a run below it changed the world, undone or not, or that is unknown. The engine never retries its
+    step on its own.
+    """
     kind: ClassVar[str] = "child_answered"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class ChildWaiting:
-    """A child has nothing live but questions to people, or goes on after them: while all do, its parent's clocks stop too."""
+    """A child has only reviews live, or goes on after them. While all children wait so, their parent's clocks stop
+    too.
+    """
 
     command_id: str
     child_id: str
@@ -106,7 +112,7 @@ class ChildWaiting:
 
 @value(kw_only=True)
 class ChildLetGo:
-    """A child was told to stop. It is waited for all the same: its own end says what it cost."""
+    """A child was requested to stop. Its parent still waits for its end, which reports its cost."""
 
     command_id: str
     child_id: str
@@ -118,15 +124,17 @@ class ChildLetGo:
 
 @value(kw_only=True)
 class ChildQuarantined:
-    """A child may not be driven on before a person says so. The question about it is put here too, and answers its own."""
+    """A child may not run on before a person decides so. A review of it opens here too, whose answer goes to the
+    child's own.
+    """
 
     command_id: str
     child_id: str
     reason: str
-    escalation_id: str
-    """The child's own question."""
+    review_id: str
+    """Id of the child's own review."""
     digest: str
-    """Of what is shown with that."""
+    """Digest of the content that the review about it shows."""
     kind: ClassVar[str] = "child_quarantined"
     version: ClassVar[int] = 1
 
@@ -143,9 +151,10 @@ class ChildFreed:
 
 @value(kw_only=True)
 class MutationTakenOver:
-    """A change to the world that a child made and did not undo is its parent's from here on, in the order of what the parent undoes.
+    """A parent took over a change to the world that its child made and did not undo. It joins the order in which the
+    parent undoes.
 
-    Content: ``{"args": ..., "result": ...}``, what it was called with and what it answered.
+    Content: ``{"args": ..., "result": ...}``, the call's arguments and its answer.
     """
 
     command_id: str
@@ -153,7 +162,7 @@ class MutationTakenOver:
     child_id: str
     step_id: str
     of_command: str
-    """The child's own call; of a slice ``bN/`` before it, N being the brief of this run's plan that it was for."""
+    """The child's own call."""
     key: str
     tool: str
     effect: Effect
@@ -162,31 +171,4 @@ class MutationTakenOver:
     reason: str
     deadline_at: int
     kind: ClassVar[str] = "mutation_taken_over"
-    version: ClassVar[int] = 1
-
-
-@value(kw_only=True)
-class MutationInherited:
-    """A change to the world that an earlier try of this child run made is this run's from its start on. A call that is proposed again under its key is answered
-    from it. It is undone or handed up with the run's own. Content: ``{"args": ..., "result": ...}``, what it was called with and what it answered.
-    """
-
-    child_id: str
-    """The run that made it."""
-    step_id: str
-    """The step of this run that does again what made it."""
-    of_command: str
-    """The call, as a call of this run."""
-    key: str
-    tool: str
-    effect: Effect
-    compensation: str
-    status: Status
-    reason: str
-    deadline_at: int
-    unanswered: bool = False
-    """Nobody knows what it answered."""
-    carry_over: bool = False
-    """A replan of this run leaves it standing: its key stays the same."""
-    kind: ClassVar[str] = "mutation_inherited"
     version: ClassVar[int] = 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.flow import Stage
-from fabric.core.frozen import value
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import value
 
 
 @value(kw_only=True)
 class CancelAccepted:
-    """Somebody cancelled the run."""
+    """A person cancelled the run."""
 
     actor: str
     reason: str = ""
@@ -20,7 +20,7 @@ class CancelAccepted:
 
 @value(kw_only=True)
 class TerminateAccepted:
-    """Somebody stopped the run at once: nothing is undone."""
+    """A person stopped the run at once: nothing is undone."""
 
     actor: str
     reason: str = ""
@@ -30,12 +30,14 @@ class TerminateAccepted:
 
 @value(kw_only=True)
 class RunPaused:
-    """Somebody held the run: nothing is issued until it is resumed, and its clocks stand still. What is out comes back and is journaled."""
+    """A person paused the run. Until it is resumed, nothing is issued and its clocks stand still. Results of calls
+    in flight are journaled.
+    """
 
     actor: str
     reason: str = ""
     run_remaining_us: int = 0
-    """What was left of the run's time."""
+    """Microseconds that were left before the run's deadline."""
     stage_remaining_us: int = 0
     kind: ClassVar[str] = "run_paused"
     version: ClassVar[int] = 1
@@ -69,7 +71,7 @@ class KeptBranch:
 
 @value(kw_only=True)
 class KeptCall:
-    """A tool call of a branch that a fork goes on with, and where its result stands."""
+    """A tool call of a branch that a fork goes on with, and the reference of its result."""
 
     call_id: str
     tool: str
@@ -88,7 +90,7 @@ class KeptTurn:
     answer_ref: str
     calls: tuple[KeptCall, ...] = ()
     notes: tuple[str, ...] = ()
-    """Where the corrective messages after it stand."""
+    """References of the corrective messages after it."""
 
 
 @value(kw_only=True)
@@ -102,7 +104,7 @@ class KeptWork:
 
 @value(kw_only=True)
 class KeptPart:
-    """What a round of a slice brought that a fork does not run again. Briefs are numbered from 0."""
+    """The parts of a slice's round that a fork does not run again. Briefs are numbered from 0."""
 
     branch: int
     output_ref: str
@@ -112,7 +114,9 @@ class KeptPart:
 
 @value(kw_only=True)
 class RunForked:
-    """The run goes on from an event of another one, with what that had come to. Its money and its clocks are its own."""
+    """The run goes on from an event of another one, with the outputs and turns kept there. Its money and its clocks
+    are its own.
+    """
 
     origin_run_id: str
     origin_seq: int
@@ -121,37 +125,41 @@ class RunForked:
     stages: tuple[KeptStage, ...] = ()
     branches: tuple[KeptBranch, ...] = ()
     parts: tuple[KeptPart, ...] = ()
-    """Of branches that are runs of their own; empty: none is."""
+    """Parts of branches that are child runs; empty without any."""
     edited: str = ""
-    """What was changed by hand: ``request``, or a stage whose output was; empty: nothing."""
+    """Name of the part that a person changed: ``request``, or the stage whose output was; "": none."""
     topology: str = ""
-    """Of a fork of a team's run: the worker whose topology it runs; empty: the fabric's own."""
+    """For a fork of a team's run: the worker whose topology it runs; "": the fabric's own topology."""
     stopped: tuple[str, ...] = ()
-    """Sentences about agents that were stopped in the origin, and whose work is kept."""
+    """Sentences about agents that were stopped in the origin and whose work the fork keeps."""
     work: tuple[KeptWork, ...] = ()
-    """Of branches whose call failed: what was said and done in them before."""
+    """Kept turns of branches whose call failed."""
     kind: ClassVar[str] = "run_forked"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class OutputEdited:
-    """A person wrote something in place of what a step or a stage has to pass on, or of a plan whose brief failed. Content: it, as an output."""
+    """A person wrote an output in place of a step's or a stage's, or of a plan whose brief failed. Content: that
+    output.
+    """
 
     stage: Stage
-    escalation_id: str
+    review_id: str
     actor: str
     step_id: str = ""
-    """The step whose output it is; empty: the stage's."""
+    """The step whose output it is; "": the stage's."""
     kind: ClassVar[str] = "output_edited"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class GuidanceGiven:
-    """A person answered a failure with words: what failed runs once more with them, which costs its stage one replan. Content: the words."""
+    """A person answered a failure with words. The failed steps run once more with them, which costs their stage one
+    replan. Content: the words.
+    """
 
-    escalation_id: str
+    review_id: str
     stage: Stage
     step_ids: tuple[str, ...]
     actor: str
@@ -161,10 +169,10 @@ class GuidanceGiven:
 
 @value(kw_only=True)
 class ContentKept:
-    """Content: one that a fork took over from its origin, as it stood there or as it was edited."""
+    """A fork took over a content from its origin, as it was there or as it was edited. Content: that content."""
 
     what: str
-    """Whose it is: a stage, or a branch of the fan-out by its number from 1."""
+    """Owner of the content: a stage, or a branch of the fan-out by its number from 1."""
     kind: ClassVar[str] = "content_kept"
     version: ClassVar[int] = 1
 

@@ -1,13 +1,13 @@
-"""Facts about failures and people: rungs, reactions, escalations, clocks."""
+"""Facts about failures and people: rungs, reactions, reviews, clocks."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
 from fabric.core.events.parts import BucketLevel, GateResult, PassedModel, TripRecord, Weighed
-from fabric.core.flow import Stage
-from fabric.core.frozen import value
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import value
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 
 
 @value(kw_only=True)
@@ -23,14 +23,18 @@ class RungSkipped:
     trip: TripRecord | None = None
     """The mechanism that spoke against it, with its numbers; None: none did."""
     weighed: Weighed | None = None
-    """Of a rung that changes the model: those that could not take the call, with their numbers; None: none was looked at."""
+    """For a rung that changes the model: the models that could not take the call, with their numbers; None: none was
+    considered.
+    """
     kind: ClassVar[str] = "rung_skipped"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class ReactionDecided:
-    """The decision: which cell, which rung, on what numbers. With it the decision can be derived again from the journal alone."""
+    """The engine decided about a failure: the cell, the rung and the numbers. With them the decision can be derived
+    again from the journal alone.
+    """
 
     failure_type: FailureType | None
     """None: a direct reaction (``below_tau``, a failure that came back)."""
@@ -41,11 +45,11 @@ class ReactionDecided:
     """Its place in the cell, from 0; pages and `explain` count from 1."""
     reaction: str
     scope: str
-    """What the rung is counted against: ``call:...``, ``step:...`` or ``stage:...``."""
+    """Scope in which uses of the rung are counted: ``call:...``, ``step:...`` or ``stage:...``."""
     spent: int
-    """How often this rung had been used in this scope before."""
+    """Earlier uses of this rung in this scope."""
     bound: int | None
-    """How often it may be used; None for the last rung."""
+    """Most uses of this rung; None for the last rung."""
     cause: TripRecord
     causes: tuple[TripRecord, ...] = ()
     """The graver one won; these tripped with it."""
@@ -53,7 +57,7 @@ class ReactionDecided:
     step_id: str = ""
     command_id: str = ""
     layer: str = ""
-    """The retry layer that acted (``retry_layers.Layer``); empty: the fabric has none."""
+    """The retry layer that acted (``retry_layers.Layer``); "": the fabric has none."""
     gate: GateResult | None = None
     """The gate that refused what this decides about; None: it was no gate."""
     kind: ClassVar[str] = "reaction_decided"
@@ -62,13 +66,13 @@ class ReactionDecided:
 
 @value(kw_only=True)
 class AlertRaised:
-    """People are told of a failure while the run goes on; nobody has to answer."""
+    """People receive an alert about a failure while the run goes on; it needs no answer."""
 
     mechanism: str
     cause: Cause
     message: str
     reaction: str
-    """What was decided about it."""
+    """Reaction that was chosen for the failure."""
     step_id: str = ""
     kind: ClassVar[str] = "alert_raised"
     version: ClassVar[int] = 1
@@ -76,7 +80,7 @@ class AlertRaised:
 
 @value(kw_only=True)
 class ModelChanged:
-    """Another model answers for the rest of a step. A call of it that failed goes out again to that one."""
+    """Another model answers for the rest of a step. A failed call of the step goes out again to that model."""
 
     step_id: str
     agent: str
@@ -86,21 +90,23 @@ class ModelChanged:
     reason: str
     """The reaction that led to it."""
     command_id: str = ""
-    """Fallback model: the call that failed; empty: a person put the model in place for the whole step."""
+    """For a fallback model: the failed call; "": a person put the model in place for the whole step."""
     cause: Cause | None = None
     """Fallback model: why the call failed."""
     needs: tuple[str, ...] = ()
-    """Fallback model: what the model had to be capable of."""
+    """For a fallback model: the capabilities that it needed."""
     more_usd_micros: int = 0
-    """Fallback model: what the call may cost at worst above what it might have cost before; below zero: less."""
+    """For a fallback model: the worst-case cost of the call above its earlier one; below zero: it is cheaper."""
     passed_over: tuple[PassedModel, ...] = ()
     """Fallback model: models of the chain that could not take the call."""
     actor: str = ""
-    """Who approved it; empty: the decision table."""
+    """Person who approved it; "": the decision table chose."""
     weighed: Weighed | None = None
-    """What the choice was made on; None: a person put the model in place."""
+    """Candidates and numbers of the choice; None: a person chose the model."""
     left_out: int = 0
-    """Earlier answers of the step whose reasoning is not sent to it, since only the model that gave it understands it."""
+    """Number of the step's earlier answers whose reasoning is not sent to the new model, since only its author
+    understands it.
+    """
     kind: ClassVar[str] = "model_changed"
     version: ClassVar[int] = 1
 
@@ -113,7 +119,7 @@ class CapRaised:
     """Most the run may spend from now on, altogether."""
     before_usd_micros: int
     actor: str
-    escalation_id: str
+    review_id: str
     kind: ClassVar[str] = "cap_raised"
     version: ClassVar[int] = 1
 
@@ -129,15 +135,15 @@ class BudgetRaised:
     """Most it may spend from now on, altogether, in this run."""
     before: int
     actor: str
-    escalation_id: str
+    review_id: str
     kind: ClassVar[str] = "budget_raised"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class RetryScheduled:
-    """The same call again at ``not_before``: backoff with full jitter, the provider's Retry-After, when a circuit breaker lets somebody probe, or at once
-    with another model.
+    """A call is retried at ``not_before``. That instant follows from backoff with full jitter, the provider's
+    Retry-After or a circuit breaker's next probe; with another model it is now.
     """
 
     command_id: str
@@ -149,31 +155,31 @@ class RetryScheduled:
     tokens_left: int
     """Thousandths of a retry token in the run's own budget after this one."""
     buckets: tuple[BucketLevel, ...] = ()
-    """Where the buckets that runs share stood after this one; empty: none was asked."""
+    """Levels of the shared retry buckets after this retry; empty if it took no shared token."""
     asked_at: int = 0
-    """When they were asked, microseconds since the epoch."""
+    """Instant at which those buckets were read, microseconds since the epoch."""
     kind: ClassVar[str] = "retry_scheduled"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class NodeRetryScheduled:
-    """A node that failed runs once more at ``not_before``: its step is opened anew then, with calls and retries of its own."""
+    """A failed node runs once more at ``not_before``: its step opens anew then, with calls and retries of its own."""
 
     step_id: str
     """The activation that failed."""
     attempt: int
     """The attempt that comes, the first one counted."""
     attempts: int
-    """How many there may be."""
+    """Most attempts of the node."""
     not_before: int
     delay_s: float
     tokens_left: int
     """Thousandths of a retry token in the run's own budget after this one."""
     buckets: tuple[BucketLevel, ...] = ()
-    """Where the buckets that runs share stood after this one; empty: none was asked."""
+    """Levels of the shared retry buckets after this retry; empty if it took no shared token."""
     asked_at: int = 0
-    """When they were asked, microseconds since the epoch."""
+    """Instant at which those buckets were read, microseconds since the epoch."""
     kind: ClassVar[str] = "node_retry_scheduled"
     version: ClassVar[int] = 1
 
@@ -189,12 +195,12 @@ class MessageInjected:
 
 @value(kw_only=True)
 class ToolsStripped:
-    """Terminate: the agent answers once with what it has."""
+    """A protection stopped the agent: it answers once, without tools, with the material that it has."""
 
     step_id: str
     reason: str = ""
     kept: int = 0
-    """Calls whose results the agent has."""
+    """Number of calls whose results the agent has."""
     kind: ClassVar[str] = "tools_stripped"
     version: ClassVar[int] = 1
 
@@ -207,7 +213,9 @@ class StepFailed:
     cause: Cause
     message: str
     partial: bool = False
-    """True: its retries are exhausted and its fabric goes on without it (``allow_partial``): its stage is a partial success."""
+    """True: its retries are exhausted and its fabric goes on without it (``allow_partial``): its stage is a partial
+    success.
+    """
     routed: bool = False
     """True: a rule of the graph says who goes on after it, or the conversation was closed with it."""
     kind: ClassVar[str] = "step_failed"
@@ -215,18 +223,18 @@ class StepFailed:
 
 
 @value(kw_only=True)
-class EscalationOpened:
-    """An open question to a person; its branch is parked. Content: what the person is shown."""
+class ReviewOpened:
+    """A review was opened; its branch is parked. Content: everything that the reviewer sees."""
 
-    escalation_id: str
-    item: Literal["failure", "post_stage", "pre_action", "quarantine", "compensation", "child", "ticket"]
-    """``ticket``: it parks nothing and the run does not wait for it; the run has ended."""
+    review_id: str
+    item: Literal["failure", "post_stage", "pre_action", "quarantine", "compensation", "child", "follow_up"]
+    """``follow_up``: it parks nothing and the run does not wait for it; the run has ended."""
     reason: str
     failure_type: FailureType | None
     stage: Stage
     step_id: str
     scope: str
-    """What its rounds are counted against: stage and branch."""
+    """Scope in which its rounds are counted: stage and branch."""
     required_role: str
     verbs: tuple[str, ...]
     digest: str
@@ -235,113 +243,119 @@ class EscalationOpened:
     onward_at: int
     due_at: int
     on_expiry: Literal["reject", "nothing", "error", "next"] = "reject"
-    """error: silence is an error of the call that asks. next: silence lets nothing pass, and the ladder's next rung is taken."""
+    """Meaning of silence. error: an error of the call whose tool asks. next: no approval, and the ladder's next rung
+    is taken.
+    """
     round: int = 1
-    """Which one it is, for a failure; whatever else is asked about is asked about once."""
+    """Number of the review of this failure; other subjects are reviewed once."""
     model: str = ""
-    """The model that an approval may name, to answer in place of the one that failed; empty: there is none."""
+    """Fallback that an approval may name; "": none."""
     releases: str = ""
-    """What an approval lets pass as it was shown (``releases.key``); empty: nothing."""
+    """Key of the output that an approval accepts as shown (``releases.key``); "": none."""
     weighed: Weighed | None = None
-    """The figures by which ``model`` was chosen; None: no model was looked at."""
+    """Candidates and numbers of the choice of ``model``; None: no model was considered."""
     approvals: int = 1
-    """How many people have to agree: 1 or 2."""
+    """Number of people who have to agree: 1 or 2."""
     barred: tuple[str, ...] = ()
-    """Who may reject it and not let it pass."""
+    """People who may reject it but not approve it."""
     reviewers: tuple[str, ...] = ()
-    """Names and roles that the fabric lists, for a question that is theirs; empty: it lists nobody, or names somebody else."""
+    """Names and roles that the fabric lists as its reviewers; empty: none listed, or another person has to review
+    it.
+    """
     onward_to: tuple[str, ...] = ()
-    """Who may answer as well once it was passed on."""
+    """People who may answer too, once the review was passed on."""
     score: float | None = None
-    """What the critic gave, where confidence is why it is asked..."""
+    """The critic's score, where low confidence caused the review."""
     tau: float | None = None
-    """...and the least that passes."""
-    kind: ClassVar[str] = "escalation_opened"
+    """Lowest score that passes without a review."""
+    kind: ClassVar[str] = "review_opened"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
-class EscalationReminded:
+class ReviewReminded:
     """Half of the time (``reminder``) or three quarters (``onward``) have passed unanswered."""
 
-    escalation_id: str
+    review_id: str
     step: Literal["reminder", "onward"]
-    kind: ClassVar[str] = "escalation_reminded"
+    kind: ClassVar[str] = "review_reminded"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
-class EscalationApproved:
-    """One of two who have to agree did; the question stays open. Content: the reviewer's message, where there is one."""
-
-    escalation_id: str
-    actor: str
-    digest: str
-    """What was agreed to."""
-    agreed: tuple[str, ...]
-    """Who has agreed to exactly this by now, the actor last."""
-    roles: tuple[str, ...] = ()
-    """What the actor held when the run took it."""
-    terms: str = ""
-    """Digest of what was named with it (caps, a model): whoever agrees next has to name the same; empty: nothing."""
-    kind: ClassVar[str] = "escalation_approved"
-    version: ClassVar[int] = 1
-
-
-@value(kw_only=True)
-class EscalationEdited:
-    """Somebody proposes something else in place of what is asked about: that is asked about from now on, and nobody has agreed to it but who is named.
-    Content: what the person is shown from now on.
+class ReviewApproved:
+    """One of two people who have to agree did; the review stays open. Content: the reviewer's message, if there is
+    one.
     """
 
-    escalation_id: str
+    review_id: str
+    actor: str
+    digest: str
+    """Digest of the content that the person agreed to."""
+    agreed: tuple[str, ...]
+    """People who have agreed to exactly this content, the actor last."""
+    roles: tuple[str, ...] = ()
+    """Roles of the actor when the run took the answer."""
+    terms: str = ""
+    """Digest of the terms of the approval (caps, a model), which the next person must name equally; "": none."""
+    kind: ClassVar[str] = "review_approved"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class ReviewEdited:
+    """A person proposes another content for a review. The review is about that from now on, and only the people
+    named here have agreed to it. Content: the reviewed content from now on.
+    """
+
+    review_id: str
     actor: str
     digest: str
     """Over what approval releases from now on."""
     before: str
     """The digest until now."""
     agreed: tuple[str, ...] = ()
-    """Who has agreed to it by now: the actor, where their word counts as one of two."""
+    """People who have agreed to it: the actor, where the actor counts as one of two."""
     proposed_by: str = ""
-    """Who may not approve it, since it is theirs; empty: their word counts."""
+    """Author who may not approve it, since it is their own; "": the author's agreement counts."""
     roles: tuple[str, ...] = ()
-    """What the actor held when the run took it."""
-    kind: ClassVar[str] = "escalation_edited"
+    """Roles of the actor when the run took the proposal."""
+    kind: ClassVar[str] = "review_edited"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
-class EscalationDecided:
+class ReviewDecided:
     """Answered. Content: the reviewer's message, where there is one."""
 
-    escalation_id: str
+    review_id: str
     verb: Literal["approve", "edit", "reject", "respond", "decline"]
     actor: str
     system: bool = False
-    """True: nobody answered in time and the declared expiry was applied."""
+    """True: no answer came in time, and the declared expiry was applied."""
     roles: tuple[str, ...] = ()
     """Roles of the actor when the run took the answer."""
     agreed: tuple[str, ...] = ()
-    """Who had agreed before."""
+    """People who had agreed before."""
     proposed_by: str = ""
-    """Whose edit it was that is let pass."""
-    kind: ClassVar[str] = "escalation_decided"
+    """Author of the edit that was approved; "": none."""
+    kind: ClassVar[str] = "review_decided"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
-class EscalationWithdrawn:
-    """The question no longer matters: its epoch was replanned, or the run ended."""
+class ReviewWithdrawn:
+    """The review no longer matters: its plan was replaced, or the run ended."""
 
-    escalation_id: str
+    review_id: str
     reason: str
-    kind: ClassVar[str] = "escalation_withdrawn"
+    kind: ClassVar[str] = "review_withdrawn"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class DeadlinesSuspended:
-    """Nothing is live but questions to people: in batch and high-stakes the clocks stop (semantics.md 4 "Human waits")."""
+    """Only reviews are live: in batch and high-stakes the clocks stop (docs/specification/reviews.md)."""
 
     run_remaining_us: int
     stage_remaining_us: int

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fabric.core.events.parts import GateResult
-from fabric.core.flow import RunState, Stage, StageOutcome
-from fabric.core.frozen import value
-from fabric.core.spending import UsualRate
-from fabric.core.taxonomy import Tier
+from fabric.core.values.flow import RunState, Stage, StageOutcome
+from fabric.core.values.frozen import value
+from fabric.core.values.spending import UsualRate
+from fabric.core.values.taxonomy import Tier
 
 
 @value(kw_only=True)
@@ -24,7 +24,7 @@ class RunStarted:
     """Level of nesting; the root run is 1."""
     requested_by: str = ""
     caused_by: tuple[str, ...] = ()
-    """Who made what the starter acted with, such as a service account's token, where it was somebody else."""
+    """Other people who created the credentials that the starter used, such as a service account's token."""
     kind: ClassVar[str] = "run_started"
     version: ClassVar[int] = 1
 
@@ -40,11 +40,13 @@ class UsualRatesPinned:
 
 @value(kw_only=True)
 class PolicyTakenUp:
-    """The version of the workspace's policy that holds for the run from here on: at its start, and at a claim that finds another version."""
+    """The run takes over a version of the workspace's policy: at its start, and at a claim that finds another
+    version.
+    """
 
     number: int
     run_usd_micros: int | None = None
-    """The most that it lets the run spend, whatever a person raised the cap to; None: it says nothing of that."""
+    """The most that the policy lets the run spend, whatever cap a person set; None: no such limit."""
     kind: ClassVar[str] = "policy_taken_up"
     version: ClassVar[int] = 1
 
@@ -61,20 +63,22 @@ class OwnershipTaken:
 
 @value(kw_only=True)
 class RunQuarantined:
-    """Nobody goes on with the run any more until a person says so: it was claimed again and again without progress, or its journal is damaged."""
+    """No worker goes on with the run until a person releases it: it was claimed again and again without progress, or
+    its journal is damaged.
+    """
 
     reason: str
     claims: int
     """Claims since it last made progress, the one that ended here among them."""
     damage: str = ""
-    """What is wrong with its journal; empty: nothing that is known."""
+    """Damage of its journal; "": none known."""
     kind: ClassVar[str] = "run_quarantined"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class RunReleasedFromQuarantine:
-    """A person ended the quarantine: claims count anew. What comes next is in the events after it."""
+    """A person ended the quarantine, and claims count anew. The following events tell the rest."""
 
     actor: str
     kind: ClassVar[str] = "run_released_from_quarantine"
@@ -96,7 +100,9 @@ class StageEntered:
 
 @value(kw_only=True)
 class StageLeft:
-    """A stage ended. Content, where the engine made the output itself: the typed payload; else ``output_ref`` names the answer."""
+    """A stage ended. Content, where the engine made the output itself: the typed payload; else ``output_ref`` names
+    the answer.
+    """
 
     stage: Stage
     epoch: int
@@ -109,14 +115,16 @@ class StageLeft:
 
 @value(kw_only=True)
 class Replanned:
-    """The epoch rose: what the older one still has in flight is void as data. Content: what the planner is told about it."""
+    """The epoch rose: results of the older epoch's calls in flight are void. Content: the planner's report on the
+    failure.
+    """
 
     stage: Stage
-    """The stage that is charged with the replan."""
+    """Stage whose replans this one counts towards."""
     epoch: int
     reason: str
     planner: str = ""
-    """Who plans from here on, where it was handed over; empty: who did before."""
+    """Planner from here on, where planning was handed over; "": no change."""
     kind: ClassVar[str] = "replanned"
     version: ClassVar[int] = 1
 
@@ -134,16 +142,20 @@ class RunEnding:
 
 @value(kw_only=True)
 class RunEnded:
-    """The last event. Content, where the outcome is no stage's output as it stands: ``{"output": payloads.Outcome}``."""
+    """The run ended; the last event. Content, where the outcome differs from a stage's output: ``{"output":
+    payloads.Outcome}``.
+    """
 
     state: RunState
     reason: str
     reaction: str
     outcome_ref: str = ""
     partial: bool = False
-    """True: the outcome is what there was when the run was stopped, or, of one that completed, made without branches whose retries were exhausted. A gap that a quorum allows is none."""
+    """True: the outcome is the partial result of a stopped run, or one of a completed run without branches whose
+    retries were exhausted. A gap that a quorum allows does not count.
+    """
     truncated: bool = False
-    """True: an agent was stopped by a protection and answered with what it had."""
+    """True: a protection stopped an agent, which answered with the material that it had."""
     recovered: bool = False
     """True: it completed, but needed a reaction on the way."""
     kind: ClassVar[str] = "run_ended"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from fabric.core.frozen import value
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import Evidence
+from fabric.core.values.frozen import value
+from fabric.core.values.taxonomy import Cause, Evidence
 
 CheckResult = Literal["passed", "failed", "accepted", "not_configured", "not_reached"]
-"""``accepted``: a person let pass what it found. ``not_configured``: the fabric asks nothing here. ``not_reached``: an earlier check failed."""
+"""``accepted``: a person accepted its finding. ``not_configured``: the fabric has no such check. ``not_reached``: an
+earlier check failed.
+"""
 
 
 @value(kw_only=True)
@@ -21,12 +22,14 @@ class Check:
     result: CheckResult
     problems: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
-    """Names of the policies that decided, where one was asked."""
+    """Names of the policies that decided, if any did."""
 
 
 @value(kw_only=True)
 class GateResult:
-    """The ValidationResult of one gate: all its checks in order; the first failure ends them (S0 "Validation Gates Between Stages")."""
+    """The ValidationResult of one gate: all its checks in order; the first failure ends them (S0 "Validation Gates
+    Between Stages").
+    """
 
     gate: Literal["pre", "post"]
     checks: tuple[Check, ...] = ()
@@ -45,14 +48,16 @@ class ProposedCall:
     tool: str
     args_hash: str
     after: tuple[str, ...] = ()
-    """Calls of the same answer that it waits for: it refers to them, or writes over what they write."""
+    """Calls of its answer that it waits for: it refers to them, or overwrites context variables that they write."""
     given: str = ""
-    """The id that its model knows it by, where that is another one."""
+    """The id under which its model knows it, if it differs."""
 
 
 @value(kw_only=True)
 class GrantUse:
-    """A part of a grant that a call is reserved from, beside its run's own budget: the process that holds it, and the shared budget it is of."""
+    """A part of a shared budget's grant that a call reserves, besides its run's own budget: the process that owns
+    the grant, and the budget.
+    """
 
     grant_id: str
     scope: str
@@ -69,11 +74,11 @@ class PassedModel:
 
 @value(kw_only=True)
 class BucketLevel:
-    """Where a shared bucket of retry tokens stood once it had given one: the evidence of a retry."""
+    """Level of a shared bucket of retry tokens after a retry took one: the evidence of the retry."""
 
     bucket: str
     level: int
-    """Thousandths of a token; below 0: it was given on credit."""
+    """Thousandths of a token; below 0: the token was on credit."""
 
 
 @value(kw_only=True)
@@ -88,27 +93,31 @@ class TripRecord:
 
 @value(kw_only=True)
 class Candidate:
-    """A model that a call could go to in place of the one that was asked: what that may cost at worst, and why it may not take the call."""
+    """A possible fallback for a call: its worst-case cost, and the reason why it may not take the call."""
 
     model: str
     usd_micros: int | None = None
     """None: it has no price."""
     ruled_out: Literal["", "tried", "needs", "endpoint", "price", "breaker", "dearer", "guard"] = ""
-    """Empty: it takes the call. ``tried``: it was asked already. ``needs``: it cannot do what the call needs. ``endpoint``: what failed is its endpoint's
-    too. ``price``: it has none. ``breaker``: the open one is its provider's. ``dearer``: it costs no less. ``guard``: a mechanism refuses."""
+    """"": it takes the call. ``tried``: it had the call already. ``needs``: it lacks a capability that the call
+    needs. ``endpoint``: its endpoint is the failed one. ``price``: it has none. ``breaker``: the open breaker is
+    its provider's. ``dearer``: it costs no less. ``guard``: a mechanism refuses.
+    """
     trip: TripRecord | None = None
-    """What the guard said of the call to it, with its numbers."""
+    """The guard's finding on a call to this model, with its numbers; None: it passed."""
 
 
 @value(kw_only=True)
 class Weighed:
-    """What the choice of another model was made on. Money is micro-dollars, at worst."""
+    """The candidates and numbers for the choice of another model. Money is micro-dollars, at worst."""
 
     before: str
-    """The model that was asked."""
+    """The model before the change."""
     input_tokens: int
     output_tokens: int
     usd_micros: int | None = None
-    """What the call may have cost with that one; None: it has no price."""
+    """Worst-case cost of the call with the replaced model; None: it has no price."""
     candidates: tuple[Candidate, ...] = ()
-    """In the order in which they were looked at, up to the one that takes the call: first what the chain names and cannot be asked, as it names it."""
+    """Candidates in the order of the choice, up to the one that takes the call: first those that the chain names and
+    that are unfit.
+    """

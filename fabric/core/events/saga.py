@@ -4,38 +4,44 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.flow import Stage
-from fabric.core.frozen import value
-from fabric.core.saga import Effect, Outcome, Status
-from fabric.core.taxonomy import Cause
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import value
+from fabric.core.values.saga import Effect, Outcome, Status
+from fabric.core.values.taxonomy import Cause
 
 
 @value(kw_only=True)
 class MutationIntended:
-    """A call that changes the world is about to go out; its ``call_issued`` follows in the same commit. Carries the way back."""
+    """A call that changes the world is about to go out, with its compensation. Its ``call_issued`` follows in the
+    same commit.
+    """
 
     command_id: str
     attempt: int
     key: str
-    """The call's idempotency key: without the round, so that a step that runs once more meets what it did before."""
+    """The call's idempotency key. It leaves out the round, so that a step that runs once more finds its earlier
+    mutation.
+    """
     step_id: str
     call_id: str
     tool: str
     effect: Effect
     compensation: str
-    """Tool that undoes it; empty: irreversible."""
+    """Tool that undoes it; "": irreversible."""
     carry_over: bool
     """True: it stays when the run is replanned."""
     args_ref: str
     deadline_at: int
-    """The call's own: until then it may still reach the other side, whoever asks or undoes meanwhile."""
+    """Deadline of the call: until then it may still reach the other side, even while it is being reconciled or
+    undone.
+    """
     kind: ClassVar[str] = "mutation_intended"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class MutationSettled:
-    """What is known of a mutation now. Content: its result, where that came late or by reconciliation."""
+    """The outcome of a mutation is known now. Content: its result, where that came late or by reconciliation."""
 
     command_id: str
     attempt: int
@@ -45,7 +51,7 @@ class MutationSettled:
     status: Status
     reason: str = ""
     cause: Cause | None = None
-    """What ended the attempt, where it failed."""
+    """Cause of the attempt's end, where it failed."""
     result_ref: str = ""
     kind: ClassVar[str] = "mutation_settled"
     version: ClassVar[int] = 1
@@ -53,7 +59,9 @@ class MutationSettled:
 
 @value(kw_only=True)
 class ReconciliationIssued:
-    """Nobody knows whether a mutation was executed: its reconcile tool is asked. Content: the arguments, ``{"args": {"key", "args"}}``."""
+    """It is unknown whether a mutation was executed, so its reconcile tool is called. Content: the arguments,
+    ``{"args": {"key", "args"}}``.
+    """
 
     command_id: str
     attempt: int
@@ -71,7 +79,7 @@ class ReconciliationIssued:
 
 @value(kw_only=True)
 class ReconciliationFailed:
-    """It was not learned, and will be asked again at ``not_before``."""
+    """An attempt to reconcile brought no answer; the next one follows at ``not_before``."""
 
     command_id: str
     attempt: int
@@ -79,14 +87,16 @@ class ReconciliationFailed:
     message: str
     not_before: int
     interrupted: bool = False
-    """True: it counts as no failure: the process that asked is gone, or it was asked before the call could no longer arrive."""
+    """True: it counts as no failure. The process of the attempt is gone; or the tool answered "not executed" before
+    the call's deadline, when the call may still arrive.
+    """
     kind: ClassVar[str] = "reconciliation_failed"
     version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
 class ReconciliationEnded:
-    """Nothing is asked any more about a mutation: it is known, or nobody will say."""
+    """Reconciliation of a mutation ended: its outcome is known, or will stay unknown."""
 
     command_id: str
     of_key: str
@@ -98,7 +108,7 @@ class ReconciliationEnded:
 
 @value(kw_only=True)
 class UnwindingStarted:
-    """What the run did is undone, the newest first. Content, before a replan: what the planner will be told."""
+    """The run's mutations are undone, the newest first. Content, before a replan: the planner's report."""
 
     purpose: Literal["ending", "replan"]
     order: tuple[str, ...]
@@ -111,7 +121,9 @@ class UnwindingStarted:
 
 @value(kw_only=True)
 class CompensationIssued:
-    """The intent to undo one mutation. Content of the first attempt: the arguments, ``{"args": {"key", "args", "result"}}``."""
+    """A compensation is about to go out. Content of the first attempt: the arguments, ``{"args": {"key", "args",
+    "result"}}``.
+    """
 
     command_id: str
     attempt: int
@@ -120,7 +132,7 @@ class CompensationIssued:
     tool: str
     key: str
     deadline_at: int
-    """Its own: the tool's timeout, whatever the run's deadline is."""
+    """Deadline of the compensation by the tool's timeout, whatever the run's deadline is."""
     args_ref: str = ""
     kind: ClassVar[str] = "compensation_issued"
     version: ClassVar[int] = 1
@@ -128,7 +140,7 @@ class CompensationIssued:
 
 @value(kw_only=True)
 class CompensationAnswered:
-    """One mutation is undone. Content: what the compensation said."""
+    """One mutation is undone. Content: the compensation's answer."""
 
     command_id: str
     attempt: int
@@ -141,7 +153,7 @@ class CompensationAnswered:
 
 @value(kw_only=True)
 class CompensationFailed:
-    """One attempt to undo failed. The next may start at ``not_before``; 0: there is none, it is stuck."""
+    """A compensation attempt failed. The next may start at ``not_before``; 0: none, it is stuck."""
 
     command_id: str
     attempt: int
@@ -155,7 +167,9 @@ class CompensationFailed:
 
 @value(kw_only=True)
 class CompensationInterrupted:
-    """The process that held this attempt to undo is gone. It goes out again under its key, and counts as no failure."""
+    """The process of this compensation attempt is gone. The attempt goes out again under its key, and counts as no
+    failure.
+    """
 
     command_id: str
     attempt: int
@@ -166,7 +180,7 @@ class CompensationInterrupted:
 
 @value(kw_only=True)
 class CompensationStuck:
-    """A compensation failed as often as it may: a person is asked."""
+    """A compensation failed as often as allowed: a review opens."""
 
     command_id: str
     of_key: str
@@ -179,7 +193,7 @@ class CompensationStuck:
 
 @value(kw_only=True)
 class CompensationResumed:
-    """A person said that a stuck compensation shall be tried again, from its first attempt."""
+    """A person decided that a stuck compensation is retried, from its first attempt."""
 
     command_id: str
     of_key: str
@@ -189,11 +203,11 @@ class CompensationResumed:
 
 @value(kw_only=True)
 class CompensationByHand:
-    """A person undid it and said so. Content: what they said."""
+    """A person undid the mutation by hand and reported it. Content: their report."""
 
     of_key: str
     tool: str
-    """The tool whose call it was."""
+    """The tool that made the mutation."""
     actor: str
     kind: ClassVar[str] = "compensation_by_hand"
     version: ClassVar[int] = 1
@@ -201,7 +215,7 @@ class CompensationByHand:
 
 @value(kw_only=True)
 class CompensationSkipped:
-    """It cannot be undone: the tool is irreversible."""
+    """A mutation is not undone, since its tool is irreversible."""
 
     of_key: str
     tool: str
@@ -212,7 +226,7 @@ class CompensationSkipped:
 
 @value(kw_only=True)
 class CompensationAbandoned:
-    """It is not undone, and nobody tries any more: it stays as it is."""
+    """A mutation stays in the world, and no further attempt is made to undo it."""
 
     of_key: str
     tool: str
@@ -223,7 +237,7 @@ class CompensationAbandoned:
 
 @value(kw_only=True)
 class UnwindingFinished:
-    """Nothing is left to be undone. ``stays``: tools whose calls could not be undone, the newest first."""
+    """Nothing is left to undo. ``stays``: tools whose calls could not be undone, the newest first."""
 
     purpose: Literal["ending", "replan"]
     undone: int
@@ -234,7 +248,7 @@ class UnwindingFinished:
 
 @value(kw_only=True)
 class UnwindingOmitted:
-    """The run ends without undoing what it did, and says what stays: the tools, the newest call first."""
+    """The run ends without undoing its mutations, and lists the tools that made them, the newest call first."""
 
     reason: str
     stays: tuple[str, ...]

@@ -1,19 +1,19 @@
-"""How events change a run: ``evolve(run, event) -> run``. The fold of the journal is the run.
+"""Applies events to a run: ``evolve(run, event) -> run``. The fold of the journal is the run.
 
-``evolve`` reads an event's header and nothing else: no clock, no content, no rules. One function a kind, in one table, total by test.
-Mechanisms keep their own state in ``Run.guards``; what each observes is its own business (``mechanisms``).
+``evolve`` reads an event's header and nothing else: no clock, no content, no rules. One function a kind, in one
+table, total by test. Mechanisms have their own state in ``Run.guards``, which each folds itself (``mechanisms``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fabric.core.envelope import Event
+from fabric.core.events.envelope import Event
 from fabric.core.evolve import calls, children, control, conversation, decisions, lifecycle, saga
 from fabric.core.evolve.parts import Evolve
-from fabric.core.frozen import replace, stamp
 from fabric.core.mechanisms import branch_key, observe
-from fabric.core.run import Run
+from fabric.core.state.run import Run
+from fabric.core.values.frozen import replace, stamp
 
 EVOLVE: Mapping[str, Evolve] = {
     **lifecycle.TABLE,
@@ -26,11 +26,13 @@ EVOLVE: Mapping[str, Evolve] = {
 }
 """The table: one function a kind."""
 FORGETS = frozenset({"step_opened", "replanned"})
-"""Kinds after which steps are gone for good. What a mechanism keeps of a step goes with it, so that a long run's state does not grow."""
+"""Kinds after which steps are gone for good. A mechanism's state of such a step goes too, so that a long run's state
+does not grow.
+"""
 
 
 def evolve(run: Run, event: Event) -> Run:
-    """The run after ``event``. KeyError for a kind without a row, which the totality test rules out."""
+    """Return the run after ``event``. Raises KeyError for a kind without a row, which the totality test rules out."""
     fact = event.fact
     changed = EVOLVE[fact.kind](run, event, fact)
     guards = observe(run.guards, event)
@@ -50,7 +52,7 @@ def evolve(run: Run, event: Event) -> Run:
 
 
 def fold(run: Run, events: Iterable[Event]) -> Run:
-    """The run after all of ``events``."""
+    """Return the run after all of ``events``."""
     for event in events:
         run = evolve(run, event)
     return run

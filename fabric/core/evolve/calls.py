@@ -1,26 +1,36 @@
-"""Steps and calls."""
+"""Steps and calls.
+
+Keeps the work of a step whose failed call a person approves: the call is made again, and not the step
+(docs/specification/reviews.md).
+
+A provider that was away, or money that had run out, does not discredit the step's earlier work. Its answers and their
+results stand. They also stand if a person allows a call that was found to be a loop. Any other failure is about the
+step's work, so the step begins anew with a note about it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.envelope import Event
-from fabric.core.evolve.parts import Evolve, calls_kept, extended, rungs_kept, unchanged, with_step, without
-from fabric.core.flow import Stage
-from fabric.core.forms import Requested
-from fabric.core.frozen import replace
-from fabric.core.judges import is_judge
-from fabric.core.kept_steps import answers
-from fabric.core.run import Begun, CallRecord, Pending, Run, Seat, Step, Turn
+from fabric.core.events.envelope import Event
+from fabric.core.evolve.parts import Evolve, calls_kept, extend_prompt, keep_run, rungs_kept, with_step, without_key
+from fabric.core.mechanisms import find_state, loop_detector, progress
+from fabric.core.state.judges import is_judge
+from fabric.core.state.let_pass import Call
+from fabric.core.state.run import BegunCall, CallRecord, Pending, Run, Seat, Step, Turn
+from fabric.core.texts.forms import FormRequested
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import FailureType
 
 VOIDED_MAX = 1_024
-"""How many calls that were let go of are remembered: as many as may be pending at once."""
+"""Most aborted calls that are remembered: the limit of calls pending at once."""
 
 
 def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
-    """The step takes the place of its branch's one before, of which nothing is remembered but what was spent on it."""
+    """Put the step in the place of its branch's earlier one, of which only the spending stays."""
     steps, seat, before = dict(run.steps), None, None
     for key, old in run.steps.items():
         if old.stage == fact.stage and old.branch == fact.branch:
@@ -30,24 +40,23 @@ def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
                 run,
                 pending=calls_kept(run, key),
                 spent_rungs=rungs_kept(run, key),
-                timers=without(run.timers, key),
+                timers=without_key(run.timers, key),
             )
     if fact.keeps:
-        step = _kept(before, fact)
+        step = _keep_turns(before, fact)
         return replace(run, steps={**steps, step.id: step})
     step = Step(fact.step_id, fact.stage, fact.branch, run.epoch, fact.round, fact.agent, approved=fact.approved)
     step = replace(step, note_ref=event.content_ref, turn=seat)
     reached = run.stages.get(fact.stage)
-    if reached is not None and reached.edited_ref and not is_judge(step):  # Its author writes anew.
+    if reached is not None and reached.edited_ref and not is_judge(step):  # Its author writes a new output.
         run = replace(run, stages={**run.stages, fact.stage: replace(reached, edited_ref="")})
-    steps[step.id] = extended(step, event.content_ref, event.content_bytes) if event.content_ref else step
+    steps[step.id] = extend_prompt(step, event.content_ref, event.content_bytes) if event.content_ref else step
     return replace(run, steps=steps)
 
 
-def _kept(before: Step | None, fact: ev.StepOpened) -> Step:
-    """The activation whose call is made again: all that was said and done in it stands, and its agent's own model goes on."""
+def _keep_turns(before: Step | None, fact: ev.StepOpened) -> Step:
+    """Return the activation whose call is made again: its turns stand, and its agent's own model goes on."""
     assert before is not None  # Only a step that failed is opened so.
-    begun = tuple(one for one in before.begun if one.broken)
     if fact.passes:
         last = before.history[-1]
         calls = tuple(_open_again(call) if call.call_id in fact.passes else call for call in last.calls)
@@ -62,8 +71,8 @@ def _kept(before: Step | None, fact: ev.StepOpened) -> Step:
         model="",
         stands_for="",
         tried=(),
-        begun=begun,
-        resumed=True,
+        begun=(),
+        first_call=0,
         cause=None,
     )
 
@@ -85,7 +94,7 @@ def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
     out = Pending(fact, run.epoch, at=event.at)
     out = out if before is None else replace(out, spent_us=before.spent_us, said=before.said)
     pending = {**run.pending, fact.command_id: out}
-    timers = without(run.timers, fact.command_id) if fact.command_id in run.timers else run.timers
+    timers = without_key(run.timers, fact.command_id) if fact.command_id in run.timers else run.timers
     step = run.steps.get(fact.step_id)
     if fact.call == "tool" and step is not None and step.begun:
         step = _of_begun(step, (fact.call_id, fact.target, fact.args_hash), {"args_ref": fact.args_ref}) or step
@@ -93,82 +102,79 @@ def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
     if fact.call == "tool" or fact.attempt > 1:
         return replace(run, pending=pending, timers=timers)
     step = run.steps[fact.step_id]
-    # What began for an answer that broke off is made for the same request still, where that is made again.
-    step = replace(step, turns=fact.turn, tried=(), begun=step.begun if step.resumed else (), resumed=False)
+    step = replace(step, turns=fact.turn, tried=(), begun=(), first_call=0)
     return with_step(run, step, pending=pending, timers=timers)
 
 
 def _call_streamed(run: Run, event: Event, fact: ev.CallStreamed) -> Run:
     record = CallRecord(fact.call_id, fact.tool, fact.args_hash, after=fact.after, given=fact.given)
     step = run.steps[fact.step_id]
-    one = Begun(record, fact.index, fact.args_hash, event.content_ref)
+    one = BegunCall(record, fact.index, fact.args_hash, event.content_ref)
     return with_step(run, replace(step, begun=(*step.begun, one)))
 
 
 def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
     step = run.steps[fact.step_id]
-    mine = {one.record.call_id: one for one in step.begun if not one.broken}
+    mine = {one.record.call_id: one for one in step.begun}
     calls = tuple(
         _whole(mine[call.call_id].record, call, handled=call.call_id in fact.handled)
         if call.call_id in mine
         else CallRecord(call.call_id, call.tool, call.args_hash, after=call.after, given=call.given)
         for call in fact.calls
     )
-    step = extended(step, event.content_ref, event.content_bytes)
+    step = extend_prompt(step, event.content_ref, event.content_bytes)
     taken = {call.call_id for call in calls}
     for call_id, one in mine.items():
         if one.record.result_ref and call_id in taken:
-            step = extended(step, one.record.result_ref, one.result_bytes)
+            step = extend_prompt(step, one.record.result_ref, one.result_bytes)
     turn = Turn(event.content_ref, fact.verdict, calls)
     # An answer that is refused as a whole, cut for instance, takes none of the calls that began with it.
-    kept = tuple(replace(one, broken=True) for one in step.begun if one.broken or one.record.call_id not in taken)
-    step = _closed(replace(step, history=(*step.history, turn), begun=kept))
+    step = _close_wave(replace(step, history=(*step.history, turn), begun=()))
     if fact.verdict == "output":
         step = replace(step, status="done", output_ref=event.content_ref)
     elif fact.verdict == "rejected":
         step = replace(step, corrections=step.corrections + 1)
-    return with_step(run, step, pending=without(run.pending, fact.command_id))
+    return with_step(run, step, pending=without_key(run.pending, fact.command_id))
 
 
-def _resolved(step: Step, call_id: str, **changes: Any) -> Step:
-    """The step with one call of its last turn resolved."""
+def _resolve_call(step: Step, call_id: str, **changes: Any) -> Step:
+    """Return the step with one call of its last turn resolved."""
     turn = step.history[-1]
     calls = list(turn.calls)
     index = next(n for n, call in enumerate(calls) if call.call_id == call_id and call.state == "open")
     calls[index] = replace(calls[index], **changes)
-    return _closed(replace(step, history=(*step.history[:-1], replace(turn, calls=tuple(calls)))))
+    return _close_wave(replace(step, history=(*step.history[:-1], replace(turn, calls=tuple(calls)))))
 
 
 def _whole(record: CallRecord, call: ev.ProposedCall, *, handled: bool) -> CallRecord:
-    """A call that began before its answer was whole, as it stands in that."""
+    """Return a call that began before its answer was complete, as a call of that answer."""
     return replace(record, after=call.after, correction=record.correction and not handled)
 
 
-def _closed(step: Step) -> Step:
-    """The step after a call of its last turn was resolved: a wave that closes with an error costs a correction (S2)."""
+def _close_wave(step: Step) -> Step:
+    """Return the step after a call of its last turn was resolved: a wave that closes with an error costs a
+    correction (S2).
+    """
     calls = step.history[-1].calls
     if all(call.state != "open" for call in calls) and any(call.correction for call in calls):
         return replace(step, corrections=step.corrections + 1)
     return step
 
 
-def _of_begun(
-    step: Step, call: tuple[str, str, str], changes: Mapping[str, Any], size: int = 0, *, broken: bool = False
-) -> Step | None:
-    """The step with one open ``call`` (its id, tool and arguments) changed that stands in no answer yet; None: it is none of those. ``broken``: of answers that
-    broke off alone.
+def _of_begun(step: Step, call: tuple[str, str, str], changes: Mapping[str, Any], size: int = 0) -> Step | None:
+    """Return the step with one open ``call`` (its id, tool and arguments) changed that belongs to no answer yet;
+    None: it has no such call.
     """
     for n, one in enumerate(step.begun):
         record = one.record
-        open_ = record.state == "open" and (one.broken or not broken)
-        if open_ and (record.call_id, record.tool, record.args_hash) == call:
+        if record.state == "open" and (record.call_id, record.tool, record.args_hash) == call:
             changed = replace(one, record=replace(record, **changes), result_bytes=one.result_bytes + size)
             return replace(step, begun=(*step.begun[:n], changed, *step.begun[n + 1 :]))
     return None
 
 
 def _tool_answered(run: Run, event: Event, fact: ev.ToolAnswered) -> Run:
-    old, pending = run.steps[fact.step_id], without(run.pending, fact.command_id)
+    old, pending = run.steps[fact.step_id], without_key(run.pending, fact.command_id)
     came: dict[str, Any] = {"state": "done", "result_ref": event.content_ref, "error": fact.error}
     came |= {
         "correction": fact.error and not fact.handled,
@@ -179,11 +185,11 @@ def _tool_answered(run: Run, event: Event, fact: ev.ToolAnswered) -> Run:
     early = _of_begun(old, (fact.call_id, fact.tool, fact.args_hash), came, event.content_bytes) if old.begun else None
     if early is not None:
         return with_step(run, early, pending=pending)
-    step = extended(old, event.content_ref, event.content_bytes)
-    if not step.agent:  # The engine asked, for an oracle: what came back is all there is to the step.
+    step = extend_prompt(old, event.content_ref, event.content_bytes)
+    if not step.agent:  # The engine called it for an oracle: its result is the step's only content.
         step = replace(step, status="done", output_ref=event.content_ref)
         return with_step(run, step, pending=pending)
-    return with_step(run, _resolved(step, fact.call_id, **came), pending=pending)
+    return with_step(run, _resolve_call(step, fact.call_id, **came), pending=pending)
 
 
 def _call_refused(run: Run, event: Event, fact: ev.CallRefused) -> Run:
@@ -199,41 +205,43 @@ def _call_refused(run: Run, event: Event, fact: ev.CallRefused) -> Run:
     )
     if early is not None:
         return with_step(run, early)
-    return with_step(run, _resolved(extended(old, event.content_ref, event.content_bytes), fact.call_id, **refused))
+    return with_step(
+        run, _resolve_call(extend_prompt(old, event.content_ref, event.content_bytes), fact.call_id, **refused)
+    )
 
 
 def _call_deduplicated(run: Run, event: Event, fact: ev.CallDeduplicated) -> Run:
-    step = extended(run.steps[fact.step_id], fact.result_ref, fact.result_bytes)
-    came = {"state": "done", "result_ref": fact.result_ref, "error": fact.error, "correction": fact.correction}
-    return with_step(run, _resolved(step, fact.call_id, **came))
+    step = extend_prompt(run.steps[fact.step_id], fact.result_ref, fact.result_bytes)
+    came = {"state": "done", "result_ref": fact.result_ref, "error": fact.error}
+    return with_step(run, _resolve_call(step, fact.call_id, **came))
 
 
 def _call_skipped(run: Run, event: Event, fact: ev.CallSkipped) -> Run:
-    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
-    return with_step(run, _resolved(step, fact.call_id, state="skipped", result_ref=event.content_ref))
+    step = extend_prompt(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    return with_step(run, _resolve_call(step, fact.call_id, state="skipped", result_ref=event.content_ref))
 
 
 def _other_arguments(run: Run, event: Event, fact: ev.CallEdited | ev.CallResolved) -> Run:
     step: Step = run.steps[fact.step_id]
     other: dict[str, Any] = {"tool": fact.tool, "args_hash": fact.args_hash, "args_ref": event.content_ref}
     early = _of_begun(step, (fact.call_id, fact.tool, fact.proposed_hash), other) if step.begun else None
-    return with_step(run, early or _resolved(step, fact.call_id, state="open", **other))
+    return with_step(run, early or _resolve_call(step, fact.call_id, state="open", **other))
 
 
 def _call_responded(run: Run, event: Event, fact: ev.CallResponded) -> Run:
-    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
-    return with_step(run, _resolved(step, fact.call_id, state="done", result_ref=event.content_ref))
+    step = extend_prompt(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    return with_step(run, _resolve_call(step, fact.call_id, state="done", result_ref=event.content_ref))
 
 
 def _input_requested(run: Run, event: Event, fact: ev.InputRequested) -> Run:
-    """The call is as open as before it went out."""
+    """Reopen the call, as before it went out."""
     step = run.steps[fact.step_id]
     before = step.requested_of(fact.command_id)
     answers = () if before is None else before.answers
     key = run.pending[fact.command_id].issued.key
-    asked = Requested(fact.command_id, fact.attempt, key, fact.asked, fact.number, event.content_ref, answers)
+    asked = FormRequested(fact.command_id, fact.attempt, key, fact.asked, fact.number, event.content_ref, answers)
     others = tuple(one for one in step.requested if one.command_id != fact.command_id)
-    pending = without(run.pending, fact.command_id)
+    pending = without_key(run.pending, fact.command_id)
     return with_step(run, replace(step, requested=(*others, asked)), pending=pending)
 
 
@@ -260,30 +268,13 @@ def _failed_call(run: Run, event: Event, fact: ev.AttemptFailed | ev.AttemptInte
     step = run.steps.get(pending.issued.step_id)
     if step is None or not step.begun or pending.issued.call == "tool":
         return run
-    issued = (one.issued for one in run.pending.values() if one.issued.step_id == step.id)
-    out = {(one.call_id, one.target, one.args_hash) for one in issued}
-    return with_step(run, replace(step, begun=tuple(_broken(one, out) for one in step.begun)))
-
-
-def _broken(one: Begun, out: Collection[tuple[str, str, str]]) -> Begun:
-    """A call whose answer broke off. One that had not been sent by then never is."""
-    record = one.record
-    sent = record.state != "open" or (record.call_id, record.tool, record.args_hash) in out
-    return replace(one, broken=True, record=record if sent else replace(record, state="skipped"))
+    return with_step(run, replace(step, begun=(), first_call=max(one.index for one in step.begun) + 1))
 
 
 def _call_aborted(run: Run, event: Event, fact: ev.CallAborted) -> Run:
-    timers = without(run.timers, fact.command_id)
-    kept, pending = without(run.pending, fact.command_id), run.pending.get(fact.command_id)
-    run = replace(run, pending=kept, timers=timers, voided=(*run.voided, fact.command_id)[-VOIDED_MAX:])
-    step = None if pending is None else run.steps.get(pending.issued.step_id)
-    if pending is None or step is None or not any(one.broken for one in step.begun):
-        return run
-    issued = pending.issued
-    return with_step(
-        run,
-        _of_begun(step, (issued.call_id, issued.target, issued.args_hash), {"state": "skipped"}, broken=True) or step,
-    )
+    timers = without_key(run.timers, fact.command_id)
+    pending = without_key(run.pending, fact.command_id)
+    return replace(run, pending=pending, timers=timers, voided=(*run.voided, fact.command_id)[-VOIDED_MAX:])
 
 
 def _late_result(run: Run, event: Event, fact: ev.LateResultIgnored) -> Run:
@@ -310,6 +301,37 @@ TABLE: Mapping[str, Evolve] = {
     "attempt_interrupted": _failed_call,
     "call_aborted": _call_aborted,
     "late_result_ignored": _late_result,
-    "handed_off": unchanged,
-    "input_ignored": unchanged,
+    "handed_off": keep_run,
+    "input_ignored": keep_run,
 }
+
+CALLS = frozenset({FailureType.PROVIDER, FailureType.COST_OVERRUN})
+"""Rows whose failures belong to a call, and not to a step."""
+
+
+def keeps(run: Run, failure_type: FailureType | None, step_id: str) -> bool:
+    """Return True if an approval keeps the step's work. A graph's turn begins anew, since its writes are taken
+    back.
+    """
+    step = run.steps.get(step_id)
+    if step is None or not step.history or is_judge(step) or not (failure_type in CALLS or let_go_on(run, step_id)):
+        return False
+    return step.turn is None or not step.turn.chooses
+
+
+def let_go_on(run: Run, step_id: str) -> tuple[Call, ...]:
+    """Return the calls that an approval in a step's review allows."""
+    looped = find_state(run.guards, loop_detector, step_id).passing.asked
+    return (*looped, *progress.reviewed_calls(find_state(run.guards, progress), step_id))
+
+
+def made_now(run: Run, step_id: str) -> tuple[str, ...]:
+    """Return the ids of the refused calls of a step's last answer that an approval allows."""
+    passing, step = let_go_on(run, step_id), run.steps[step_id]
+    last = step.history[-1].calls
+    return tuple(one.call_id for one in last if one.state == "refused" and (one.tool, one.args_hash) in passing)
+
+
+def answers(step: Step) -> int:
+    """Return the number of answers that a step's model has given. A failed request gave none."""
+    return len(step.history)

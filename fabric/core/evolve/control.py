@@ -1,23 +1,22 @@
-"""What people do with a run as a whole."""
+"""Folds people's actions on a run as a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from fabric.core import events as ev
-from fabric.core.envelope import Event
-from fabric.core.evolve.conversation import halted
-from fabric.core.evolve.parts import Evolve, unchanged, with_step
-from fabric.core.family import Answer
-from fabric.core.flow import Stage
-from fabric.core.frozen import replace
-from fabric.core.kept_answers import answer_named
-from fabric.core.run import Run, StageRun, Step, step_id
-from fabric.core.stops import ORIGIN, rewritten
+from fabric.core.events.envelope import Event
+from fabric.core.evolve.conversation import stop_clocks
+from fabric.core.evolve.parts import Evolve, keep_run, with_step
+from fabric.core.state.family import ChildAnswer
+from fabric.core.state.kept_work import answer_named
+from fabric.core.state.run import ORIGIN, Run, StageRun, Step, rewritten, step_id
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import replace
 
 
 def _run_paused(run: Run, event: Event, fact: ev.RunPaused) -> Run:
-    return replace(run, control=replace(run.control, paused=fact), talk=halted(run.talk, event.at))
+    return replace(run, control=replace(run.control, paused=fact), talk=stop_clocks(run.talk, event.at))
 
 
 def _run_resumed(run: Run, event: Event, fact: ev.RunResumed) -> Run:
@@ -28,9 +27,10 @@ def _run_forked(run: Run, event: Event, fact: ev.RunForked) -> Run:
     kept = {one.stage: StageRun(one.stage, run.epoch, 0, (), one.output_ref, left=True) for one in fact.stages}
     following = next(stage for stage in Stage if stage not in kept)
     steps = {step.id: step for step in map(_kept_step, fact.branches)} if Stage.FAN_OUT in kept else run.steps
-    # No step has such an id, so that none takes the place of what was kept.
+    # No step has such an id, so that none replaces a kept part.
     answers = {
-        f"kept.{one.branch}.{n}": Answer(one.output_ref, one.briefs, one.missing) for n, one in enumerate(fact.parts)
+        f"kept.{one.branch}.{n}": ChildAnswer(one.output_ref, one.briefs, one.missing)
+        for n, one in enumerate(fact.parts)
     }
     family = replace(run.family, answers=answers) if answers else run.family
     control = replace(run.control, forked=fact)
@@ -57,7 +57,9 @@ def _output_kept(run: Run, event: Event, fact: ev.OutputKept) -> Run:
 
 
 def _output_edited(run: Run, event: Event, fact: ev.OutputEdited) -> Run:
-    """It stands in place of what was there: of a step that is done with it, of a stage that is yet to be left, or of a plan that was handed out."""
+    """Put a person's output in place: of a step that is done with it, of a stage that is yet to be left, or of a
+    plan that was handed out.
+    """
     kept = tuple(name for name in run.withheld if name not in (fact.step_id, f"stage:{fact.stage}"))
     run = replace(run, withheld=kept, stops=rewritten(run, fact.stage, fact.step_id))
     if fact.step_id:
@@ -75,8 +77,8 @@ def _guidance_given(run: Run, event: Event, fact: ev.GuidanceGiven) -> Run:
 
 
 TABLE: Mapping[str, Evolve] = {
-    "cancel_accepted": unchanged,
-    "terminate_accepted": unchanged,
+    "cancel_accepted": keep_run,
+    "terminate_accepted": keep_run,
     "run_paused": _run_paused,
     "run_resumed": _run_resumed,
     "run_forked": _run_forked,

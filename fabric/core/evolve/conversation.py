@@ -1,15 +1,15 @@
-"""Conversations: who was chosen, and their clocks."""
+"""Folds conversations: the chosen speakers, and the clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from fabric.core import events as ev
-from fabric.core.envelope import Event
+from fabric.core.events.envelope import Event
 from fabric.core.evolve.parts import Evolve
-from fabric.core.frozen import replace
-from fabric.core.graph.state import Why
-from fabric.core.run import Run, Talk
+from fabric.core.graph.state import SpeakerReason
+from fabric.core.state.run import Run, Talk
+from fabric.core.values.frozen import replace
 
 
 def _speaker_chosen(run: Run, event: Event, fact: ev.SpeakerChosen) -> Run:
@@ -22,7 +22,7 @@ def _speaker_chosen(run: Run, event: Event, fact: ev.SpeakerChosen) -> Run:
         written=(),
         due_at=0,
         fired=(),
-        begun=fact.turn if fact.why is Why.RESTART else run.talk.begun,
+        begun=fact.turn if fact.why is SpeakerReason.RESTART else run.talk.begun,
     )
     return replace(run, talk=talk)
 
@@ -41,13 +41,13 @@ def _context_written(run: Run, event: Event, fact: ev.ContextWritten) -> Run:
     return replace(run, talk=replace(run.talk, context_ref=event.content_ref))
 
 
-def halted(talk: Talk, at: int) -> Talk:
-    """A conversation whose clocks stand still from now on, if they did not already."""
+def stop_clocks(talk: Talk, at: int) -> Talk:
+    """Return a conversation with its clocks stopped from now on, if they were running."""
     return talk if talk.stopped_at or not talk.due_at else replace(talk, stopped_at=at)
 
 
-def going(talk: Talk, at: int) -> Talk:
-    """The same with clocks that run on: what it waited does not count."""
+def start_clocks(talk: Talk, at: int) -> Talk:
+    """Return the talk with running clocks; the time that it was stopped does not count."""
     if not talk.stopped_at:
         return talk
     waited = at - talk.stopped_at

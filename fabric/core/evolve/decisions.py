@@ -1,27 +1,26 @@
-"""Reactions, questions to people, clocks."""
+"""Folds reactions, reviews and clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from fabric.core import events as ev
-from fabric.core.decision_table import Reaction
-from fabric.core.envelope import Event
+from fabric.core.events.envelope import Event
 from fabric.core.evolve import saga
-from fabric.core.evolve.conversation import going, halted
-from fabric.core.evolve.parts import Evolve, calls_kept, extended, unchanged, with_step, without
-from fabric.core.frozen import replace
-from fabric.core.let_pass import NEXT_RUNG
+from fabric.core.evolve.conversation import start_clocks, stop_clocks
+from fabric.core.evolve.parts import Evolve, calls_kept, extend_prompt, keep_run, with_step, without_key
 from fabric.core.mechanisms import circuit_breaker
-from fabric.core.run import OpenQuestion, Run, rung_key
-from fabric.core.stops import agent_stopped
+from fabric.core.spec.policies.decision_table import Reaction
+from fabric.core.state.let_pass import NEXT_RUNG
+from fabric.core.state.run import OpenReview, Run, agent_stopped, rung_key
+from fabric.core.values.frozen import replace
 
 GOES_ON = ("child", "pre_action")
-"""Kinds of question that park no step: a child does it, or it has other calls to make."""
+"""Kinds of review that park no step: a child does, or the step has other calls to make."""
 
 
-def uses_of(fact: ev.ReactionDecided) -> int:
-    """Uses that a decision takes of its rung: one, and none where it waits for another call's probe."""
+def find_uses(fact: ev.ReactionDecided) -> int:
+    """Return the uses that a decision takes of its rung: one; none where it waits for another call's probe."""
     waits = fact.reaction == Reaction.WAIT_FOR_BREAKER
     return 0 if waits and circuit_breaker.probe_is_out(fact.cause.mechanism, fact.cause.evidence) else 1
 
@@ -29,7 +28,7 @@ def uses_of(fact: ev.ReactionDecided) -> int:
 def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
     key = rung_key(fact.failure_type or "direct", fact.rung, fact.scope)
     withheld = (*run.withheld, fact.step_id or fact.scope) if "block" in fact.accompanies else run.withheld
-    spent = {**run.spent_rungs, key: run.spent_rungs.get(key, 0) + uses_of(fact)}
+    spent = {**run.spent_rungs, key: run.spent_rungs.get(key, 0) + find_uses(fact)}
     run = replace(run, spent_rungs=spent, recovered=True, withheld=withheld)
     if run.family.lineage is None:
         return run
@@ -37,7 +36,7 @@ def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
 
 
 AWAY = frozenset({"breaker", "named", "retry_after"})
-"""Sources of waits for an endpoint that is away, or that said how long it wants to be left alone."""
+"""Sources of waits for an endpoint that is away, or that requested a delay."""
 
 
 def _retry_scheduled(run: Run, event: Event, fact: ev.RetryScheduled) -> Run:
@@ -52,7 +51,7 @@ def _node_retry_scheduled(run: Run, event: Event, fact: ev.NodeRetryScheduled) -
 
 
 def _message_injected(run: Run, event: Event, fact: ev.MessageInjected) -> Run:
-    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    step = extend_prompt(run.steps[fact.step_id], event.content_ref, event.content_bytes)
     last = step.history[-1]
     noted = replace(last, notes=(*last.notes, event.content_ref))
     return with_step(run, replace(step, history=(*step.history[:-1], noted)))
@@ -63,7 +62,7 @@ def _model_changed(run: Run, event: Event, fact: ev.ModelChanged) -> Run:
     if fact.reason != Reaction.FALLBACK_MODEL:
         return with_step(run, replace(step, model=fact.model, stands_for="", tried=()))
     stands_for = step.stands_for or fact.before
-    if fact.command_id in run.pending:  # Whoever stands in has the call's whole time.
+    if fact.command_id in run.pending:  # A fallback has the call's whole time.
         anew = replace(run.pending[fact.command_id], spent_us=0)
         run = replace(run, pending={**run.pending, fact.command_id: anew})
     return with_step(run, replace(step, model=fact.model, stands_for=stands_for, tried=(*step.tried, fact.before)))
@@ -84,14 +83,14 @@ def _step_failed(run: Run, event: Event, fact: ev.StepFailed) -> Run:
         partial=fact.partial,
         routed=fact.routed,
     )
-    return with_step(run, step, pending=calls_kept(run, fact.step_id), timers=without(run.timers, fact.step_id))
+    return with_step(run, step, pending=calls_kept(run, fact.step_id), timers=without_key(run.timers, fact.step_id))
 
 
-def _escalation_opened(run: Run, event: Event, fact: ev.EscalationOpened) -> Run:
-    if fact.item == "ticket":  # Nobody waits for it.
+def _review_opened(run: Run, event: Event, fact: ev.ReviewOpened) -> Run:
+    if fact.item == "follow_up":  # The run does not wait for a follow-up.
         return run
-    asked = OpenQuestion(fact, event.at, shown_ref=event.content_ref)
-    run = replace(run, questions={**run.questions, fact.escalation_id: asked})
+    asked = OpenReview(fact, event.at, shown_ref=event.content_ref)
+    run = replace(run, reviews={**run.reviews, fact.review_id: asked})
     if fact.item == "failure":
         run = replace(run, rounds={**run.rounds, fact.scope: run.rounds.get(fact.scope, 0) + 1})
     if not fact.step_id or fact.item in GOES_ON:
@@ -99,67 +98,67 @@ def _escalation_opened(run: Run, event: Event, fact: ev.EscalationOpened) -> Run
     return with_step(run, replace(run.steps[fact.step_id], status="parked"), pending=calls_kept(run, fact.step_id))
 
 
-def _escalation_reminded(run: Run, event: Event, fact: ev.EscalationReminded) -> Run:
-    question = run.questions[fact.escalation_id]
-    question = replace(question, reminded=True, onward=question.onward or fact.step == "onward")
-    return replace(run, questions={**run.questions, fact.escalation_id: question})
+def _review_reminded(run: Run, event: Event, fact: ev.ReviewReminded) -> Run:
+    review = run.reviews[fact.review_id]
+    review = replace(review, reminded=True, onward=review.onward or fact.step == "onward")
+    return replace(run, reviews={**run.reviews, fact.review_id: review})
 
 
-def _escalation_approved(run: Run, event: Event, fact: ev.EscalationApproved) -> Run:
-    question = replace(run.questions[fact.escalation_id], agreed=fact.agreed, terms=fact.terms)
-    return replace(run, questions={**run.questions, fact.escalation_id: question})
+def _review_approved(run: Run, event: Event, fact: ev.ReviewApproved) -> Run:
+    review = replace(run.reviews[fact.review_id], agreed=fact.agreed, terms=fact.terms)
+    return replace(run, reviews={**run.reviews, fact.review_id: review})
 
 
-def _escalation_edited(run: Run, event: Event, fact: ev.EscalationEdited) -> Run:
-    question = run.questions[fact.escalation_id]
-    question = replace(
-        question,
-        fact=replace(question.fact, digest=fact.digest),
+def _review_edited(run: Run, event: Event, fact: ev.ReviewEdited) -> Run:
+    review = run.reviews[fact.review_id]
+    review = replace(
+        review,
+        fact=replace(review.fact, digest=fact.digest),
         shown_ref=event.content_ref,
         agreed=fact.agreed,
         terms="",
         proposed_by=fact.proposed_by,
         edited=True,
     )
-    return replace(run, questions={**run.questions, fact.escalation_id: question})
+    return replace(run, reviews={**run.reviews, fact.review_id: review})
 
 
-def _escalation_decided(run: Run, event: Event, fact: ev.EscalationDecided) -> Run:
-    asked = run.questions[fact.escalation_id]
-    question = asked.fact
-    if question.item == "pre_action" and fact.verb in ("approve", "edit"):
-        run = replace(run, saga=saga.approved(run, question.scope))
-    if question.on_expiry == NEXT_RUNG and fact.system:
-        run = with_step(run, replace(run.steps[question.step_id], status="active"))
+def _review_decided(run: Run, event: Event, fact: ev.ReviewDecided) -> Run:
+    asked = run.reviews[fact.review_id]
+    review = asked.fact
+    if review.item == "pre_action" and fact.verb in ("approve", "edit"):
+        run = replace(run, saga=saga.approve_call(run, review.scope))
+    if review.on_expiry == NEXT_RUNG and fact.system:
+        run = with_step(run, replace(run.steps[review.step_id], status="active"))
     as_shown = fact.verb == "approve" and not asked.edited
-    if question.releases and as_shown:
-        run = _released(run, question)
-    approved = question.stage if question.item == "post_stage" and as_shown else run.approved_stage
-    return replace(run, questions=without(run.questions, fact.escalation_id), approved_stage=approved)
+    if review.releases and as_shown:
+        run = _release_output(run, review)
+    approved = review.stage if review.item == "post_stage" and as_shown else run.approved_stage
+    return replace(run, reviews=without_key(run.reviews, fact.review_id), approved_stage=approved)
 
 
-def _released(run: Run, question: ev.EscalationOpened) -> Run:
-    """What was held back goes on as it is: its step is done with what it said."""
-    kept = tuple(name for name in run.withheld if name not in (question.step_id, f"stage:{question.stage}"))
-    run = replace(run, released=(*run.released, question.releases), withheld=kept)
-    if not question.step_id:
+def _release_output(run: Run, review: ev.ReviewOpened) -> Run:
+    """Release the held-back output as it is: its step is done with it."""
+    kept = tuple(name for name in run.withheld if name not in (review.step_id, f"stage:{review.stage}"))
+    run = replace(run, released=(*run.released, review.releases), withheld=kept)
+    if not review.step_id:
         return run
-    return with_step(run, replace(run.steps[question.step_id], status="done"))
+    return with_step(run, replace(run.steps[review.step_id], status="done"))
 
 
-def _escalation_withdrawn(run: Run, event: Event, fact: ev.EscalationWithdrawn) -> Run:
-    return replace(run, questions=without(run.questions, fact.escalation_id))
+def _review_withdrawn(run: Run, event: Event, fact: ev.ReviewWithdrawn) -> Run:
+    return replace(run, reviews=without_key(run.reviews, fact.review_id))
 
 
 def _deadlines_suspended(run: Run, event: Event, fact: ev.DeadlinesSuspended) -> Run:
-    return replace(run, suspended=fact, talk=halted(run.talk, event.at))
+    return replace(run, suspended=fact, talk=stop_clocks(run.talk, event.at))
 
 
 def _deadlines_reissued(run: Run, event: Event, fact: ev.DeadlinesReissued) -> Run:
     stages = dict(run.stages)
     if run.stage in stages:
         stages[run.stage] = replace(stages[run.stage], deadline_at=fact.stage_deadline_at)
-    talk = going(run.talk, event.at)
+    talk = start_clocks(run.talk, event.at)
     return replace(run, suspended=None, deadline_at=fact.run_deadline_at, stages=stages, talk=talk)
 
 
@@ -170,17 +169,17 @@ TABLE: Mapping[str, Evolve] = {
     "message_injected": _message_injected,
     "tools_stripped": _tools_stripped,
     "step_failed": _step_failed,
-    "escalation_opened": _escalation_opened,
-    "escalation_reminded": _escalation_reminded,
-    "escalation_approved": _escalation_approved,
-    "escalation_edited": _escalation_edited,
-    "escalation_decided": _escalation_decided,
-    "escalation_withdrawn": _escalation_withdrawn,
+    "review_opened": _review_opened,
+    "review_reminded": _review_reminded,
+    "review_approved": _review_approved,
+    "review_edited": _review_edited,
+    "review_decided": _review_decided,
+    "review_withdrawn": _review_withdrawn,
     "deadlines_suspended": _deadlines_suspended,
     "deadlines_reissued": _deadlines_reissued,
     "model_changed": _model_changed,
-    "rung_skipped": unchanged,
-    "alert_raised": unchanged,
-    "cap_raised": unchanged,
-    "budget_raised": unchanged,
+    "rung_skipped": keep_run,
+    "alert_raised": keep_run,
+    "cap_raised": keep_run,
+    "budget_raised": keep_run,
 }

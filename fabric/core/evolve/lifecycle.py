@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.core import events as ev
-from fabric.core.envelope import Event
-from fabric.core.evolve import children, saga
-from fabric.core.evolve.parts import Evolve, rungs_of_branches, unchanged
-from fabric.core.flow import RunState, Stage, StageOutcome
-from fabric.core.frozen import replace
-from fabric.core.kept_work import with_work
-from fabric.core.run import SILENT, Run, StageRun, Step, step_id
+from fabric.core.events.envelope import Event
+from fabric.core.evolve import saga
+from fabric.core.evolve.parts import Evolve, keep_run, rungs_of_branches
+from fabric.core.state.kept_work import add_kept_work
+from fabric.core.state.run import SILENT, Run, StageRun, Step, step_id
+from fabric.core.values.flow import RunState, Stage, StageOutcome
+from fabric.core.values.frozen import replace
 
 
 def _run_started(run: Run, event: Event, fact: ev.RunStarted) -> Run:
@@ -34,7 +34,7 @@ def _stage_entered(run: Run, event: Event, fact: ev.StageEntered) -> Run:
     steps = dict(run.steps)
     for branch, agent in enumerate(fact.agents):
         key = step_id(fact.stage, branch, fact.epoch, 0)
-        steps[key] = with_work(run, Step(key, fact.stage, branch, fact.epoch, 0, agent))
+        steps[key] = add_kept_work(run, Step(key, fact.stage, branch, fact.epoch, 0, agent))
     stage = StageRun(fact.stage, fact.epoch, fact.deadline_at, fact.agents)
     return replace(run, stage=fact.stage, stages={**run.stages, fact.stage: stage}, steps=steps)
 
@@ -47,7 +47,7 @@ def _stage_left(run: Run, event: Event, fact: ev.StageLeft) -> Run:
     return replace(run, stages={**run.stages, fact.stage: stage}, approved_stage=None, withheld=withheld)
 
 
-def _replanned(run: Run, event: Event, fact: ev.Replanned) -> Run:
+def _fold_replan(run: Run, event: Event, fact: ev.Replanned) -> Run:
     return replace(
         run,
         epoch=fact.epoch,
@@ -65,8 +65,8 @@ def _replanned(run: Run, event: Event, fact: ev.Replanned) -> Run:
         withheld=(),
         approved_stage=None,
         talk=replace(SILENT, waiting=run.talk.waiting) if run.talk.waiting else SILENT,
-        saga=saga.replanned(run.saga),
-        family=children.replanned(run, fact.epoch),
+        saga=saga.begin_epoch(run.saga),
+        family=replace(run.family, answers={}) if run.family.answers else run.family,
     )
 
 
@@ -91,7 +91,7 @@ def _run_ended(run: Run, event: Event, fact: ev.RunEnded) -> Run:
         outcome_ref=fact.outcome_ref or event.content_ref,
         pending={},
         timers={},
-        questions={},
+        reviews={},
         suspended=None,
     )
 
@@ -101,12 +101,12 @@ def _run_quarantined(run: Run, event: Event, fact: ev.RunQuarantined) -> Run:
 
 
 def _run_released(run: Run, event: Event, fact: ev.RunReleasedFromQuarantine) -> Run:
-    asked = {key: question for key, question in run.questions.items() if question.fact.item != "quarantine"}
-    return replace(run, state=state_before_quarantine(bool(run.started_at), run.ending), questions=asked)
+    asked = {key: review for key, review in run.reviews.items() if review.fact.item != "quarantine"}
+    return replace(run, state=state_before_quarantine(bool(run.started_at), run.ending), reviews=asked)
 
 
 def state_before_quarantine(started: bool, ending: ev.RunEnding | None) -> RunState:
-    """The state that a run goes back to: it follows from how far it had come."""
+    """Return the state that a run goes back to, by its progress so far."""
     if ending is not None:
         return _ending_state(ending)
     return RunState.RUNNING if started else RunState.QUEUED
@@ -118,14 +118,14 @@ def _ending_state(fact: ev.RunEnding) -> RunState:
 
 TABLE: Mapping[str, Evolve] = {
     "run_started": _run_started,
-    "usual_rates_pinned": unchanged,
+    "usual_rates_pinned": keep_run,
     "stage_entered": _stage_entered,
     "stage_left": _stage_left,
-    "replanned": _replanned,
+    "replanned": _fold_replan,
     "run_ending": _run_ending,
     "run_ended": _run_ended,
     "policy_taken_up": _policy_taken_up,
-    "ownership_taken": unchanged,
+    "ownership_taken": keep_run,
     "run_quarantined": _run_quarantined,
     "run_released_from_quarantine": _run_released,
 }

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.envelope import Event
+from fabric.core.events.envelope import Event
 from fabric.core.evolve.parts import Evolve
-from fabric.core.flow import RunState
-from fabric.core.frozen import replace
-from fabric.core.run import Run
-from fabric.core.saga import DOUBTFUL, EMPTY, STANDING, Errand, Mutation, Saga, Status, Unwinding, by_key
+from fabric.core.state.run import Run
+from fabric.core.values.flow import RunState
+from fabric.core.values.frozen import replace
+from fabric.core.values.saga import DOUBTFUL, EMPTY, STANDING, Errand, Mutation, Saga, Status, Unwinding, find_by_key
 
 
-def _intended(run: Run, event: Event, fact: ev.MutationIntended) -> Run:
-    before = by_key(run.saga, fact.key)
+def _fold_intent(run: Run, event: Event, fact: ev.MutationIntended) -> Run:
+    before = find_by_key(run.saga, fact.key)
     mutation = Mutation(
         key=fact.key,
         command_id=fact.command_id,
@@ -36,21 +36,23 @@ def _intended(run: Run, event: Event, fact: ev.MutationIntended) -> Run:
     return replace(run, saga=replace(run.saga, mutations=(*others, mutation)))
 
 
-def _changed(run: Run, key: str, **changes: Any) -> Saga:
+def _change_mutation(run: Run, key: str, **changes: Any) -> Saga:
     mutations = tuple(replace(one, **changes) if one.key == key else one for one in run.saga.mutations)
     return replace(run.saga, mutations=mutations)
 
 
-def _settled(run: Run, event: Event, fact: ev.MutationSettled) -> Run:
+def _fold_settlement(run: Run, event: Event, fact: ev.MutationSettled) -> Run:
     changes: dict[str, Any] = {"status": fact.status, "cause": fact.cause or "", "reason": fact.reason}
     if fact.result_ref or event.content_ref:
         changes["result_ref"] = fact.result_ref or event.content_ref
-    return replace(run, saga=_without_needless(_changed(run, fact.key, **changes), fact.key))
+    return replace(run, saga=_without_needless(_change_mutation(run, fact.key, **changes), fact.key))
 
 
 def _without_needless(saga: Saga, key: str) -> Saga:
-    """Undoing goes on without a mutation of which it turned out meanwhile that it was not executed; what is out is waited for all the same."""
-    unwinding, mutation = saga.unwinding, by_key(saga, key)
+    """Take a mutation that was not executed after all off the undo list; a compensation that is out is still
+    awaited.
+    """
+    unwinding, mutation = saga.unwinding, find_by_key(saga, key)
     if unwinding is None or mutation is None or mutation.status in STANDING:
         return saga
     current = unwinding.current
@@ -84,16 +86,16 @@ def _reconciliation_issued(run: Run, event: Event, fact: ev.ReconciliationIssued
 
 
 def _reconciliation_failed(run: Run, event: Event, fact: ev.ReconciliationFailed) -> Run:
-    def failed(one: Errand) -> Errand:
+    def fail_errand(one: Errand) -> Errand:
         return replace(one, out=False, not_before=fact.not_before, failures=one.failures + (not fact.interrupted))
 
-    checks = tuple(failed(one) if one.command_id == fact.command_id else one for one in run.saga.checks)
+    checks = tuple(fail_errand(one) if one.command_id == fact.command_id else one for one in run.saga.checks)
     return replace(run, saga=replace(run.saga, checks=checks))
 
 
 def _reconciliation_ended(run: Run, event: Event, fact: ev.ReconciliationEnded) -> Run:
     checks = tuple(one for one in run.saga.checks if one.command_id != fact.command_id)
-    saga = _changed(run, fact.of_key, asked=True) if fact.found == "unknown" else run.saga
+    saga = _change_mutation(run, fact.of_key, asked=True) if fact.found == "unknown" else run.saga
     return replace(run, saga=replace(saga, checks=checks))
 
 
@@ -139,15 +141,15 @@ def _compensation_issued(run: Run, event: Event, fact: ev.CompensationIssued) ->
 
 def _compensation_failed(run: Run, event: Event, fact: ev.CompensationFailed) -> Run:
     errand = _errand(run)
-    return _over(run, replace(errand, out=False, failures=errand.failures + 1, not_before=fact.not_before))
+    return _end_attempt(run, replace(errand, out=False, failures=errand.failures + 1, not_before=fact.not_before))
 
 
 def _compensation_interrupted(run: Run, event: Event, fact: ev.CompensationInterrupted) -> Run:
-    return _over(run, replace(_errand(run), out=False, not_before=event.at))
+    return _end_attempt(run, replace(_errand(run), out=False, not_before=event.at))
 
 
-def _over(run: Run, current: Errand) -> Run:
-    """The attempt is over and undid nothing: there is another one, unless nothing has to be undone."""
+def _end_attempt(run: Run, current: Errand) -> Run:
+    """End an attempt that undid nothing: another one follows, unless nothing has to be undone."""
     after = _current(run, current)
     return replace(after, saga=_without_needless(after.saga, current.key))
 
@@ -160,28 +162,28 @@ def _compensation_resumed(run: Run, event: Event, fact: ev.CompensationResumed) 
     return _current(run, replace(_errand(run), stuck=False, failures=0, not_before=event.at))
 
 
-def _gone(run: Run, key: str, status: Status) -> Run:
-    """The mutation is dealt with: the next one is."""
+def _go_on(run: Run, key: str, status: Status) -> Run:
+    """Move on to the next mutation."""
     if run.saga.unwinding is None:
-        return replace(run, saga=_changed(run, key, status=status))
+        return replace(run, saga=_change_mutation(run, key, status=status))
     left = tuple(one for one in run.saga.unwinding.left if one != key)
-    return _current(run, None, left, _changed(run, key, status=status))
+    return _current(run, None, left, _change_mutation(run, key, status=status))
 
 
 def _compensation_answered(run: Run, event: Event, fact: ev.CompensationAnswered) -> Run:
-    return _gone(run, fact.of_key, Status.UNDONE)
+    return _go_on(run, fact.of_key, Status.UNDONE)
 
 
 def _by_hand(run: Run, event: Event, fact: ev.CompensationByHand) -> Run:
-    return _gone(run, fact.of_key, Status.BY_HAND)
+    return _go_on(run, fact.of_key, Status.BY_HAND)
 
 
-def _skipped(run: Run, event: Event, fact: ev.CompensationSkipped) -> Run:
-    return _gone(run, fact.of_key, Status.SKIPPED)
+def _fold_skip(run: Run, event: Event, fact: ev.CompensationSkipped) -> Run:
+    return _go_on(run, fact.of_key, Status.SKIPPED)
 
 
-def _abandoned(run: Run, event: Event, fact: ev.CompensationAbandoned) -> Run:
-    return _gone(run, fact.of_key, Status.ABANDONED)
+def _fold_abandonment(run: Run, event: Event, fact: ev.CompensationAbandoned) -> Run:
+    return _go_on(run, fact.of_key, Status.ABANDONED)
 
 
 def _unwinding_finished(run: Run, event: Event, fact: ev.UnwindingFinished) -> Run:
@@ -189,26 +191,26 @@ def _unwinding_finished(run: Run, event: Event, fact: ev.UnwindingFinished) -> R
     return replace(run, state=state, saga=replace(run.saga, unwinding=None))
 
 
-def _omitted(run: Run, event: Event, fact: ev.UnwindingOmitted) -> Run:
+def _fold_omission(run: Run, event: Event, fact: ev.UnwindingOmitted) -> Run:
     mutations = tuple(
         replace(one, status=Status.ABANDONED) if one.status in STANDING else one for one in run.saga.mutations
     )
     return replace(run, saga=replace(run.saga, mutations=mutations))
 
 
-def approved(run: Run, command_id: str) -> Saga:
-    """The saga after a person let an irreversible call pass."""
+def approve_call(run: Run, command_id: str) -> Saga:
+    """Return the saga after a person approved an irreversible call."""
     return replace(run.saga, approved=(*run.saga.approved, command_id))
 
 
-def replanned(saga: Saga) -> Saga:
-    """What of it the next epoch begins with: every mutation is remembered, nothing is under way."""
+def begin_epoch(saga: Saga) -> Saga:
+    """Return the saga that the next epoch begins with: every mutation is remembered, nothing is under way."""
     return saga if saga is EMPTY else replace(saga, checks=(), unwinding=None, approved=())
 
 
 TABLE: Mapping[str, Evolve] = {
-    "mutation_intended": _intended,
-    "mutation_settled": _settled,
+    "mutation_intended": _fold_intent,
+    "mutation_settled": _fold_settlement,
     "reconciliation_issued": _reconciliation_issued,
     "reconciliation_failed": _reconciliation_failed,
     "reconciliation_ended": _reconciliation_ended,
@@ -220,9 +222,9 @@ TABLE: Mapping[str, Evolve] = {
     "compensation_stuck": _compensation_stuck,
     "compensation_resumed": _compensation_resumed,
     "compensation_by_hand": _by_hand,
-    "compensation_skipped": _skipped,
-    "compensation_abandoned": _abandoned,
+    "compensation_skipped": _fold_skip,
+    "compensation_abandoned": _fold_abandonment,
     "unwinding_finished": _unwinding_finished,
-    "unwinding_omitted": _omitted,
+    "unwinding_omitted": _fold_omission,
 }
 """One function a kind."""

@@ -1,0 +1,1 @@
+"""Speaking rules of conversations, and the state that follows from the turns."""

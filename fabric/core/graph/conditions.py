@@ -1,22 +1,73 @@
-"""Conditions of transitions: as a fabric writes them, and when each holds, one row a kind (semantics.md 5; S4 "Built-in Conditions")."""
+"""Conditions and targets of transitions: their form in a fabric, and their evaluation, one row a kind.
+
+Targets of transitions: their form in a fabric, and the next speaker of each, one row a kind
+(docs/specification/topologies.md; S4 "Built-in Targets").
+"""
 
 from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
-from fabric.core.graph.patterns import found, number_of, pattern_of
-from fabric.core.graph.registry import Registry, condition_of
+from fabric.core.graph.registry import Next, Registry, build_target, evaluate_condition
 from fabric.core.graph.state import NodeOutcome, Turn
-from fabric.core.spec_parts import Name, SpecGroup
-from fabric.core.taxonomy import ErrorClass
-from fabric.core.text import INT_MAX, clean
+from fabric.core.schema.parts import Line, Name, SpecGroup
+from fabric.core.texts.text import INT_MAX, clean
+from fabric.core.values.taxonomy import ErrorClass
+from fabric.core.values.units import JSON
 
-JSON = Any
+# -- patterns ----------------------------------------------------------------------------------------------------------
+
+PATTERN_MAX = 200
+"""Characters of a pattern."""
+LOOKED_AT = 500
+"""Characters of a text that a pattern is looked for in."""
+UNBOUNDED_MAX = 2
+"""Repetitions without an upper bound in one pattern: more make a search too long."""
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|\)(?P<group>[*+?{])|(?P<open>[*+]|\{\d*,\})|.", re.DOTALL)
+
+
+@cache
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Return a compiled pattern. Raises ValueError with one sentence where it is none, or where a search for it
+    might not end soon.
+    """
+    if len(text) > PATTERN_MAX:
+        raise ValueError(f"has {len(text)} characters as a pattern; at most {PATTERN_MAX} are taken")
+    unbounded = 0
+    for part in _PART.finditer(text):
+        if part[0] == "(?" or part["group"] or re.fullmatch(r"\\[1-9]", part[0]):
+            raise ValueError(f"{text!r} repeats a group, looks around or refers back; write a plainer pattern")
+        unbounded += part["open"] is not None
+    if unbounded > UNBOUNDED_MAX:
+        raise ValueError(f"{text!r} has {unbounded} open repetitions; at most {UNBOUNDED_MAX} are taken")
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no pattern: {error}") from None
+
+
+def matches_text(pattern: str, text: str) -> bool:
+    """Return True if a pattern matches anywhere in the beginning of a text."""
+    return compile_pattern(pattern).search(text[:LOOKED_AT]) is not None
+
+
+def find_number(text: str) -> float | None:
+    """Return the number in a text; None if the text is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 DEPTH_MAX = 8
 """Levels of conditions within conditions."""
@@ -36,18 +87,20 @@ class FromSpeaker(SpecGroup):
 
 
 class ToolCalled(SpecGroup):
-    """Holds after a turn whose routing tool it was: the first one called, in the order of emission, that any rule of the graph names."""
+    """True after a turn that this tool routed: the first tool called, in the order of emission, that any rule of the
+    graph names.
+    """
 
     kind: Literal["tool_called"] = "tool_called"
     tool: Name = Field(description="The tool that was called.")
 
 
 class ContextEquals(SpecGroup):
-    """Holds while a context variable has a value, values of the same turn included."""
+    """True while a context variable has a value, values of the current turn included."""
 
     kind: Literal["context_equals"] = "context_equals"
     key: Key = Field(description="Name of the context variable.")
-    value: JsonValue = Field(default=None, description="What it must equal; null: also where it is not set.")
+    value: JsonValue = Field(default=None, description="Value for the comparison; null matches an unset one too.")
 
     @field_validator("value")
     @classmethod
@@ -60,7 +113,9 @@ class ContextEquals(SpecGroup):
 
 
 class ContextText(SpecGroup):
-    """Holds while a context variable, as text, compares so. One that is not set is the empty text; lists and groups are their JSON."""
+    """True while the comparison with a context variable's text is true. An unset variable is the empty text; lists
+    and groups are their JSON.
+    """
 
     kind: Literal["context_text"] = "context_text"
     key: Key = Field(description="Name of the context variable.")
@@ -69,14 +124,14 @@ class ContextText(SpecGroup):
         "matches: a regular expression, anywhere in the first 500 characters. is_set: neither empty, nor false, nor 0."
     )
     value: Annotated[str, StringConstraints(max_length=1_000)] = Field(
-        default="", description="What it is compared with; nothing for is_set."
+        default="", description="Value for the comparison; none for is_set."
     )
 
     @model_validator(mode="after")
     def _comparable(self) -> Self:
         if self.compares == "matches":
-            pattern_of(self.value)
-        if self.compares in NUMBERS and number_of(self.value) is None:
+            compile_pattern(self.value)
+        if self.compares in NUMBERS and find_number(self.value) is None:
             raise ValueError(f"compares with {self.value!r}, which is no number")
         return self
 
@@ -117,7 +172,7 @@ class Not(SpecGroup):
 
 
 class RegisteredCondition(SpecGroup):
-    """One of the installation's own, by its name."""
+    """Condition of the installation, by its name."""
 
     kind: Literal["registered"] = "registered"
     name: Name
@@ -157,7 +212,9 @@ for _group in (AllOf, AnyOf, Not):
 
 
 def holds(condition: Condition, turn: Turn, registry: Registry) -> bool:
-    """Whether a condition holds for a turn. Unanswered where one of the installation's own gives no answer."""
+    """Return True if a condition is true for a turn. Raises Unanswered if a condition of the installation gives no
+    answer.
+    """
     return HOLDS[type(condition)](condition, turn, registry)
 
 
@@ -165,8 +222,8 @@ def _equals(condition: ContextEquals, turn: Turn, _: Registry) -> bool:
     return bool(turn.state.context.get(condition.key) == condition.value)
 
 
-def text_of(value: JSON) -> str:
-    """A context variable as text."""
+def read_text(value: JSON) -> str:
+    """Return a context variable as text."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -182,14 +239,14 @@ NUMBERS: Mapping[str, Callable[[float, float], bool]] = {
 
 def _compares(condition: ContextText, turn: Turn, _: Registry) -> bool:
     value = turn.state.context.get(condition.key)
-    text, other = text_of(value), condition.value
+    text, other = read_text(value), condition.value
     if condition.compares in NUMBERS:
-        here, there = number_of(text), number_of(other)
+        here, there = find_number(text), find_number(other)
         return here is not None and there is not None and NUMBERS[condition.compares](here, there)
     if condition.compares == "contains":
-        return other in map(text_of, value) if isinstance(value, list) else other in text
+        return other in map(read_text, value) if isinstance(value, list) else other in text
     if condition.compares == "matches":
-        return found(other, text)
+        return matches_text(other, text)
     return text == other if condition.compares == "equals" else text not in ("", "false", "0")
 
 
@@ -204,25 +261,100 @@ HOLDS: Mapping[type[SpecGroup], Callable[[Any, Turn, Registry], bool]] = {
     AllOf: lambda condition, turn, registry: all(holds(one, turn, registry) for one in condition.conditions),
     AnyOf: lambda condition, turn, registry: any(holds(one, turn, registry) for one in condition.conditions),
     Not: lambda condition, turn, registry: not holds(condition.condition, turn, registry),
-    RegisteredCondition: lambda condition, turn, registry: condition_of(registry, condition.name, condition.args, turn),
+    RegisteredCondition: lambda condition, turn, registry: evaluate_condition(
+        registry, condition.name, condition.args, turn
+    ),
 }
-"""When each kind holds. Total over ``KINDS``, by test."""
+"""Evaluator of each kind of condition. Total over ``KINDS``, by test."""
 
 
 def inner(condition: Condition) -> tuple[tuple[str, Condition], ...]:
-    """The conditions directly within one, each with the field that it stands in."""
+    """Return the conditions directly within one, each with its field."""
     if isinstance(condition, AllOf | AnyOf):
         return tuple((f"conditions.{n}", one) for n, one in enumerate(condition.conditions))
     return (("condition", condition.condition),) if isinstance(condition, Not) else ()
 
 
 def walk(condition: Condition, path: str = "") -> Iterator[tuple[str, Condition]]:
-    """A condition and all within it, each with its path."""
+    """Yield a condition and all within it, each with its path."""
     yield path, condition
     for field, one in inner(condition):
         yield from walk(one, f"{path}.{field}" if path else field)
 
 
 def depth(condition: Condition) -> int:
-    """How many levels of conditions there are."""
+    """Return the number of levels of nested conditions."""
     return 1 + max((depth(one) for _, one in inner(condition)), default=0)
+
+
+class ToAgent(SpecGroup):
+    """A participant by name."""
+
+    kind: Literal["agent"] = "agent"
+    agent: Name = Field(description="Next speaker.")
+
+
+class RoundRobin(SpecGroup):
+    """The participant after the one that spoke, in their order; after the last the first."""
+
+    kind: Literal["round_robin"] = "round_robin"
+
+
+class Stay(SpecGroup):
+    """The last speaker speaks again."""
+
+    kind: Literal["stay"] = "stay"
+
+
+class RevertToInitiator(SpecGroup):
+    """Back to the participant that opened the conversation."""
+
+    kind: Literal["revert_to_initiator"] = "revert_to_initiator"
+
+
+class Terminate(SpecGroup):
+    """The end, with its reason."""
+
+    kind: Literal["terminate"] = "terminate"
+    reason: Line = Field(default="terminated", description="Why the conversation is closed.")
+
+
+class RegisteredTarget(SpecGroup):
+    """Target of the installation, by its name."""
+
+    kind: Literal["registered"] = "registered"
+    name: Name
+    args: dict[str, JsonValue] = Field(default_factory=dict, description="What it is made with.")
+
+
+TARGET_KINDS = (ToAgent, RoundRobin, Stay, RevertToInitiator, Terminate, RegisteredTarget)
+TARGET_NAMES = tuple(str(kind.model_fields["kind"].default) for kind in TARGET_KINDS)
+Target = Annotated[
+    ToAgent | RoundRobin | Stay | RevertToInitiator | Terminate | RegisteredTarget,
+    Field(discriminator="kind"),
+]
+
+
+def resolve_target(target: Target, turn: Turn, registry: Registry) -> Next:
+    """Return the next speaker of a target after a turn. Raises Unanswered if a target of the installation gives no
+    answer.
+    """
+    return RESOLVES[type(target)](target, turn, registry)
+
+
+def find_next_participant(participants: tuple[str, ...], speaker: str) -> str:
+    """Return the participant after one, in their order; the first after the last."""
+    return participants[(participants.index(speaker) + 1) % len(participants)]
+
+
+RESOLVES: Mapping[type[SpecGroup], Callable[[Any, Turn, Registry], Next]] = {
+    ToAgent: lambda target, turn, registry: Next(target.agent),
+    RoundRobin: lambda target, turn, registry: Next(
+        find_next_participant(turn.state.participants, turn.packet.speaker)
+    ),
+    Stay: lambda target, turn, registry: Next(turn.packet.speaker),
+    RevertToInitiator: lambda target, turn, registry: Next(turn.state.initiator),
+    Terminate: lambda target, turn, registry: Next(None, target.reason),
+    RegisteredTarget: lambda target, turn, registry: build_target(registry, target.name, target.args, turn),
+}
+"""Resolver of each kind of target. Total over ``KINDS``, by test."""

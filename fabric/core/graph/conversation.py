@@ -1,23 +1,36 @@
-"""A conversation that a graph drives: ``fold`` takes what happened and gives the next state, with the decision and why it fell so (semantics.md 5; S4).
+"""A conversation that a graph drives: ``fold`` takes a happening and returns the next state, with the decision and
+its reason (docs/specification/topologies.md; S4).
 
-Each accepted packet is one turn. Its context writes are applied first; then a value that a tool returned decides (the first in the order of emission), else
-the first rule whose condition holds, else the default target. The bound on turns comes last: an end that was decided on the same turn wins over it.
-A restart edge takes the context back to that of the beginning. A happening that is refused changes nothing. No clock: how long a turn takes is ``expectations.py``.
+Each accepted packet is one turn. It is folded in this order:
+
+1. Its context writes are applied.
+2. A value that a tool returned decides (the first one emitted); else the first rule whose condition is true; else the
+   default target.
+3. The limit of turns is applied; an end that was decided in this turn wins over it.
+
+A restart edge resets the context to its initial values. A refused happening changes nothing. There is no clock here:
+``expectations.py`` has the time limits.
+
+A participant's view of a conversation: the last messages in full, the rest as one line
+(docs/specification/topologies.md; S4 "Default view").
+
+The line has counts and names alone, so that it is reproducible, and at most as long as its participants' names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from fabric.core.frozen import replace, value
-from fabric.core.graph import targets, writes
+from fabric.core.graph import conditions
+from fabric.core.graph import state as writes
 from fabric.core.graph.conditions import holds
 from fabric.core.graph.registry import BUILT_IN, Next, Registry
 from fabric.core.graph.spec import TransitionGraph
 from fabric.core.graph.state import (
-    Closed,
     ContextWritten,
+    ConversationClosed,
     Finish,
     Handoff,
     Happening,
@@ -26,13 +39,14 @@ from fabric.core.graph.state import (
     Round,
     RoundBegan,
     RoundLost,
+    SpeakerReason,
     State,
     ToolUse,
     Turn,
-    Why,
 )
+from fabric.core.values.frozen import replace, value
+from fabric.core.values.units import JSON
 
-JSON = Any
 MAX_TURNS = "max_turns"
 NO_TRANSITION = "no_transition"
 """Why a graph without a default target ends where no rule applies."""
@@ -40,37 +54,37 @@ NO_TRANSITION = "no_transition"
 
 @value()
 class Decision:
-    """Who speaks after a turn, and why."""
+    """The next speaker after a turn, and the reason."""
 
     speaker: str | None
-    """None: nobody; the conversation is closed."""
-    why: Why
+    """Next speaker; None: the conversation is closed."""
+    why: SpeakerReason
     close_reason: str = ""
     transition: int | None = None
-    """Place in the graph's list of the rule that held, or that would have decided but for the bound."""
+    """Position in the graph's list of the rule that decided, or that would have without the limit of turns."""
     tool: str = ""
     """The routing tool of the turn."""
     reason: str = ""
-    """What the tool that handed over or ended it said of that."""
+    """Reason given by the tool that handed over or ended the conversation."""
     errors: tuple[str, ...] = ()
     """A sentence for each name that could not be resolved: events of the run."""
 
 
 @value()
-class Folded:
-    """What came of a happening."""
+class FoldResult:
+    """The result of a happening."""
 
     state: State
     decision: Decision | None = None
     """After an accepted packet."""
     refused: str = ""
-    """Why nothing was changed, in one sentence; empty: it was accepted."""
+    """Reason for which nothing was changed, in one sentence; "": the happening was accepted."""
     delivered: tuple[str, ...] = ()
     """People's messages that the next speaker reads from now on, by id."""
 
 
-def opened(graph: TransitionGraph, context: Mapping[str, JSON] | None = None) -> State:
-    """A conversation at its beginning."""
+def open_conversation(graph: TransitionGraph, context: Mapping[str, JSON] | None = None) -> State:
+    """Return a conversation at its beginning."""
     return State(
         participants=graph.participants,
         expected=graph.initial_speaker,
@@ -80,78 +94,87 @@ def opened(graph: TransitionGraph, context: Mapping[str, JSON] | None = None) ->
     )
 
 
-def fold(graph: TransitionGraph, state: State, happening: Happening, registry: Registry = BUILT_IN) -> Folded:
-    """The state after something happened. Pure: the same graph, state and happening give the same answer.
+def fold(graph: TransitionGraph, state: State, happening: Happening, registry: Registry = BUILT_IN) -> FoldResult:
+    """Return the state after a happening. Pure: equal arguments give equal results.
 
-    Unanswered where what an installation registered gives none.
+    Raises Unanswered if a function of the installation gives no answer.
     """
     if state.expected is None:
-        return Folded(state, refused=f"the conversation is closed ({state.close_reason}); nothing more is accepted")
+        return FoldResult(state, refused=f"the conversation is closed ({state.close_reason}); nothing more is accepted")
     return FOLDS[type(happening)](graph, state, happening, registry)
 
 
-def _began(graph: TransitionGraph, state: State, happening: RoundBegan, registry: Registry) -> Folded:
+def _began(graph: TransitionGraph, state: State, happening: RoundBegan, registry: Registry) -> FoldResult:
     if refused := _out_of_turn(state, happening.speaker):
-        return Folded(state, refused=refused)
+        return FoldResult(state, refused=refused)
     if state.round is not None:
-        return Folded(state, refused=f"{happening.speaker} has a turn in flight; one packet is committed at a time")
-    return Folded(replace(state, round=Round(happening.speaker)))
+        return FoldResult(state, refused=f"{happening.speaker} has a turn in flight; one packet is committed at a time")
+    return FoldResult(replace(state, round=Round(happening.speaker)))
 
 
-def _packet(graph: TransitionGraph, state: State, packet: Packet, registry: Registry) -> Folded:
+def _packet(graph: TransitionGraph, state: State, packet: Packet, registry: Registry) -> FoldResult:
     if refused := _out_of_turn(state, packet.speaker):
-        return Folded(state, refused=refused)
+        return FoldResult(state, refused=refused)
     spoken = replace(
         state,
         last_speaker=packet.speaker,
         turns=state.turns + 1,
-        context=writes.committed(state, packet),
+        context=writes.context_after(state, packet),
         round=None,
         waiting=(),
     )
-    decision = _bounded(graph, spoken, _decided(graph, spoken, packet, registry))
+    decision = _apply_max_turns(graph, spoken, _decide_speaker(graph, spoken, packet, registry))
     after = replace(spoken, expected=decision.speaker, close_reason=decision.close_reason)
-    if decision.why is Why.RESTART:
+    if decision.why is SpeakerReason.RESTART:
         after = replace(after, context=state.begins_with)
-    return Folded(after, decision, delivered=state.waiting)
+    return FoldResult(after, decision, delivered=state.waiting)
 
 
-def _lost(graph: TransitionGraph, state: State, happening: RoundLost, registry: Registry) -> Folded:
+def _lose_round(graph: TransitionGraph, state: State, happening: RoundLost, registry: Registry) -> FoldResult:
     if state.round is None or state.round.speaker != happening.speaker:
-        return Folded(state, refused=f"{happening.speaker} has no turn in flight; there is nothing to revert")
-    return Folded(replace(state, context=writes.kept(state), round=None, waiting=()), delivered=state.waiting)
+        return FoldResult(state, refused=f"{happening.speaker} has no turn in flight; there is nothing to revert")
+    return FoldResult(
+        replace(state, context=writes.committed_context(state), round=None, waiting=()), delivered=state.waiting
+    )
 
 
-def _context(graph: TransitionGraph, state: State, happening: ContextWritten, registry: Registry) -> Folded:
+def _context(graph: TransitionGraph, state: State, happening: ContextWritten, registry: Registry) -> FoldResult:
     if happening.writer and happening.writer not in state.participants:
         sentence = f"{happening.writer!r} takes no part; participants and people outside write context variables"
-        return Folded(state, refused=sentence)
-    return Folded(writes.logged(state, happening.writer, happening.writes))
+        return FoldResult(state, refused=sentence)
+    return FoldResult(writes.log_writes(state, happening.writer, happening.writes))
 
 
-def _person(graph: TransitionGraph, state: State, happening: PersonSaid, registry: Registry) -> Folded:
+def _person(graph: TransitionGraph, state: State, happening: PersonSaid, registry: Registry) -> FoldResult:
     if state.round is None:
-        return Folded(state, delivered=(happening.message,))
-    return Folded(replace(state, waiting=(*state.waiting, happening.message)))
+        return FoldResult(state, delivered=(happening.message,))
+    return FoldResult(replace(state, waiting=(*state.waiting, happening.message)))
 
 
-def _closed(graph: TransitionGraph, state: State, happening: Closed, registry: Registry) -> Folded:
-    """A turn in flight is lost with it; people's messages that waited are delivered, so that they stand in the record."""
+def _close_conversation(
+    graph: TransitionGraph, state: State, happening: ConversationClosed, registry: Registry
+) -> FoldResult:
+    """Lose the turn in flight; waiting messages of people are delivered, so that they are in the record."""
     closed = replace(
-        state, expected=None, close_reason=happening.reason, context=writes.kept(state), round=None, waiting=()
+        state,
+        expected=None,
+        close_reason=happening.reason,
+        context=writes.committed_context(state),
+        round=None,
+        waiting=(),
     )
-    return Folded(closed, delivered=state.waiting)
+    return FoldResult(closed, delivered=state.waiting)
 
 
-FOLDS: Mapping[type, Callable[[TransitionGraph, State, Any, Registry], Folded]] = {
+FOLDS: Mapping[type, Callable[[TransitionGraph, State, Any, Registry], FoldResult]] = {
     RoundBegan: _began,
     Packet: _packet,
-    RoundLost: _lost,
+    RoundLost: _lose_round,
     ContextWritten: _context,
     PersonSaid: _person,
-    Closed: _closed,
+    ConversationClosed: _close_conversation,
 }
-"""What becomes of each happening. Total, by test."""
+"""Fold function of each happening. Total, by test."""
 
 
 def _out_of_turn(state: State, speaker: str) -> str:
@@ -163,34 +186,38 @@ def _out_of_turn(state: State, speaker: str) -> str:
 # -- who speaks next ---------------------------------------------------------------------------------------------------
 
 
-def _decided(graph: TransitionGraph, state: State, packet: Packet, registry: Registry) -> Decision:
-    call, errors = _routing(graph, state, packet)
+def _decide_speaker(graph: TransitionGraph, state: State, packet: Packet, registry: Registry) -> Decision:
+    call, errors = _find_routing_call(graph, state, packet)
     tool = call.tool if call is not None else ""
     if call is not None and isinstance(call.returned, Finish):
         reason = call.returned.reason or Finish().reason
-        return Decision(None, Why.FINISH, close_reason=reason, tool=tool, errors=errors)
+        return Decision(None, SpeakerReason.FINISH, close_reason=reason, tool=tool, errors=errors)
     if call is not None and _leads(state, call):
         assert isinstance(call.returned, Handoff)
-        return Decision(call.returned.target, Why.HANDOFF, tool=tool, reason=call.returned.reason, errors=errors)
+        return Decision(
+            call.returned.target, SpeakerReason.HANDOFF, tool=tool, reason=call.returned.reason, errors=errors
+        )
     turn = Turn(state, packet, tool)
-    for place, rule in graph.ordered:
+    for place, rule in graph.ordered_rules:
         if not holds(rule.when, turn, registry):
             continue
-        found, error = _resolved(rule.then, turn, registry, f"transitions.{place}.then")
+        found, error = _resolve_target(rule.then, turn, registry, f"transitions.{place}.then")
         if found is not None:
-            why = Why.RESTART if rule.restart and found.speaker is not None else Why.TRANSITION
+            why = SpeakerReason.RESTART if rule.restart and found.speaker is not None else SpeakerReason.TRANSITION
             return Decision(found.speaker, why, found.close_reason, place, tool, errors=errors)
         errors = (*errors, error)
     if graph.default_target is None:
-        return Decision(None, Why.NO_DEFAULT, close_reason=NO_TRANSITION, tool=tool, errors=errors)
-    found, error = _resolved(graph.default_target, turn, registry, "default_target")
+        return Decision(None, SpeakerReason.NO_DEFAULT, close_reason=NO_TRANSITION, tool=tool, errors=errors)
+    found, error = _resolve_target(graph.default_target, turn, registry, "default_target")
     if found is None:
-        return Decision(None, Why.NO_DEFAULT, close_reason=NO_TRANSITION, tool=tool, errors=(*errors, error))
-    return Decision(found.speaker, Why.DEFAULT, found.close_reason, tool=tool, errors=errors)
+        return Decision(None, SpeakerReason.NO_DEFAULT, close_reason=NO_TRANSITION, tool=tool, errors=(*errors, error))
+    return Decision(found.speaker, SpeakerReason.DEFAULT, found.close_reason, tool=tool, errors=errors)
 
 
-def _routing(graph: TransitionGraph, state: State, packet: Packet) -> tuple[ToolUse | None, tuple[str, ...]]:
-    """The call that routes the turn: the first that returned where to go, or that a rule names. A handoff to nobody is an error, and counts as not returned."""
+def _find_routing_call(graph: TransitionGraph, state: State, packet: Packet) -> tuple[ToolUse | None, tuple[str, ...]]:
+    """Return the call that routes the turn, and the errors of invalid handoffs. It is the first that returned a
+    target, or that a rule names. A handoff to an unknown participant is an error, and counts as not returned.
+    """
     errors: list[str] = []
     for call in packet.calls:
         if isinstance(call.returned, Handoff) and not _leads(state, call):
@@ -207,15 +234,56 @@ def _leads(state: State, call: ToolUse) -> bool:
     return isinstance(call.returned, Handoff) and call.returned.target in state.participants
 
 
-def _resolved(target: targets.Target, turn: Turn, registry: Registry, path: str) -> tuple[Next | None, str]:
-    found = targets.resolved(target, turn, registry)
+def _resolve_target(target: conditions.Target, turn: Turn, registry: Registry, path: str) -> tuple[Next | None, str]:
+    found = conditions.resolve_target(target, turn, registry)
     if found.speaker is None or found.speaker in turn.state.participants:
         reason = found.close_reason or (NO_TRANSITION if found.speaker is None else "")
         return Next(found.speaker, reason), ""
     return None, f"{path} leads to {found.speaker!r}, who takes no part; the next rule decides"
 
 
-def _bounded(graph: TransitionGraph, state: State, decision: Decision) -> Decision:
+def _apply_max_turns(graph: TransitionGraph, state: State, decision: Decision) -> Decision:
     if decision.speaker is None or graph.max_turns is None or state.turns < graph.max_turns:
         return decision
-    return replace(decision, speaker=None, why=Why.MAX_TURNS, close_reason=MAX_TURNS)
+    return replace(decision, speaker=None, why=SpeakerReason.MAX_TURNS, close_reason=MAX_TURNS)
+
+
+PER_PARTICIPANT = 2
+"""Messages in full for each participant."""
+NAMES_MAX = 16
+"""Speakers that the summary names; the rest it counts."""
+
+
+class ViewMessage(NamedTuple):
+    """A message of the conversation, with the reference of its text."""
+
+    speaker: str
+    ref: str
+
+
+class ConversationView(NamedTuple):
+    """The messages that a participant reads, in order."""
+
+    summary: str
+    """One line about the earlier messages; "": all messages are there in full."""
+    messages: tuple[ViewMessage, ...]
+
+
+def default_view(messages: Sequence[ViewMessage], participants: int) -> ConversationView:
+    """Return the last 2N messages of N participants, and a summary of the rest."""
+    recent = PER_PARTICIPANT * participants
+    cut = max(len(messages) - recent, 0)
+    return ConversationView(_summary(messages[:cut]), tuple(messages[cut:]))
+
+
+def _summary(earlier: Sequence[ViewMessage]) -> str:
+    """Return message counts by speaker, the first speaker first: ``Earlier: 5 messages (alice 3, bob 2).``."""
+    if not earlier:
+        return ""
+    counts = list(Counter(one.speaker for one in earlier).items())
+    told = [f"{speaker} {count}" for speaker, count in counts[:NAMES_MAX]]
+    rest = sum(count for _, count in counts[NAMES_MAX:])
+    if rest:
+        told.append(f"{len(counts) - NAMES_MAX} others {rest}")
+    plural = "" if len(earlier) == 1 else "s"
+    return f"Earlier: {len(earlier)} message{plural} ({', '.join(told)})."

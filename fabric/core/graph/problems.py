@@ -1,42 +1,45 @@
-"""What keeps a graph from being published, and what its author should know: a path and one sentence each (semantics.md 5; S4).
+"""Problems that keep a graph from being published, and warnings for its author: a path and one sentence each
+(docs/specification/topologies.md; S4).
 
-What is proved of the rules is ``reach.py``'s, with its limits. A rule that ends the conversation and never can is a problem; one that leads elsewhere and never
-can, and a participant that nothing leads to, are warnings: tools may hand over to whom no rule names.
+The proofs about rules are those of ``reach.py``, with their limits. A rule that ends the conversation and can never
+decide is a problem. A rule that leads elsewhere and can never decide, and a participant that no rule leads to, are
+warnings: tools may hand over to participants that no rule names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabric.core.frozen import value
 from fabric.core.graph import conditions as c
 from fabric.core.graph import retry_targets
-from fabric.core.graph import targets as t
-from fabric.core.graph.by_edge import on_failure
-from fabric.core.graph.reach import Crew, Reach
+from fabric.core.graph.reach import Crew, RuleReach
 from fabric.core.graph.registry import BUILT_IN, Registry
+from fabric.core.graph.retry_targets import on_failure
 from fabric.core.graph.spec import TransitionGraph
-from fabric.core.taxonomy import ErrorClass
+from fabric.core.values.frozen import value
+from fabric.core.values.taxonomy import ErrorClass
 
 
 @value()
 class Problem:
-    """One thing that is wrong with a graph, or odd about it."""
+    """A problem of a graph, or a warning about it."""
 
     path: str
     sentence: str
     warning: bool = False
-    """It may be published all the same."""
+    """True: the graph may be published in spite of it."""
 
 
 KNOWN = Crew()
-"""Nothing is known of the participants but their names."""
+"""Facts about participants of which only the names are known."""
 
 
 def problems(graph: TransitionGraph, crew: Crew = KNOWN, registry: Registry = BUILT_IN) -> list[Problem]:
-    """Everything that is wrong with a graph, and then what is odd. What is proved of its rules is asked only where all names are right."""
-    named = [*_people(graph), *_names(graph), *_back(graph), *_tools(graph, crew), *_registered(graph, registry)]
-    return named or sorted(_proved(Reach(graph, crew)), key=lambda one: one.warning)
+    """Return all problems of a graph, then the warnings. Proofs of its rules are tried only where all names are
+    right.
+    """
+    named = [*_people(graph), *_names(graph), *_back(graph), *_tools(graph, crew), *_find_unregistered(graph, registry)]
+    return named or sorted(_find_unproved_end(RuleReach(graph, crew)), key=lambda one: one.warning)
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -49,7 +52,7 @@ def _people(graph: TransitionGraph) -> Iterator[Problem]:
             yield Problem(f"participants.{n}", f"{name!r} is there twice; name each participant once")
         seen.add(name)
     if len(seen) < 2:
-        yield Problem("participants", "has fewer than two; a graph needs somebody to hand over to")
+        yield Problem("participants", "has fewer than two; a graph needs another worker to hand over to")
     for field, named in (("initial_speaker", graph.initial_speaker), ("initiator", graph.initiator)):
         if named is not None and named not in seen:
             yield Problem(field, _nobody(graph, named))
@@ -64,7 +67,7 @@ def _conditions(graph: TransitionGraph) -> Iterator[tuple[str, c.Condition]]:
         yield from c.walk(rule.when, f"transitions.{n}.when")
 
 
-def _targets(graph: TransitionGraph) -> Iterator[tuple[str, t.Target]]:
+def _targets(graph: TransitionGraph) -> Iterator[tuple[str, c.Target]]:
     yield from ((f"transitions.{n}.then", rule.then) for n, rule in enumerate(graph.transitions))
     if graph.default_target is not None:
         yield "default_target", graph.default_target
@@ -72,23 +75,25 @@ def _targets(graph: TransitionGraph) -> Iterator[tuple[str, t.Target]]:
 
 def _names(graph: TransitionGraph) -> Iterator[Problem]:
     for path, one in (*_conditions(graph), *_targets(graph)):
-        if isinstance(one, c.FromSpeaker | t.ToAgent) and one.agent not in graph.participants:
+        if isinstance(one, c.FromSpeaker | c.ToAgent) and one.agent not in graph.participants:
             yield Problem(f"{path}.agent", _nobody(graph, one.agent))
 
 
 def _back(graph: TransitionGraph) -> Iterator[Problem]:
-    """Retry targets lead to somebody, and not for ever; a restart edge leads to somebody, and looks at what it is for."""
+    """Yield the problems of retry targets and restart edges: an unknown participant, no limit of turns, no look at
+    the outcome.
+    """
     for name in graph.retry_targets:
         if name not in graph.participants:
             yield Problem(f"retry_targets.{name}", _nobody(graph, name))
-    for path, to in retry_targets.named(graph):
+    for path, to in retry_targets.named_targets(graph):
         if to not in graph.participants:
             yield Problem(path, _nobody(graph, to))
         elif graph.max_turns is None:
             yield Problem(path, "a failure that stays would be gone back from for ever; give max_turns")
     for n, rule in enumerate(graph.transitions):
-        if rule.restart and not isinstance(rule.then, t.ToAgent):
-            sentence = f"a conversation begins anew with somebody, and {rule.then.kind} names nobody; give `then` the kind agent"
+        if rule.restart and not isinstance(rule.then, c.ToAgent):
+            sentence = f"a restart needs a speaker, and {rule.then.kind} names none; give `then` the kind agent"
             yield Problem(f"transitions.{n}.restart", sentence)
         if rule.restart and not on_failure(rule):
             sentence = "a restart edge is for how a turn ended; put outcome_is or error_class_is into its condition"
@@ -105,25 +110,25 @@ def _tools(graph: TransitionGraph, crew: Crew) -> Iterator[Problem]:
             yield Problem(f"{path}.tool", f"no participant has a tool {one.tool!r}; their tools are: {there}")
 
 
-def _registered(graph: TransitionGraph, registry: Registry) -> Iterator[Problem]:
+def _find_unregistered(graph: TransitionGraph, registry: Registry) -> Iterator[Problem]:
     for path, one in (*_conditions(graph), *_targets(graph)):
-        if not isinstance(one, c.RegisteredCondition | t.RegisteredTarget):
+        if not isinstance(one, c.RegisteredCondition | c.RegisteredTarget):
             continue
         register = registry.conditions if isinstance(one, c.RegisteredCondition) else registry.targets
         try:
             register.make(one.name, one.args)
-        except (ValueError, KeyError, TypeError) as error:  # Of an installation's own: it may say it in either way.
+        except (ValueError, KeyError, TypeError) as error:  # An installation's function may raise any of these.
             yield Problem(path, str(error.args[0]) if error.args else type(error).__name__)
 
 
 # -- what is proved ----------------------------------------------------------------------------------------------------
 
 
-def _proved(reach: Reach) -> Iterator[Problem]:
+def _find_unproved_end(reach: RuleReach) -> Iterator[Problem]:
     graph = reach.graph
     for place, rule in enumerate(graph.transitions):
         if not any(reach.decides(place, one) for one in reach.speakers):
-            ends = isinstance(rule.then, t.Terminate)
+            ends = isinstance(rule.then, c.Terminate)
             what = "can never end the conversation" if ends else "can never decide"
             yield Problem(f"transitions.{place}", f"{what}: {_why_never(reach, place)}", warning=not ends)
         elif rule.restart and not any(reach.decides(place, one, CROSSES) for one in reach.speakers):
@@ -143,10 +148,10 @@ def _proved(reach: Reach) -> Iterator[Problem]:
 
 _STAYS = [c.ErrorClassIs(failure_class=one) for one in ErrorClass if one is not ErrorClass.TRANSIENT_INFRA]
 CROSSES = (c.AnyOf(conditions=tuple(_STAYS)), False)
-"""What is so of a turn after which a restart edge may be crossed."""
+"""Condition on a turn after which a restart edge may be crossed."""
 
 
-def _why_never(reach: Reach, place: int) -> str:
+def _why_never(reach: RuleReach, place: int) -> str:
     graph = reach.graph
     when = graph.transitions[place].when
     could = [one for one in graph.participants if reach.possible(one, [(when, True)])]
@@ -155,7 +160,7 @@ def _why_never(reach: Reach, place: int) -> str:
     spoken = [one for one in could if one in reach.speakers]
     if not spoken:
         return f"it is for turns of {' and '.join(could)}, to whom nothing leads"
-    for other in reach.before(place, spoken):
+    for other in reach.list_earlier_rules(place, spoken):
         earlier = graph.transitions[other].when
         if not any(reach.possible(one, [(when, True), (earlier, False)]) for one in spoken):
             return f"rule {other + 1} ({earlier.kind}) is tried before it and holds whenever it would; move this one up"

@@ -1,37 +1,41 @@
-"""TransitionGraph: who speaks first, which rule picks the next speaker, when it ends. As a fabric writes it, as a dict, and as bytes (semantics.md 5; S4)."""
+"""TransitionGraph: the first speaker, the rules for the next speaker, the end. In a fabric, as a dict, and as bytes
+(docs/specification/topologies.md; S4).
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from fabric.core.fingerprint import decode, encode
-from fabric.core.graph.conditions import DEPTH_MAX, Condition, ToolCalled, depth, walk
+from fabric.core.graph.conditions import DEPTH_MAX, TARGET_NAMES, Condition, Target, ToolCalled, depth, walk
 from fabric.core.graph.conditions import NAMES as CONDITION_NAMES
-from fabric.core.graph.targets import NAMES as TARGET_NAMES
-from fabric.core.graph.targets import Target
-from fabric.core.spec_parts import Name, SpecGroup
-from fabric.core.spec_paths import path_in
-from fabric.core.wrong_values import SENTENCES, describe_wrong_value
+from fabric.core.schema.limits import REQUIRED, Unit, declare_limit
+from fabric.core.schema.parts import Name, SpecGroup
+from fabric.core.schema.paths import path_in
+from fabric.core.texts.wrong_values import SENTENCES, describe_wrong_value
+from fabric.core.values.fingerprint import decode, encode
+from fabric.core.values.units import JSON
 
-JSON = Any
+_PAGE = "docs/specification/topologies.md"
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
 
 
 class Transition(SpecGroup):
-    """One rule: where its condition holds, its target says who speaks next."""
+    """One rule: while its condition is true, its target names the next speaker."""
 
     when: Condition
     then: Target
     order: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = Field(
-        default=0, description="Rules are tried in ascending order; of equal ones the first written first."
+        default=0,
+        title="Order",
+        description="Rules are tried in ascending order; rules with the same number in the order of the file.",
     )
     restart: bool = Field(
         default=False,
-        description="Whether the conversation begins anew with whom it leads to. Of failures only transient_infra may cross it, less often than policy.failure_signature.restart_limit says, by signature. S1: loop restart edges.",
+        description="True: the conversation starts over with the next speaker. Of failures only transient_infra may take this way, fewer times than policy.failure_signature.restart_limit.",
     )
 
     @field_validator("when")
@@ -43,19 +47,30 @@ class Transition(SpecGroup):
 
 
 class RetryTargets(SpecGroup):
-    """Where one participant's failures lead back to, and an end before its goal is met (S1 "Goal gates", "When failures become fatal")."""
+    """Retry targets of one participant: after its failures, and before its goal is met (S1 "Goal gates", "When
+    failures become fatal").
+    """
 
-    retry_target: Name | None = Field(default=None, description="Who speaks next then; None: the graph says.")
+    retry_target: Name | None = Field(
+        default=None, description="The next speaker after a failed turn. None: the graph's."
+    )
     fallback_retry_target: Name | None = Field(
-        default=None, description="Who does where that one has no turn left, or failed the same way itself."
+        default=None, description="The next speaker if the retry target has no turn left or failed in the same way."
     )
 
 
 class TurnWithin(SpecGroup):
-    """A bound on one turn: how long the expected speaker may take, and what happens then."""
+    """A time limit of one turn, and its consequence."""
 
     kind: Literal["turn_within"] = "turn_within"
-    seconds: Seconds
+    seconds: Seconds = declare_limit(
+        REQUIRED,
+        "Turn timeout",
+        Unit.SECONDS,
+        "The expected speaker may take at most this long for one turn.",
+        stops="the run warns, or closes the conversation",
+        source="S4: default expectations",
+    )
     on_violation: Literal["warn", "auto_close"] = "warn"
 
 
@@ -64,43 +79,52 @@ EXPECTATIONS = (TurnWithin(seconds=120), TurnWithin(seconds=600, on_violation="a
 
 
 class GraphRules(SpecGroup):
-    """Who speaks after whom, whoever takes part. A first speaker, rules in their order, what happens where none applies, and a bound."""
+    """Speaking rules of a graph without its participants: a first speaker, ordered rules, a default, and a limit."""
 
-    initial_speaker: Name = Field(description="Who speaks first.")
+    initial_speaker: Name = Field(description="First speaker.")
     initiator: Name | None = Field(
-        default=None, description="Whom revert_to_initiator goes back to; None: the first speaker."
+        default=None, description="The speaker that revert_to_initiator returns to. None: the first speaker."
     )
     transitions: Annotated[tuple[Transition, ...], Field(max_length=1_000)] = ()
     default_target: Target | None = Field(
-        default=None, description="Who speaks next where no rule applies; None: the conversation ends."
+        default=None, description="The next speaker if no rule matches. None: the conversation ends."
     )
     retry_targets: Annotated[dict[Name, RetryTargets], Field(max_length=64)] = Field(
         default_factory=dict,
-        description="Where turns of single participants lead back to that failed and that no rule on how a turn ended leads on from; and, of goals, an end before they are met.",
+        description="Retry targets of single participants: who speaks next if a turn fails and no rule matches, or if the conversation would end before its goals are met.",
     )
     retry_target: Name | None = Field(
         default=None,
-        description="Where any participant's do, after its own targets. S1: graph-level retry target.",
+        description="The retry target of every participant, after its own targets.",
     )
     fallback_retry_target: Name | None = Field(
         default=None,
-        description="Where they do as the last of the four. S1: graph-level fallback retry target.",
+        description="The last of the four retry targets, for every participant.",
     )
     goal_target: Name | None = Field(
         default=None,
-        description="Worker that a conversation goes on with where it would end before each worker among policy.goal_gates.nodes has come back with a result, "
-        "after that worker's own targets; it stands in for retry_target there. None: retry_target. S1: retry targets of goal gates.",
+        description="The worker that continues if the conversation would end before each worker of policy.goal_gates.nodes has a result, after that worker's own targets. It replaces retry_target there. None: retry_target.",
     )
-    max_turns: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
-        default=None, description="Accepted turns after which it is closed; None: the run's own limits alone."
+    max_turns: Annotated[int, Field(ge=1, le=100_000)] | None = declare_limit(
+        None,
+        "Turns of the conversation",
+        Unit.TURNS,
+        "The conversation may have at most this many accepted turns. None: only the limits of the run apply.",
+        stops="the conversation is closed",
+        source=_PAGE,
     )
     expectations: Annotated[tuple[TurnWithin, ...], Field(max_length=16)] = EXPECTATIONS
-    ttl_s: Seconds | None = Field(
-        default=None, description="Seconds after which the conversation is closed, wherever it stands; None: never."
+    ttl_s: Seconds | None = declare_limit(
+        None,
+        "Longest conversation",
+        Unit.SECONDS,
+        "The conversation may last at most this long. None: there is no limit.",
+        stops="the conversation is closed",
+        source=_PAGE,
     )
 
     @cached_property
-    def ordered(self) -> tuple[tuple[int, Transition], ...]:
+    def ordered_rules(self) -> tuple[tuple[int, Transition], ...]:
         """The rules in the order in which they are tried, each with its place in the list."""
         return tuple(sorted(enumerate(self.transitions), key=lambda one: one[1].order))
 
@@ -112,23 +136,25 @@ class GraphRules(SpecGroup):
 
 
 class TransitionGraph(GraphRules):
-    """A graph with those who take part."""
+    """A graph's rules, with its participants."""
 
     participants: Annotated[tuple[Name, ...], Field(min_length=1, max_length=64)] = Field(
         description="Agents that take part, in the order in which round_robin goes through them."
     )
 
     def to_dict(self) -> dict[str, JSON]:
-        """The whole graph as plain JSON values."""
+        """Return the whole graph as plain JSON values."""
         return self.model_dump(mode="json")
 
     def dumps(self) -> bytes:
-        """The whole graph as JSON in one fixed form: equal graphs give equal bytes, and what ``loads`` reads gives them again."""
+        """Return the whole graph as JSON in one fixed form: equal graphs give equal bytes, and what ``loads`` reads
+        gives them again.
+        """
         return encode(self.to_dict())
 
 
 def loads(raw: bytes) -> TransitionGraph:
-    """Inverse of ``dumps``. Unreadable with what is wrong; nothing of it is guessed."""
+    """Return the graph in the bytes of ``dumps``. Raises Unreadable with the problems; nothing is guessed."""
     try:
         tree = decode(raw)
     except ValueError as error:  # msgspec's own errors are among them.
@@ -137,16 +163,18 @@ def loads(raw: bytes) -> TransitionGraph:
 
 
 def from_dict(tree: JSON) -> TransitionGraph:
-    """Inverse of ``to_dict``. Unreadable with what is wrong, each with its path."""
+    """Return the graph in the values of ``to_dict``. Raises Unreadable with the problems, each with its path."""
     try:
         return TransitionGraph.model_validate(tree)
     except ValidationError as error:
         details = error.errors()
-        raise Unreadable([_told(one, tree) for one in details if not _follows(one, details)]) from None
+        raise Unreadable([_find_problem(one, tree) for one in details if not _follows(one, details)]) from None
 
 
 class Unreadable(ValueError):
-    """Not a graph: the message is one sentence for each thing that is wrong. ``problems`` has them apart, path and sentence."""
+    """Raised for a malformed graph: the message is one sentence for each problem. ``problems`` lists them, path and
+    sentence.
+    """
 
     def __init__(self, problems: list[tuple[str, str]]) -> None:
         super().__init__(
@@ -156,12 +184,12 @@ class Unreadable(ValueError):
 
 
 def _follows(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
-    """Whether it only says that a list is too short whose item is wrong."""
+    """Return True if an error only says that a list is too short, while another one is about an item of that list."""
     loc = detail["loc"]
     return detail["type"] == "too_short" and any(one["loc"][: len(loc)] == loc != one["loc"] for one in details)
 
 
-def _told(detail: ErrorDetails, tree: JSON) -> tuple[str, str]:
+def _find_problem(detail: ErrorDetails, tree: JSON) -> tuple[str, str]:
     path, message = path_in(tree, detail["loc"]), detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "union_tag_invalid":
         what = "condition" if str(detail["ctx"]["expected_tags"]).startswith("'always'") else "target"

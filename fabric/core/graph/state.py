@@ -1,23 +1,26 @@
-"""What a conversation that a graph drives is made of: its state, and what can happen to it (semantics.md 5; S4 "State Object", "Packet execution model").
+"""State of a conversation that a graph drives, and the happenings that change it (docs/specification/topologies.md;
+S4 "State Object", "Packet execution model").
 
-Values alone. ``conversation.py`` folds what happens into the state; what was said stands in the run's contents, never here.
+Values alone. ``conversation.py`` folds happenings into the state. Messages are in the run's contents, never here.
+
+Context variables: written without taking a turn, tentative while their round is in flight
+(docs/specification/topologies.md; S4 "Packet execution model").
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fabric.core.frozen import value
-from fabric.core.taxonomy import ErrorClass
-
-JSON = Any
+from fabric.core.values.frozen import replace, value
+from fabric.core.values.taxonomy import ErrorClass
+from fabric.core.values.units import JSON
 
 
 class NodeOutcome(StrEnum):
-    """How a participant's turn ended (S1 "Goal gates", "Edge routing")."""
+    """Outcome of a participant's turn (S1 "Goal gates", "Edge routing")."""
 
     SUCCESS = "success"
     PARTIAL_SUCCESS = "partial_success"
@@ -27,33 +30,33 @@ class NodeOutcome(StrEnum):
 OUTCOME_KEY = "outcome"
 FAILURE_KEY = "failure_class"
 ENGINE_KEYS = frozenset({OUTCOME_KEY, FAILURE_KEY})
-"""Keys of the context that are written after each turn, over whatever participants wrote there."""
+"""Keys of the context that the engine writes after each turn, over participants' values."""
 
 
-class Why(StrEnum):
-    """What decided who speaks next."""
+class SpeakerReason(StrEnum):
+    """Reason for the choice of the next speaker."""
 
     HANDOFF = "handoff"
     FINISH = "finish"
     TRANSITION = "transition"
     RESTART = "restart"
-    """By a restart edge: the conversation begins anew."""
+    """A restart edge: the conversation begins anew."""
     DEFAULT = "default"
     NO_DEFAULT = "no_default"
     MAX_TURNS = "max_turns"
     RETRY_TARGET = "retry_target"
-    """A turn failed, and no rule on how it ended leads on from it."""
+    """A turn failed, and no rule on its outcome applied."""
     GOAL = "goal"
-    """It would have ended, and a goal is not met yet."""
+    """The conversation would have ended before a goal is met."""
     EXPECTATION = "expectation"
-    """From outside: a turn took too long."""
+    """An outside event: a turn took too long."""
     TTL = "ttl"
-    """From outside: the conversation lived as long as it may."""
+    """An outside event: the conversation exceeded its time to live."""
 
 
 @value()
 class Handoff:
-    """What a tool returns to pick the next speaker by name; it beats a static rule for that tool."""
+    """Result of a tool that picks the next speaker by name; it beats a static rule for that tool."""
 
     target: str
     reason: str = ""
@@ -61,14 +64,14 @@ class Handoff:
 
 @value()
 class Finish:
-    """What a tool returns to end the conversation (AG2: ``Finish``)."""
+    """Result of a tool that ends the conversation (AG2: ``Finish``)."""
 
     reason: str = "finished"
 
 
 @value()
 class ToolUse:
-    """A tool that was called in a turn, and what it returned for the graph, if it did."""
+    """A tool call of a turn, and its result for the graph, if any."""
 
     tool: str
     returned: Handoff | Finish | None = None
@@ -83,21 +86,23 @@ class Writes:
 
 
 @value()
-class Wrote:
+class RoundWrote:
     """A tool's result that also writes context variables (AG2: ``set_context``)."""
 
     writes: Writes
     result: JSON = None
     """The part that the model sees."""
     then: Handoff | Finish | None = None
-    """The next speaker, or the end; None: it says neither."""
+    """The next speaker, or the end; None: neither."""
 
 
-class Logged(NamedTuple):
+class LoggedWrites(NamedTuple):
     """Context writes that arrived while a round was in flight."""
 
     tentative: bool
-    """The round's own: they stand if its packet is committed. Another participant's stand whatever becomes of it."""
+    """True: writes of the round itself, which stay only if its packet is committed. Other participants' writes
+    always stay.
+    """
     writes: Writes
 
 
@@ -106,27 +111,27 @@ class Round:
     """A turn in flight: its speaker has begun, its packet is not committed."""
 
     speaker: str
-    log: tuple[Logged, ...] = ()
+    log: tuple[LoggedWrites, ...] = ()
     """Writes since it began, in the order of their arrival."""
 
 
 @value()
 class State:
-    """Where a conversation stands."""
+    """State of a conversation."""
 
     participants: tuple[str, ...]
-    """In their order, which RoundRobin follows."""
+    """Participants in order, which RoundRobin follows."""
     expected: str | None
-    """Who speaks next; None: it is closed."""
+    """Next speaker; None: the conversation is closed."""
     initiator: str
-    """Whom RevertToInitiator goes back to."""
+    """Participant to whom RevertToInitiator goes back."""
     last_speaker: str = ""
     turns: int = 0
     """Accepted turns."""
     context: Mapping[str, JSON] = field(default_factory=dict)
     """Context variables that are committed. Never changed in place."""
     begins_with: Mapping[str, JSON] = field(default_factory=dict)
-    """Those of its beginning, which a restart edge goes back to."""
+    """Initial context variables, which a restart edge restores."""
     close_reason: str = ""
     """Why it is closed, or about to be."""
     round: Round | None = None
@@ -146,21 +151,23 @@ class RoundBegan:
 
 @value()
 class Packet:
-    """A whole turn at once: what was said, called, handed over and written, and how it ended."""
+    """A whole turn at once: its message, calls, handover, writes, and outcome."""
 
     speaker: str
     text: str = ""
     calls: tuple[ToolUse, ...] = ()
-    """In the order of their emission."""
+    """Calls in the order of emission."""
     writes: Writes = Writes()
     outcome: NodeOutcome = NodeOutcome.SUCCESS
     error: ErrorClass | None = None
-    """How it failed; None: it did not."""
+    """Class of its failure; None: it did not fail."""
 
 
 @value()
 class RoundLost:
-    """The round crashed before its packet was committed: its writes are reverted with it, and its speaker is expected anew."""
+    """The round crashed before its packet was committed: its writes are reverted with it, and its speaker is
+    expected anew.
+    """
 
     speaker: str
 
@@ -170,7 +177,7 @@ class ContextWritten:
     """Context variables were written; no turn is taken."""
 
     writer: str
-    """A participant; empty: somebody outside."""
+    """A participant; "": an outsider."""
     writes: Writes
 
 
@@ -179,24 +186,84 @@ class PersonSaid:
     """A person sent a message into the conversation; no turn is taken."""
 
     message: str
-    """Its id: the next speaker reads it."""
+    """Id of the message, which the next speaker reads."""
 
 
 @value()
-class Closed:
+class ConversationClosed:
     """The conversation was closed from outside: by a participant, an expectation, its time to live."""
 
     reason: str
 
 
-Happening = RoundBegan | Packet | RoundLost | ContextWritten | PersonSaid | Closed
+Happening = RoundBegan | Packet | RoundLost | ContextWritten | PersonSaid | ConversationClosed
 
 
 @value()
 class Turn:
-    """What conditions and targets look at: the state after the turn's bookkeeping, the packet, and its routing tool."""
+    """The facts that conditions and targets look at: the state after the turn's bookkeeping, the packet, and its
+    routing tool.
+    """
 
     state: State
     packet: Packet
     tool: str = ""
-    """The first call that a rule names; empty: there was none (AG2: ``routing.tool``)."""
+    """The first call that a rule names; "": none (AG2: ``routing.tool``)."""
+
+
+class ReadVariable(NamedTuple):
+    """One context variable as a reader sees it."""
+
+    value: JSON
+    """None: not set; null and unset are equal."""
+    tentative: bool
+    """True: the round in flight wrote or deleted it. It is reset if the round is lost."""
+
+
+def apply_writes(context: Mapping[str, JSON], writes: Writes) -> Mapping[str, JSON]:
+    """Return the context after a change: deleted first, then set."""
+    left = {key: held for key, held in context.items() if key not in writes.delete}
+    return left | dict(writes.set)
+
+
+def read(state: State, key: str) -> ReadVariable:
+    """Return a context variable as any reader sees it now."""
+    own = state.round.log if state.round is not None else ()
+    last = next((one for one in reversed(own) if key in one.writes.set or key in one.writes.delete), None)
+    return ReadVariable(visible_context(state).get(key), tentative=last is not None and last.tentative)
+
+
+def visible_context(state: State) -> Mapping[str, JSON]:
+    """Return every context variable as it stands now, with the tentative writes of the round in flight."""
+    return _apply_writes(state.context, state.round.log if state.round is not None else ())
+
+
+def committed_context(state: State) -> Mapping[str, JSON]:
+    """Return the context without the writes of the round in flight, which stands if that is lost."""
+    log = state.round.log if state.round is not None else ()
+    return _apply_writes(state.context, (one for one in log if not one.tentative))
+
+
+def context_after(state: State, packet: Packet) -> Mapping[str, JSON]:
+    """Return the context after a packet: its round's writes, then its own, then its outcome (``outcome``,
+    ``failure_class``; None where it did not fail).
+    """
+    said = apply_writes(visible_context(state), packet.writes)
+    return {**said, OUTCOME_KEY: str(packet.outcome), FAILURE_KEY: packet.error and str(packet.error)}
+
+
+def log_writes(state: State, writer: str, writes: Writes) -> State:
+    """Return the state after context writes; those of the round in flight are tentative."""
+    if state.round is None:
+        return replace(state, context=apply_writes(state.context, writes))
+    return replace(state, round=_add_writes(state.round, LoggedWrites(writer == state.round.speaker, writes)))
+
+
+def _add_writes(current: Round, one: LoggedWrites) -> Round:
+    return Round(current.speaker, (*current.log, one))
+
+
+def _apply_writes(context: Mapping[str, JSON], log: Iterable[LoggedWrites]) -> Mapping[str, JSON]:
+    for one in log:
+        context = apply_writes(context, one.writes)
+    return context

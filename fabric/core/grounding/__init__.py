@@ -1,1 +1,1 @@
-"""Whether what an answer says stands on what the run was given: citations, quotes, numbers (semantics.md 9). Pure functions of texts."""
+"""Grounding: compares an answer with the sources that it may cite."""

@@ -1,6 +1,7 @@
-"""The passages of a document that a critic is shown where its prompt does not take all of it: what is quoted, then what is nearest to what is claimed.
+"""Chooses the passages of a document for a critic whose prompt cannot take all of it: quoted ones first, then those
+nearest to the claims.
 
-Deterministic: the same text, answer and limit give the same passages, so that a verdict can be held against what it was given about.
+Deterministic: equal text, answer and limit give equal passages, so that a verdict can be compared with its material.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from fabric.core.frozen import value
 from fabric.core.grounding import quotes
-from fabric.core.places import cited, without_marks
+from fabric.core.texts.places import cited_place, drop_marks
+from fabric.core.values.frozen import value
 
 PASSAGE_CHARS = 400
-"""Most characters of one passage, where a blank stands in time."""
+"""Most characters of one passage, if there is a blank within them."""
 GAP = "\n[...]\n"
-"""What stands between two passages, and where the text goes on."""
+"""Mark between two passages, and where the text goes on."""
 WORD_CHARS = 3
-"""Shorter words say nothing of what a passage is about; numbers do."""
+"""Fewest characters of a word that counts for a passage's subject; numbers count too."""
 
 _WORD = re.compile(r"\w+")
 _END = re.compile(r"(?<=[.!?])\s+|\n\s*\n\s*")
@@ -26,23 +27,25 @@ Span = tuple[int, int]
 
 
 @value()
-class Chosen:
-    """What is shown of one document: ``spans`` of its text in its order, and the quoted passages that there was no room for."""
+class ChosenPassages:
+    """Passages chosen of one document: ``spans`` of its text in order, and the quoted passages that did not fit."""
 
     spans: tuple[Span, ...]
     without: tuple[str, ...] = ()
 
 
-def chosen(text: str, answer: str, quoted: Sequence[str], limit: int) -> Chosen:
-    """At most ``limit`` characters of ``text``, as ``shown`` writes them: passages with what ``quoted`` says first, then the nearest to ``answer``, then from the beginning."""
+def choose_passages(text: str, answer: str, quoted: Sequence[str], limit: int) -> ChosenPassages:
+    """Return at most ``limit`` characters of ``text``, as ``passages_text`` writes them: passages with the words of
+    ``quoted`` first, then the nearest to ``answer``, then from the beginning.
+    """
     if len(text) <= limit:
-        return Chosen(((0, len(text)),))
+        return ChosenPassages(((0, len(text)),))
     spans = list(_passages(text))
     held = _quoted_in(text, spans, quoted)
     taken: set[int] = set()
     room, without = limit - len(GAP), []
     for passage, where in zip(quoted, held, strict=True):
-        fits = _taken(spans, where, taken, room)
+        fits = _take(spans, where, taken, room)
         if fits is None:
             without.append(passage)
         else:
@@ -50,13 +53,13 @@ def chosen(text: str, answer: str, quoted: Sequence[str], limit: int) -> Chosen:
     claimed = _words(answer)
     near = sorted(range(len(spans)), key=lambda n: (-len(claimed & _words(text[slice(*spans[n])])), n))
     for n in near:
-        fits = _taken(spans, (n,), taken, room)
+        fits = _take(spans, (n,), taken, room)
         room = room if fits is None else fits
-    return Chosen(_joined(spans, sorted(taken)), tuple(without))
+    return ChosenPassages(_join(spans, sorted(taken)), tuple(without))
 
 
-def shown(text: str, spans: Sequence[Span]) -> str:
-    """The chosen passages as a prompt has them, each place marked where something is left out."""
+def passages_text(text: str, spans: Sequence[Span]) -> str:
+    """Return the chosen passages for a prompt, with a mark at each omission."""
     if not spans:
         return GAP.strip("\n") if text else ""
     before, after = spans[0][0] > 0, spans[-1][1] < len(text)
@@ -65,11 +68,13 @@ def shown(text: str, spans: Sequence[Span]) -> str:
 
 
 def places(answer: str, documents: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """The quoted passages of an answer by the document that each is looked for in: the one cited behind it, else the first that it stands in."""
+    """Return the quoted passages of an answer by the document to search: the one cited behind it, else the first
+    that contains it.
+    """
     found: dict[str, list[str]] = {name: [] for name, _ in documents}
-    plain = {name: quotes.normalised(without_marks(text)) for name, text in documents}
+    plain = {name: quotes.normalise_quote(drop_marks(text)) for name, text in documents}
     for passage, citation in quotes.passages(answer):
-        own = cited(citation, plain)
+        own = cited_place(citation, plain)
         names = list(plain) if own is None else [own[0]]
         at = next((name for name in names if quotes.stands_in(passage, plain[name])), None)
         if at is not None:
@@ -77,8 +82,8 @@ def places(answer: str, documents: Sequence[tuple[str, str]]) -> dict[str, list[
     return found
 
 
-def _taken(spans: Sequence[Span], which: Sequence[int], taken: set[int], room: int) -> int | None:
-    """Takes these passages; what room is left then, or None where there is too little for all of them."""
+def _take(spans: Sequence[Span], which: Sequence[int], taken: set[int], room: int) -> int | None:
+    """Take these passages; return the room left then, or None if it is too small for all of them."""
     fresh = [n for n in which if n not in taken]
     left = room - sum(spans[n][1] - spans[n][0] + len(GAP) for n in fresh)
     if left < 0:
@@ -88,7 +93,9 @@ def _taken(spans: Sequence[Span], which: Sequence[int], taken: set[int], room: i
 
 
 def _passages(text: str) -> Iterator[Span]:
-    """The text in passages: sentences of one paragraph together, as long as they fit; what has no end in time is cut at a blank."""
+    """Yield the text in passages: sentences of one paragraph together, as long as they fit; overlong text is cut at
+    a blank.
+    """
     start = 0
     ends = [*((m.start(), m.end()) for m in _END.finditer(text)), (len(text), len(text))]
     last: Span | None = None
@@ -110,12 +117,12 @@ def _passages(text: str) -> Iterator[Span]:
 
 
 def _quoted_in(text: str, spans: Sequence[Span], quoted: Sequence[str]) -> list[tuple[int, ...]]:
-    """For each quoted passage, the passages of the text that it stands in; none where it spans a place that was cut."""
+    """Return, for each quoted passage, the passages of the text that contain it; none where it spans a cut."""
     if not quoted:
         return []
     starts, plain, at = [], [], 0
     for start, end in spans:
-        one = quotes.normalised(without_marks(text[start:end]))
+        one = quotes.normalise_quote(drop_marks(text[start:end]))
         starts.append(at)
         plain.append(one)
         at += len(one) + 1
@@ -138,8 +145,8 @@ def _words(text: str) -> set[str]:
     return {word for word in _WORD.findall(text.casefold()) if len(word) >= WORD_CHARS or word.isdigit()}
 
 
-def _joined(spans: Sequence[Span], which: Sequence[int]) -> tuple[Span, ...]:
-    """As one, where no more lies between two of them than a mark would take."""
+def _join(spans: Sequence[Span], which: Sequence[int]) -> tuple[Span, ...]:
+    """Join passages whose gap is no longer than a mark."""
     found: list[Span] = []
     for n in which:
         start, end = spans[n]

@@ -1,18 +1,17 @@
-"""Quotes: each quoted passage stands in its source, whitespace, letter case and typography aside."""
+"""Quotes: each quoted passage must be in its source; whitespace, letter case and typography do not count."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-from fabric.core.frozen import value
-from fabric.core.grounding.sources import Cited, Sources
-from fabric.core.places import Map, without_marks
+from fabric.core.grounding.sources import CitedPlace, Sources
+from fabric.core.texts.places import PlaceMap, drop_marks
+from fabric.core.values.frozen import value
 
 WORDS_MIN = 3
-"""What is shorter is a term or irony, no passage."""
+"""Fewest words of a passage; shorter quotes are a term or irony."""
 SHOWN_CHARS = 80
-PASSAGE_MAX = 2_000
 NEAR_CHARS = 3_000
 """Characters before and behind a cited place that a passage may reach into."""
 
@@ -28,14 +27,18 @@ _PLAIN = str.maketrans(
 _EDGES = " \t\n.,;:!?\"'-*_`"
 
 
-def normalised(text: str) -> str:
-    """A text as passages are compared: NFKC, one kind of quote and dash, no emphasis, single blanks, no letter case."""
+def normalise_quote(text: str) -> str:
+    """Return a text in the form for comparing passages: NFKC, one kind of quote and dash, no emphasis, single
+    blanks, no letter case.
+    """
     plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     return " ".join(plain.replace("*", "").replace("`", "").split()).casefold()
 
 
 def passages(text: str) -> list[tuple[str, str]]:
-    """Each quoted passage of three words or more, with the name of the document cited right behind it in its sentence, or an empty one."""
+    """Return each quoted passage of three words or more, with the name of the document cited right behind it in its
+    sentence, or "".
+    """
     found = []
     for match in _QUOTED.finditer(text):
         passage = next(group for group in match.groups() if group is not None)
@@ -46,13 +49,15 @@ def passages(text: str) -> list[tuple[str, str]]:
 
 
 def parts(passage: str) -> list[str]:
-    """What has to stand in the source, in this order: the passage without what was left out, and without the quoting author's own words in brackets."""
+    """Return the parts of a passage that the source must have, in order: without omissions, and without the quoting
+    author's words in brackets.
+    """
     pieces = [piece for given in _OMITTED.split(passage) for piece in _INSERTED.split(given)]
-    return [piece for given in pieces if (piece := normalised(given).strip(_EDGES))]
+    return [piece for given in pieces if (piece := normalise_quote(given).strip(_EDGES))]
 
 
 def stands_in(passage: str, source: str) -> bool:
-    """Whether all parts of a passage stand in a normalised text, one behind the other."""
+    """Return True if a normalised text has all parts of a passage, one after another."""
     at = 0
     for part in parts(passage):
         found = source.find(part, at)
@@ -63,44 +68,46 @@ def stands_in(passage: str, source: str) -> bool:
 
 
 @value()
-class Looked:
-    """A quoted passage, and whether it stands where it was looked for."""
+class QuoteFinding:
+    """A quoted passage, and the result of its search."""
 
     shown: str
     """The passage, cut where it is long."""
     within: str
-    """The document cited behind it; empty: every source."""
+    """The document cited behind it; "": every source."""
     found: bool
 
     def problem(self) -> str:
-        """As a sentence; empty where it was found."""
+        """Return the problem as a sentence; "" if the passage was found."""
         where = f"does not stand in {self.within!r}" if self.within else "stands in no source"
         return "" if self.found else f'text: "{self.shown}" {where}'
 
 
-def looked(text: str, sources: Sources) -> list[Looked]:
-    """Each quoted passage, looked for in the document that is cited behind it; in every source, where none is."""
+def check_quotes(text: str, sources: Sources) -> list[QuoteFinding]:
+    """Search each quoted passage in the document that is cited behind it; without a citation in every source."""
     found = passages(text)
     if not found:
         return []
-    everything = [normalised(one) for one in sources.texts()]
+    everything = [normalise_quote(one) for one in sources.texts()]
     told = []
     for passage, name in found:
-        own = sources.cited(name) if name else None
+        own = sources.find_cited(name) if name else None
         shown = passage if len(passage) <= SHOWN_CHARS else f"{passage[:SHOWN_CHARS]}..."
         there = any(stands_in(passage, one) for one in everything) if own is None else stands_at(passage, own)
-        told.append(Looked(shown, "" if own is None else name, there))
+        told.append(QuoteFinding(shown, "" if own is None else name, there))
     return told
 
 
-def stands_at(passage: str, own: Cited) -> bool:
-    """Returns True where a passage stands in the cited place. It may begin on the page before or end on the page behind, but not stand there alone."""
-    span = None if own.place is None else Map(own.text).span(own.place)
+def stands_at(passage: str, own: CitedPlace) -> bool:
+    """Return True if a passage is in the cited place. It may begin on the page before or end on the page behind, but
+    not be there alone.
+    """
+    span = None if own.place is None else PlaceMap(own.text).span(own.place)
     if span is None:
-        return own.place is None and stands_in(passage, normalised(without_marks(own.text)))
+        return own.place is None and stands_in(passage, normalise_quote(drop_marks(own.text)))
     start, end = span
     before, here, behind = (
-        normalised(without_marks(part))
+        normalise_quote(drop_marks(part))
         for part in (
             own.text[max(0, start - NEAR_CHARS) : start],
             own.text[start:end],
@@ -114,5 +121,5 @@ def stands_at(passage: str, own: Cited) -> bool:
 
 
 def problems(text: str, sources: Sources) -> list[str]:
-    """A sentence for each quoted passage that does not stand in its source."""
-    return [one.problem() for one in looked(text, sources) if not one.found]
+    """Return a sentence for each quoted passage that is not in its source."""
+    return [one.problem() for one in check_quotes(text, sources) if not one.found]

@@ -1,66 +1,68 @@
-"""What an answer may rest on: the request, the attached documents, what tools answered, what was calculated."""
+"""Sources that an answer may cite: the request, the attached documents, tools' answers, calculations.
+
+Citations: each names an attached document and, where it names a place, one that the document has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from fabric.core.frozen import value
-from fabric.core.places import Map, Place, cited, without_marks
+from fabric.core.texts.places import Place, PlaceMap, cited_place, drop_marks
+from fabric.core.values.frozen import value
+from fabric.core.values.units import JSON
 
-JSON = Any
 DEPTH_MAX = 100
 
 
 @value()
 class Calculation:
-    """A journaled call of the calculator: what it was asked and what it answered, as text."""
+    """A journaled call of the calculator: its expression and its result, as text."""
 
     expression: str
     result: str
 
 
 @value()
-class Cited:
-    """A document as it is cited: its text with marks, and the place; None: all of it."""
+class CitedPlace:
+    """A cited document: its text with marks, and the place; None: all of it."""
 
     name: str
     text: str
     place: Place | None = None
 
     def missing(self) -> bool:
-        """Returns True where the document has no such place."""
-        return self.place is not None and Map(self.text).span(self.place) is None
+        """Return True if the document has no such place."""
+        return self.place is not None and PlaceMap(self.text).span(self.place) is None
 
 
 @value(kw_only=True)
 class Sources:
-    """All of one run, as far as its current epoch got."""
+    """Sources of one run, as far as its current epoch got."""
 
     request: str = ""
     documents: tuple[tuple[str, str], ...] = ()
     """Name and text of each attached document."""
     results: tuple[JSON, ...] = ()
-    """What tools answered, the calculator apart; and what child runs handed up, whose tools answered them."""
+    """Tools' answers without the calculator's, and the outputs of child runs, whose tools' answers are behind them."""
     calculations: tuple[Calculation, ...] = ()
-    """In the order of the calls."""
+    """Calculations in the order of the calls."""
 
     def texts(self) -> tuple[str, ...]:
-        """Everything in it that reads as text, calculations apart."""
+        """Return all texts in the sources, without calculations."""
         told = tuple("\n".join(_texts(result, 0)) for result in self.results)
-        return (self.request, *(without_marks(text) for _, text in self.documents), *told)
+        return (self.request, *(drop_marks(text) for _, text in self.documents), *told)
 
-    def cited(self, citation: str) -> Cited | None:
-        """The document that a citation names, with the place; None when no document has that name."""
-        found = cited(citation, [name for name, _ in self.documents])
+    def find_cited(self, citation: str) -> CitedPlace | None:
+        """Return the document that a citation names, with the place; None when no document has that name."""
+        found = cited_place(citation, [name for name, _ in self.documents])
         if found is None:
             return None
         name, place = found
-        return Cited(name, next(text for known, text in self.documents if known == name), place)
+        return CitedPlace(name, next(text for known, text in self.documents if known == name), place)
 
 
 def _texts(given: JSON, depth: int) -> Iterator[str]:
-    """What stands in a result, text by text: keys as well, for a table's may be what is spoken of."""
+    """Yield the texts of a result, keys too, since an answer may name a table's keys."""
     if isinstance(given, str):
         yield given
     elif isinstance(given, bool) or given is None or depth > DEPTH_MAX:
@@ -74,3 +76,15 @@ def _texts(given: JSON, depth: int) -> Iterator[str]:
     elif isinstance(given, list | tuple):
         for item in given:
             yield from _texts(item, depth + 1)
+
+
+def problem(citation: str, names: Sequence[str], sources: Sources | None) -> str:
+    """Return the problem of a citation, in a sentence; "" if there is none. Without ``sources`` places are not
+    checked, since the texts were not read.
+    """
+    if cited_place(citation, names) is None:
+        return f"citations: no document is named {citation!r}"
+    own = None if sources is None else sources.find_cited(citation)
+    if own is not None and own.missing():
+        return f"citations: {own.name!r} has no {own.place}"
+    return ""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from fabric.core import children, handing_up, questions, reactions
 from fabric.core import events as ev
-from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
+from fabric.core.child_runs import children
+from fabric.core.decision.work import Work
+from fabric.core.events.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
 from fabric.core.events.children import ChildSpawned
-from fabric.core.failure import Failure
-from fabric.core.family import Child
-from fabric.core.flow import ANSWERED, RunState
 from fabric.core.handlers import start
-from fabric.core.run import Step
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import Details, Evidence, Trip
-from fabric.core.work import Work
+from fabric.core.reactions import react as reactions
+from fabric.core.reviews import reviews
+from fabric.core.sagas import handing_up
+from fabric.core.state.failure import Failure
+from fabric.core.state.family import Child
+from fabric.core.state.run import Step
+from fabric.core.values.flow import ANSWERED, RunState
+from fabric.core.values.taxonomy import Cause, Details, Evidence, Trip
 
 
-def requested(work: Work, given: ChildRequested) -> None:
-    """Takes what the run pins for good, its place in the family with it."""
-    if not start.begun(work, given, depth=given.depth):
+def start_child(work: Work, given: ChildRequested) -> None:
+    """Take the pinned facts of the run, and its place in the family."""
+    if not start.begin_run(work, given, depth=given.depth):
         return
     fact = ev.LineagePinned(
         parent_run_id=given.parent_run_id,
@@ -31,26 +33,26 @@ def requested(work: Work, given: ChildRequested) -> None:
         topology=given.topology,
         agents_alive=given.agents_alive,
         agents_spawned=given.agents_spawned,
-        keys=given.keys,
     )
     work.emit(fact, {"output": given.plan} if given.plan is not None else None)
-    handing_up.inherit(work, given.mutations)
 
 
 KEPT = ("delegated", "failed", "parked")
-"""Steps whose child still brings something: of one that was told to stop, what it had done by then."""
+"""States of steps that still take their child's result; a stopped child reports its work up to then."""
 
 
 def _child(work: Work, given: ChildWaits | ChildStuck | ChildEnded) -> Child | None:
     child = work.run.family.alive.get(given.command_id)
     if child is None or child.fact.child_id != given.child_id:
-        work.emit(ev.InputIgnored(input_kind=given.kind, reason="no child is waited for under that id"))
+        work.emit(ev.InputIgnored(input_kind=given.kind, reason="no awaited child has that id"))
         return None
     return child
 
 
-def waits(work: Work, given: ChildWaits) -> None:
-    """A question to a person in a child is one in its parent: clocks stop while nothing else is live, and run again after it."""
+def child_waits(work: Work, given: ChildWaits) -> None:
+    """Handle a waiting child: its review counts as one of its parent. Clocks stop while nothing else is live, and
+    run again after it.
+    """
     child = _child(work, given)
     if child is None or child.let_go or child.waiting == given.waiting:
         return
@@ -59,15 +61,15 @@ def waits(work: Work, given: ChildWaits) -> None:
         _clocks_run(work)
 
 
-def stuck(work: Work, given: ChildStuck) -> None:
-    """A quarantined child is a question to a person here too, for as long as it is."""
+def open_child_review(work: Work, given: ChildStuck) -> None:
+    """Open a review about a quarantined child in its parent too, for as long as the quarantine lasts."""
     child = _child(work, given)
     if child is None:
         return
     if not given.stuck:
         if child.quarantined is not None:
             work.emit(ev.ChildFreed(command_id=given.command_id, child_id=given.child_id))
-            children.withdraw(work, given.command_id, "the child run goes on")
+            children.withdraw(work, given.command_id, "the child run continues")
             _clocks_run(work)
         return
     if child.let_go:
@@ -78,11 +80,11 @@ def stuck(work: Work, given: ChildStuck) -> None:
         command_id=given.command_id,
         child_id=given.child_id,
         reason=given.reason,
-        escalation_id=given.escalation_id,
+        review_id=given.review_id,
         digest=given.digest,
     )
     work.emit(fact)
-    questions.open_item(
+    reviews.open_item(
         work,
         item="child",
         scope=given.command_id,
@@ -91,7 +93,7 @@ def stuck(work: Work, given: ChildStuck) -> None:
         shown={
             "child": given.child_id,
             "problems": [given.reason],
-            "approve": "the child run goes on from its journal, and its claims count anew",
+            "approve": "the child run continues from its journal with a fresh count of claims",
             "reject": "the child run is aborted, and the decision table says what that means for its branch",
             "expiry": "rejected by the system",
         },
@@ -101,19 +103,19 @@ def stuck(work: Work, given: ChildStuck) -> None:
 
 def _clocks_run(work: Work) -> None:
     if work.run.suspended is not None and work.run.ending is None:
-        questions.resume_clocks(work)
+        reviews.resume_clocks(work)
 
 
-def _unused(spawned: ChildSpawned, given: ChildEnded) -> int:
-    """How many agents a child was given and did not start; a slice's briefs count as started."""
+def _count_unused_agents(spawned: ChildSpawned, given: ChildEnded) -> int:
+    """Return the number of agents that a child was granted and did not start; a slice's briefs count as started."""
     if given.agents_spawned is None:
         return 0
     briefs = len(spawned.briefs) if spawned.purpose == "slice" else 0
     return max(0, spawned.agents_spawned - max(given.agents_spawned, briefs))
 
 
-def ended(work: Work, given: ChildEnded) -> None:
-    """Settles what a child cost, takes what it brings if somebody waits for it, and reacts to its failure as to a branch's."""
+def end_child(work: Work, given: ChildEnded) -> None:
+    """Settle a child's cost, take its result if its step waits for it, and react to its failure like a branch's."""
     child = _child(work, given)
     if child is None:
         return
@@ -132,9 +134,9 @@ def ended(work: Work, given: ChildEnded) -> None:
         missing=spawned.briefs if brings_nothing else given.missing,
         cause=given.cause,
         late=step is None,
-        agents_back=_unused(spawned, given),
+        agents_back=_count_unused_agents(spawned, given),
         released=given.released,
-        keys_spent=given.keys_spent,
+        changed_world=given.changed_world,
     )
     work.emit(fact, None if step is None else given.content)
     handing_up.take_over(work, spawned, given.mutations)
@@ -142,11 +144,13 @@ def ended(work: Work, given: ChildEnded) -> None:
     _clocks_run(work)
     if step is None or step.status != "delegated" or given.state in ANSWERED or work.run.ending is not None:
         return
-    _failed(work, step, child, given)
+    _fail_step(work, step, child, given)
 
 
-def _failed(work: Work, step: Step, child: Child, given: ChildEnded) -> None:
-    """A child that somebody cancelled is a branch without a result; what failed is the decision table's."""
+def _fail_step(work: Work, step: Step, child: Child, given: ChildEnded) -> None:
+    """Fail the child's step. If a person cancelled the child, it is a branch without a result; the decision table
+    decides about other failures.
+    """
     message = f"{given.reason} (run {given.child_id} of {step.agent} ended as {given.state})"
     if given.state is RunState.CANCELLED:
         work.emit(ev.StepFailed(step_id=step.id, cause=Cause.USER_CANCEL, message=message))

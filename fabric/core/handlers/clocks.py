@@ -1,22 +1,28 @@
-"""An instant came: deadlines, questions that nobody answered, reminders. Retries that are due go out by themselves (``engine.advance``)."""
+"""Handles an instant that has come: deadlines, expired reviews, reminders. ``engine.advance`` issues the retries
+that are due.
+"""
 
 from __future__ import annotations
 
-from fabric.core import guard, paces, questions, reactions
-from fabric.core.failure import Failure
-from fabric.core.flow import RunState
+from fabric.core.decision import guard
+from fabric.core.decision.work import Work
+from fabric.core.events.inputs import TimeReached
 from fabric.core.handlers import people
-from fabric.core.inputs import TimeReached
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.mechanisms.deadline import deadline_passed
-from fabric.core.run import asked, asked_at_deadline, clocks_stopped
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import Evidence, Trip
-from fabric.core.work import Work
+from fabric.core.reactions import react as reactions
+from fabric.core.reviews import reviews
+from fabric.core.state.failure import Failure
+from fabric.core.state.run import asked_at_deadline, clocks_stopped, has_stage_review
+from fabric.core.topologies import time_limits as paces
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Evidence, Trip
 
 
-def reached(work: Work, given: TimeReached) -> None:
-    """Whatever is due by now: questions that expired no later than a deadline, the deadline, silences, other questions, reminders."""
+def reach_time(work: Work, given: TimeReached) -> None:
+    """Handle all that is due: reviews that expired no later than a deadline, the deadline, stalls, other reviews,
+    reminders.
+    """
     if work.run.state is RunState.QUEUED:
         return
     late = overdue(work)
@@ -26,23 +32,23 @@ def reached(work: Work, given: TimeReached) -> None:
     if late is not None:
         reactions.react(work, late)
         return
-    if _stalled(work):
+    if _react_to_stalls(work):
         return
     paces.fire(work)
     _expire(work, work.ctx.now)
     if not work.run.terminal:
-        questions.remind(work)
+        reviews.remind(work)
 
 
 def _expire(work: Work, until: int) -> None:
-    """Takes the declared answer of each question that was due by then, in microseconds, and that nobody has answered."""
-    for key, question in list(work.run.questions.items()):
-        if key not in work.ctx.announced and question.fact.due_at <= until and key in work.run.questions:
-            people.expired(work, question)
+    """Take the declared answer of each open review that was due by ``until``, in microseconds."""
+    for key, review in list(work.run.reviews.items()):
+        if key not in work.ctx.announced and review.fact.due_at <= until and key in work.run.reviews:
+            people.expire_review(work, review)
 
 
 def overdue(work: Work) -> Failure | None:
-    """The run's or the stage's deadline as a failure, when it has passed. Undoing has clocks of its own."""
+    """Return the run's or the stage's passed deadline as a failure; None: not passed. Undoing has clocks of its own."""
     run = work.run
     if clocks_stopped(run) is not None or run.ending is not None or run.saga.unwinding is not None:
         return None
@@ -52,15 +58,15 @@ def overdue(work: Work) -> Failure | None:
         cause, at, scope = Cause.RUN_DEADLINE, run.deadline_at, "run"
     else:
         reached = run.stages.get(run.stage)
-        if reached is None or reached.left or work.ctx.now < reached.deadline_at or asked(run):
+        if reached is None or reached.left or work.ctx.now < reached.deadline_at or has_stage_review(run):
             return None
         cause, at, scope = Cause.STAGE_DEADLINE, reached.deadline_at, f"stage:{run.stage}"
     evidence = Evidence(at, work.ctx.now, "us since epoch", scope)
     return Failure((Trip("deadline", cause, evidence, deadline_passed(scope, at)),), run.stage)
 
 
-def _stalled(work: Work) -> bool:
-    """Reacts to a silence that is too long, once for each step that is at work: it is theirs, and each has its own ladder."""
+def _react_to_stalls(work: Work) -> bool:
+    """React to a stall, once for each active step, since each has its own ladder."""
     run = work.run
     at_work = [step.id for step in run.steps.values() if step.stage == run.stage and step.status == "active"]
     failures = [failure for step_id in at_work or [""] if (failure := _silent(work, step_id)) is not None]
@@ -74,5 +80,5 @@ def _stalled(work: Work) -> bool:
 def _silent(work: Work, step_id: str) -> Failure | None:
     out = [p.issued.target for p in work.run.pending.values() if p.issued.step_id == step_id and not p.failed]
     proposal = Proposal(kind="wait", stage=work.run.stage, step_id=step_id, target=", ".join(out))
-    trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
+    trips = guard.judge(proposal, work.view, work.compiled_fabric.spec.policy)
     return Failure(tuple(trips), work.run.stage, step_id) if trips else None

@@ -1,31 +1,39 @@
-"""Somebody takes hold of a run from outside: cancel, terminate, pause, resume; or sends what nobody can read."""
+"""Handles requests about a run from outside: cancel, terminate, pause, resume, messages; and inputs that cannot be
+read.
+"""
 
 from __future__ import annotations
 
-from fabric.core import calls, children, conversations, questions, reactions, unwinding
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.graph.writes import written
-from fabric.core.inputs import (
+from fabric.core.calls import issue as calls
+from fabric.core.child_runs import children
+from fabric.core.conversations import turns as conversations
+from fabric.core.decision.work import Work
+from fabric.core.events.inputs import (
     CancelRequested,
+    ContextGiven,
     InboxInput,
     InputUnreadable,
     PauseRequested,
+    PersonSpoke,
     ResumeRequested,
     TerminateRequested,
 )
-from fabric.core.person_inputs import ContextGiven, PersonSpoke
-from fabric.core.spec_conversation import is_conversation
-from fabric.core.work import Work
+from fabric.core.graph.state import apply_writes
+from fabric.core.reactions import react as reactions
+from fabric.core.reactions import unwinding
+from fabric.core.reviews import reviews
+from fabric.core.spec.topologies.conversation import is_conversation
+from fabric.core.values.flow import RunState
 
 TERMINATED = "terminated"
 """Reaction of a run that an operator ended at once."""
 
 
-def cancelled(work: Work, given: CancelRequested) -> None:
-    """Stops issuing, lets go of what is in flight, ends the run as cancelled."""
+def cancel_run(work: Work, given: CancelRequested) -> None:
+    """Stop issuing, abort the calls in flight, end the run as cancelled."""
     if work.run.state is RunState.CANCELLING:
-        _ignored(work, given, "the run is being cancelled already")
+        _ignore_input(work, given, "the run is being cancelled already")
         return
     if work.run.ending is not None and work.run.saga.unwinding is not None:
         reason = "the run is ending and undoes what it did; cancelling changes nothing"
@@ -33,12 +41,12 @@ def cancelled(work: Work, given: CancelRequested) -> None:
         return
     work.emit(ev.CancelAccepted(actor=given.actor, reason=given.reason))
     calls.let_go_all(work, "cancelled")
-    if work.run.ending is None:  # What was decided before stands: the run ends sooner, not otherwise.
+    if work.run.ending is None:  # An earlier decision to end stands: the run ends sooner, with its reason.
         reactions.end(work, RunState.CANCELLED, "cancel", given.reason or f"cancelled by {given.actor}")
 
 
-def terminated(work: Work, given: TerminateRequested) -> None:
-    """Stops issuing, lets go of what is in flight, undoes nothing, ends the run as aborted."""
+def terminate_run(work: Work, given: TerminateRequested) -> None:
+    """Stop issuing, abort the calls in flight, undo nothing, end the run as aborted."""
     work.emit(ev.TerminateAccepted(actor=given.actor, reason=given.reason))
     children.let_go(work, f"{given.actor} terminated its parent run", how="terminate")
     calls.let_go_all(work, "terminated")
@@ -48,15 +56,15 @@ def terminated(work: Work, given: TerminateRequested) -> None:
         reactions.end(work, RunState.ABORTED, TERMINATED, f"terminated by {given.actor}{said}")
 
 
-def paused(work: Work, given: PauseRequested) -> None:
-    """Holds the run and its clocks; what is out comes back and is journaled."""
+def pause_run(work: Work, given: PauseRequested) -> None:
+    """Pause the run and its clocks; results of calls that are out are journaled."""
     run = work.run
     if run.ending is not None:
-        _ignored(work, given, "the run is ending")
+        _ignore_input(work, given, "the run is ending")
     elif run.control.paused is not None:
-        _ignored(work, given, "the run is paused already")
+        _ignore_input(work, given, "the run is paused already")
     else:
-        run_left, stage_left = questions.time_left(work)
+        run_left, stage_left = reviews.time_left(work)
         work.emit(
             ev.RunPaused(
                 actor=given.actor, reason=given.reason, run_remaining_us=run_left, stage_remaining_us=stage_left
@@ -65,29 +73,31 @@ def paused(work: Work, given: PauseRequested) -> None:
         children.hold(work, given)
 
 
-def resumed(work: Work, given: ResumeRequested) -> None:
-    """Lets a paused run go on, with the time it had left."""
+def resume_run(work: Work, given: ResumeRequested) -> None:
+    """Let a paused run go on, with the time it had left."""
     if work.run.control.paused is None:
-        _ignored(work, given, "the run is not paused")
+        _ignore_input(work, given, "the run is not paused")
         return
-    left = questions.time_left(work)
+    left = reviews.time_left(work)
     work.emit(ev.RunResumed(actor=given.actor))
     children.hold(work, given)
-    questions.resume_held(work, *left)
+    reviews.resume_held(work, *left)
 
 
-def spoke(work: Work, given: PersonSpoke) -> None:
-    """Keeps a person's message for whoever speaks next in the run's conversation."""
+def take_message(work: Work, given: PersonSpoke) -> None:
+    """Record a person's message for the next speaker of the run's conversation."""
     if reason := _nobody_hears(work, "message could be read in"):
-        _ignored(work, given, reason)
+        _ignore_input(work, given, reason)
     else:
         work.emit(ev.PersonSaid(actor=given.actor), {"actor": given.actor, "text": given.text})
 
 
-def context_given(work: Work, given: ContextGiven) -> None:
-    """Writes context variables from outside. While a turn is in flight the change stands beside the turn's own, whatever becomes of the turn."""
+def take_context(work: Work, given: ContextGiven) -> None:
+    """Write context variables from outside. While a turn is in flight, the change joins the turn's own writes and
+    stays even if the turn fails.
+    """
     if reason := _nobody_hears(work, "variable could be of"):
-        _ignored(work, given, reason)
+        _ignore_input(work, given, reason)
         return
     change = {"set": dict(given.set), "delete": list(given.delete)}
     step = conversations.in_flight(work.run)
@@ -97,25 +107,25 @@ def context_given(work: Work, given: ContextGiven) -> None:
         in_turn=step is not None,
         after=0 if step is None else conversations.own_writes(work, step),
     )
-    before = conversations.context_of(work)
-    after = before if step is not None else written(before, conversations.writes_of(change))
+    before = conversations.build_context(work)
+    after = before if step is not None else apply_writes(before, conversations.read_writes(change))
     work.emit(fact, {**change, "context": dict(after)})
 
 
 def _nobody_hears(work: Work, for_what: str) -> str:
-    """Why nothing reaches the run's conversation; empty: it does."""
-    if not is_conversation(work.compiled.spec.topology):
+    """Return why nothing reaches the run's conversation; "" if it does."""
+    if not is_conversation(work.compiled_fabric.spec.topology):
         return f"the run has no conversation that a {for_what}"
     if work.run.ending is not None:
         return "the run is ending"
     closed = work.run.talk.closed
-    return f"its conversation is closed ({closed}); nobody speaks any more" if closed else ""
+    return f"its conversation is closed ({closed}); no agent speaks any more" if closed else ""
 
 
-def _ignored(work: Work, given: InboxInput, reason: str) -> None:
+def _ignore_input(work: Work, given: InboxInput, reason: str) -> None:
     work.emit(ev.InputIgnored(input_kind=given.kind, reason=reason))
 
 
 def unreadable(work: Work, given: InputUnreadable) -> None:
-    """Records that something came that cannot be read."""
+    """Journal an input that cannot be read."""
     work.emit(ev.InputIgnored(input_kind="unreadable", reason=given.reason[:500]))

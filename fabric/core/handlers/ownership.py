@@ -1,16 +1,24 @@
-"""The run's process stops, or another one goes on with the run: what was out is interrupted, and goes out again by itself (``engine.advance``)."""
+"""Handles a stopping process and a new owner: calls that were out are interrupted, and ``engine.advance`` issues
+them again (step 5 of docs/concepts/worker-dies.md).
+"""
 
 from __future__ import annotations
 
-from fabric.core import calls, mutations, saga, unwinding
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.inputs import OwnerChanged, WorkerStopping
-from fabric.core.work import Work
+from fabric.core.calls import issue as calls
+from fabric.core.decision.work import Work
+from fabric.core.events.inputs import OwnerChanged, WorkerStopping
+from fabric.core.reactions import unwinding
+from fabric.core.sagas import mutations
+from fabric.core.steps import streamed
+from fabric.core.values import saga
+from fabric.core.values.flow import RunState
 
 
-def changed(work: Work, given: OwnerChanged) -> None:
-    """Goes on after an owner that let go of nothing: each call that was out is charged at worst case, to go out again under its key, or to be asked about."""
+def change_owner(work: Work, given: OwnerChanged) -> None:
+    """Go on after an owner that released nothing. Each call that was out is charged at its worst case, and goes out
+    again under its key or is reconciled.
+    """
     take_policy_up(work)
     run = work.run
     out = any(not pending.failed for pending in run.pending.values()) or bool(saga.errands_out(run.saga))
@@ -21,14 +29,16 @@ def changed(work: Work, given: OwnerChanged) -> None:
 
 
 def take_policy_up(work: Work) -> None:
-    """Journals the version of the workspace's policy, where it is another than the run has gone by."""
+    """Journal the version of the workspace's policy, if it differs from the run's last one."""
     under = work.ctx.compiled.under
     if work.run.state is not RunState.QUEUED and under.number != work.run.policy:
         work.emit(ev.PolicyTakenUp(number=under.number, run_usd_micros=under.run_usd_micros))
 
 
-def stopping(work: Work, given: WorkerStopping) -> None:
-    """Whatever is still out at the end of a stopping worker's patience is interrupted by the one who knows what was sent."""
+def interrupt_calls(work: Work, given: WorkerStopping) -> None:
+    """Interrupt the calls that are still out when a stopping worker gives up waiting. That worker knows which were
+    never sent.
+    """
     _interrupt(work, "its process stops and the run is ending", given.unsent)
 
 
@@ -40,6 +50,8 @@ def _interrupt(work: Work, ending: str, unsent: frozenset[tuple[str, int]] = fro
         if work.run.ending is not None:
             calls.let_go(work, pending, ending)
             continue
+        if issued.call == "model":
+            streamed.let_go(work, issued.step_id, "its answer did not come whole")
         sent = (issued.command_id, issued.attempt) not in unsent
         work.emit(
             ev.AttemptInterrupted(
@@ -52,6 +64,6 @@ def _interrupt(work: Work, ending: str, unsent: frozenset[tuple[str, int]] = fro
         mutations.interrupted_call(work, issued.command_id, sent=sent)
     for errand in saga.errands_out(work.run.saga):
         if errand.command:
-            mutations.interrupted(work, errand)
+            mutations.interrupt_check(work, errand)
         else:
-            unwinding.interrupted(work, errand)
+            unwinding.interrupt(work, errand)

@@ -1,181 +1,179 @@
-"""A person answered a question, or nobody did in time."""
+"""Handles answers to reviews, and reviews that expired."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import (
-    agreeing,
-    children,
-    edits,
-    kept_steps,
-    ladder,
-    pre_action,
-    questions,
-    raised_cap,
-    reactions,
-    rerunning,
-    swap,
-    unwinding,
-)
 from fabric.core import events as ev
-from fabric.core.decision_table import Reaction
-from fabric.core.failure import Failure
-from fabric.core.flow import RunState
-from fabric.core.inputs import DecisionMade
-from fabric.core.let_pass import NEXT_RUNG
-from fabric.core.run import OpenQuestion
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import Evidence, Trip
-from fabric.core.work import Work
+from fabric.core.child_runs import children
+from fabric.core.decision.work import Work
+from fabric.core.events.inputs import DecisionMade
+from fabric.core.evolve import calls
+from fabric.core.ladders import fallback_model, ladder
+from fabric.core.people.eligibility import SYSTEM
+from fabric.core.reactions import node_retries as rerunning
+from fabric.core.reactions import react as reactions
+from fabric.core.reactions import unwinding
+from fabric.core.reviews import agreement as agreeing
+from fabric.core.reviews import edits, raised_cap, reviews
+from fabric.core.spec.policies.decision_table import Reaction
+from fabric.core.state.failure import Failure
+from fabric.core.state.let_pass import NEXT_RUNG
+from fabric.core.state.run import OpenReview
+from fabric.core.steps import pre_action
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Evidence, Trip
 
 
-def decided(work: Work, given: DecisionMade) -> None:
-    """Does what the answer says, records that one of two has agreed or that somebody proposes something else, or says why it changes nothing."""
-    reason = questions.refused(work, given)
-    question = work.run.questions.get(given.escalation_id)
-    if question is not None:
+def take_decision(work: Work, given: DecisionMade) -> None:
+    """Carry out an answer, record the first of two agreements or a proposal, or journal why the answer changes
+    nothing.
+    """
+    reason = reviews.refuse_decision(work, given)
+    review = work.run.reviews.get(given.review_id)
+    if review is not None:
         person = work.ctx.person
-        reason = reason or agreeing.not_theirs(question, given, person, work) or _unfit(work, question, given)
+        reason = reason or agreeing.not_theirs(review, given, person, work) or _unfit(work, review, given)
         if not reason:
             assert person is not None
-            amounts_to = agreeing.enough(work, question, given)
+            amounts_to = agreeing.weigh_answer(work, review, given)
             if amounts_to == "agrees":
-                agreeing.agree(work, question, given, person)
+                agreeing.agree(work, review, given, person)
             elif amounts_to == "proposes":
-                more = pre_action.in_place(work, question, given) if question.fact.item == "pre_action" else {}
-                agreeing.propose(work, question, given, person, more)
+                more = pre_action.add_information(work, review, given) if review.fact.item == "pre_action" else {}
+                agreeing.propose(work, review, given, person, more)
             else:
-                questions.decided(work, given, person.roles)
-                _follow(work, question, agreeing.followed(work, question, given))
+                reviews.record_decision(work, given, person.roles)
+                _follow(work, review, agreeing.followed_answer(work, review, given))
             return
     work.emit(ev.InputIgnored(input_kind=given.kind, reason=reason))
 
 
-def expired(work: Work, question: OpenQuestion) -> None:
-    """Nobody answered in time: the declared answer is the system's, and asks nobody. Where a tool is there to ask, silence is an error of its call.
-    Where it was asked whether a call may go on, it may not, and the ladder's next rung is taken.
+def expire_review(work: Work, review: OpenReview) -> None:
+    """Apply the declared answer of an expired review, without a check of rights. For a tool that asks a person,
+    silence is an error of its call. For a call that was to be allowed, it is a refusal, and the ladder's next
+    rung is taken.
     """
-    given = questions.expired(work, question)
-    questions.decided(work, given)
-    if question.fact.on_expiry == "error":
-        questions.resume_clocks(work)
-        pre_action.decided(work, question, given, "nobody answered in time")
-    elif question.fact.on_expiry == NEXT_RUNG:
-        questions.resume_clocks(work)
-        reactions.react(work, questions.unanswered(work, question))
+    given = reviews.expired_answer(work, review)
+    reviews.record_decision(work, given)
+    if review.fact.on_expiry == "error":
+        reviews.resume_clocks(work)
+        pre_action.take_decision(work, review, given, "no one answered in time")
+    elif review.fact.on_expiry == NEXT_RUNG:
+        reviews.resume_clocks(work)
+        reactions.react(work, reviews.unanswered_loop(work, review))
     else:
-        _follow(work, question, given)
+        _follow(work, review, given)
 
 
-def _unfit(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
-    """Why an answer that may be given cannot be followed as it stands."""
-    fact = question.fact
+def _unfit(work: Work, review: OpenReview, given: DecisionMade) -> str:
+    """Return why a permitted answer cannot be carried out; "" if it can."""
+    fact = review.fact
     if fact.item == "pre_action":
-        return pre_action.problem(work, question, given)
+        return pre_action.problem(work, review, given)
     if given.tool:
-        return "another tool goes with an edit of a call, and this is another question"
-    if question.edited and (given.cap_usd_micros is not None or given.caps or given.model):
-        return "somebody wrote something else in place of what is asked about: a new cap, or another model, goes with what was asked first"
-    named = raised_cap.problem(work, fact, given) or swap.problem(work, fact, given)
-    return named or edits.problem(work, question, given) or _unanswerable(work, question, given)
+        return "another tool goes with an edit of a call, and this is another review"
+    if review.edited and (given.cap_usd_micros is not None or given.caps or given.model):
+        return "the content was edited: a new cap or another model is possible only for the original content"
+    named = raised_cap.problem(work, fact, given) or fallback_model.problem(work, fact, given)
+    return named or edits.problem(work, review, given) or _unanswerable(work, review, given)
 
 
-def _unanswerable(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
-    if given.verb != "respond" or question.fact.item not in ("failure", "post_stage"):
+def _unanswerable(work: Work, review: OpenReview, given: DecisionMade) -> str:
+    if given.verb != "respond" or review.fact.item not in ("failure", "post_stage"):
         return ""
     if not given.message.strip():
         return "a response is what is to be done otherwise, and this one is empty"
-    spent = ladder.replans_spent(work, question.fact.stage)
+    spent = ladder.replans_spent(work, review.fact.stage)
     return f"a response costs one replan, and {spent}" if spent else ""
 
 
-def _follow(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    ANSWERS[question.fact.item, given.verb](work, question, given)
+def _follow(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    ANSWERS[review.fact.item, given.verb](work, review, given)
 
 
-# -- one function an answer --------------------------------------------------------------------------------------------
+# -- one function an answer ------------------------------------------------------------------------------------------
 
 
-def _compensation(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    unwinding.decided(work, question, given)
+def _compensation(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    unwinding.take_decision(work, review, given)
     if work.run.ending is None:
-        questions.resume_clocks(work)
+        reviews.resume_clocks(work)
 
 
-def _child(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    children.answer(work, question.fact.scope, given)
+def _child(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    children.answer(work, review.fact.scope, given)
 
 
-def _rejected(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    fact = question.fact
-    who = "nobody answered in time" if given.actor == questions.SYSTEM else f"{given.actor} rejected it"
-    said = f": {given.message}" if given.message and given.actor != questions.SYSTEM else ""
+def _reject(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    fact = review.fact
+    who = "no one answered in time" if given.actor == SYSTEM else f"{given.actor} rejected it"
+    said = f": {given.message}" if given.message and given.actor != SYSTEM else ""
     if fact.item == "pre_action":
-        pre_action.decided(work, question, given, f"{who}{said}")
+        pre_action.take_decision(work, review, given, f"{who}{said}")
     reactions.end(work, RunState.ABORTED, "reject", f"{who}{said} ({fact.reason})")
 
 
-def _pre_action(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    questions.resume_clocks(work)
-    pre_action.decided(work, question, given, "")
+def _pre_action(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    reviews.resume_clocks(work)
+    pre_action.take_decision(work, review, given, "")
 
 
-def _passes(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    """It goes on as it was shown: the state says so."""
-    questions.resume_clocks(work)
+def _passes(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    """Let the call go on as it was shown; the state records the approval."""
+    reviews.resume_clocks(work)
 
 
-def _failure_approved(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    questions.resume_clocks(work)
-    raised_cap.raise_to(work, question.fact, given)
-    if question.fact.releases:
+def _failure_approved(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    reviews.resume_clocks(work)
+    raised_cap.raise_to(work, review.fact, given)
+    if review.fact.releases:
         return
-    again = questions.steps_to_rerun(work, question)
-    told = given.message or f"Approved for one more try. What went wrong: {question.fact.reason}"
+    again = reviews.steps_to_rerun(work, review)
+    told = given.message or f"Approved for one more try. What went wrong: {review.fact.reason}"
     if again:
-        _run_again(work, question.fact, again, told, given)
+        _run_again(work, review.fact, again, told, given)
     else:
-        _plan_again(work, question.fact, question.fact.reason)
+        _plan_again(work, review.fact, review.fact.reason)
 
 
-def _edited(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    questions.resume_clocks(work)
-    again = edits.put(work, question, given)
+def _edit(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    reviews.resume_clocks(work)
+    again = edits.put(work, review, given)
     if again:
         told = given.message or "A person changed your brief: go by what it says now."
-        _run_again(work, question.fact, again, told, given)
+        _run_again(work, review.fact, again, told, given)
 
 
-def _answered(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
-    """What failed runs once more with a person's words; where nothing of it can, or it is a whole result that is not good enough, it is planned anew."""
-    questions.resume_clocks(work)
-    fact = question.fact
-    again = questions.steps_to_rerun(work, question) if fact.item == "failure" else []
+def _run_with_words(work: Work, review: OpenReview, given: DecisionMade) -> None:
+    """Run the failed steps once more with a person's words. Without a step to repeat, or for a rejected result,
+    replan.
+    """
+    reviews.resume_clocks(work)
+    fact = review.fact
+    again = reviews.steps_to_rerun(work, review) if fact.item == "failure" else []
     if not again:
         _plan_again(work, fact, f"{given.actor} says: {given.message}")
         return
-    guided = ev.GuidanceGiven(
-        escalation_id=fact.escalation_id, stage=fact.stage, step_ids=tuple(again), actor=given.actor
-    )
+    guided = ev.GuidanceGiven(review_id=fact.review_id, stage=fact.stage, step_ids=tuple(again), actor=given.actor)
     work.emit(guided, {"text": given.message})
     _run_again(work, fact, again, given.message, given)
 
 
-def _run_again(work: Work, fact: ev.EscalationOpened, step_ids: list[str], told: str, given: DecisionMade) -> None:
-    trips = ladder.respawned(work, fact.stage, step_ids)
+def _run_again(work: Work, fact: ev.ReviewOpened, step_ids: list[str], told: str, given: DecisionMade) -> None:
+    trips = ladder.refuse_respawn(work, fact.stage, step_ids)
     if trips:
         reactions.react(work, Failure(tuple(trips), fact.stage, fact.step_id))
-    elif given.verb == "approve" and kept_steps.keeps(work.run, fact.failure_type, fact.step_id):
+    elif given.verb == "approve" and calls.keeps(work.run, fact.failure_type, fact.step_id):
         rerunning.call_again(work, fact.step_id, given.message)
-        swap.approve(work, fact, given)
+        fallback_model.approve(work, fact, given)
     else:
         rerunning.rerun(work, step_ids, told, approved=given.verb == "approve", said=given.message)
-        swap.approve(work, fact, given)
+        fallback_model.approve(work, fact, given)
 
 
-def _plan_again(work: Work, fact: ev.EscalationOpened, told: str) -> None:
-    """No step failed, the stage did: an answer starts over from the plan, as often as any replan may."""
+def _plan_again(work: Work, fact: ev.ReviewOpened, told: str) -> None:
+    """Replan with a person's words where the stage failed and no step did, as often as any replan may."""
     spent = ladder.replans_spent(work, fact.stage)
     if spent:
         reactions.end(work, RunState.ABORTED, Reaction.ABORT, f"approved once more, but {spent} ({fact.reason})")
@@ -184,24 +182,26 @@ def _plan_again(work: Work, fact: ev.EscalationOpened, told: str) -> None:
     reactions.replan(work, fact.stage, trip, reason="a_person_asked")
 
 
-ANSWERS: Mapping[tuple[str, str], Callable[[Work, OpenQuestion, DecisionMade], None]] = {
+ANSWERS: Mapping[tuple[str, str], Callable[[Work, OpenReview, DecisionMade], None]] = {
     ("failure", "approve"): _failure_approved,
-    ("failure", "edit"): _edited,
-    ("failure", "respond"): _answered,
-    ("failure", "reject"): _rejected,
+    ("failure", "edit"): _edit,
+    ("failure", "respond"): _run_with_words,
+    ("failure", "reject"): _reject,
     ("post_stage", "approve"): _passes,
-    ("post_stage", "edit"): _edited,
-    ("post_stage", "respond"): _answered,
-    ("post_stage", "reject"): _rejected,
+    ("post_stage", "edit"): _edit,
+    ("post_stage", "respond"): _run_with_words,
+    ("post_stage", "reject"): _reject,
     ("pre_action", "approve"): _pre_action,
     ("pre_action", "edit"): _pre_action,
     ("pre_action", "respond"): _pre_action,
     ("pre_action", "decline"): _pre_action,
-    ("pre_action", "reject"): _rejected,
+    ("pre_action", "reject"): _reject,
     ("compensation", "approve"): _compensation,
     ("compensation", "respond"): _compensation,
     ("compensation", "reject"): _compensation,
     ("child", "approve"): _child,
     ("child", "reject"): _child,
 }
-"""What each answer to each kind of item does; total by test. Nobody rejects a compensation: that is how it expires. A ticket moves no run."""
+"""Effect of each answer to each kind of review; total by test. A compensation's review has no rejection but its
+expiry. A follow-up moves no run.
+"""

@@ -1,27 +1,38 @@
-"""A port came back: with an answer, a result, or the reason why there is none. What is no longer pending is late or a duplicate."""
+"""Handles a port's result: an answer, a tool's result, or a failure. A result for a call that is no longer pending
+is late or a duplicate.
+
+Handles results of the saga's own calls: compensations and reconciliations.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import agent_loop, calls, command_ids, mutations, reactions, requested_input, streamed, unwinding
 from fabric.core import events as ev
-from fabric.core.failure import Failure, of_call, record
-from fabric.core.fingerprint import encode
-from fabric.core.handlers import clocks, errands
-from fabric.core.inputs import CallFailed, CallStreamed, ModelReplied, ToolFinished
-from fabric.core.run import Pending
-from fabric.core.saga import Outcome, by_command
-from fabric.core.taxonomy import CLASSIFY, Cause
-from fabric.core.tool_answers import tool_answered
-from fabric.core.work import Work
+from fabric.core.calls import issue as calls
+from fabric.core.calls.tool_answers import tool_answered
+from fabric.core.decision.work import Work
+from fabric.core.events.inputs import CallFailed, CallStreamed, ModelReplied, ToolFinished
+from fabric.core.handlers import clocks
+from fabric.core.reactions import react as reactions
+from fabric.core.reactions import unwinding
+from fabric.core.reviews import requested_input
+from fabric.core.sagas import mutations
+from fabric.core.state.failure import Failure, call_failure, record
+from fabric.core.state.run import Pending
+from fabric.core.steps import agent_loop, streamed
+from fabric.core.values import command_ids
+from fabric.core.values.fingerprint import encode
+from fabric.core.values.flow import Stage
+from fabric.core.values.saga import Errand, Mutation, Outcome, awaited_errand, find_by_command, find_by_key
+from fabric.core.values.taxonomy import CLASSIFY, Cause, Evidence, Trip
 
 RAW_CHARS = 4_000
-"""Of an answer that contradicts itself."""
+"""Most characters that are recorded of an answer that contradicts itself."""
 
 
-def replied(work: Work, given: ModelReplied) -> None:
-    """Journals what a model answered and reacts to what was wrong with it."""
+def take_reply(work: Work, given: ModelReplied) -> None:
+    """Journal a model's answer and react to its problems."""
     size = len(given.text.encode()) + sum(len(encode(call.args or call.raw_args)) for call in given.calls)
     if _too_large(work, given, size):
         return
@@ -29,23 +40,21 @@ def replied(work: Work, given: ModelReplied) -> None:
     if pending is None:
         return
     differs = streamed.contradiction(work, pending, given)
-    if (
-        differs
-    ):  # What began because of it may not be taken back, and nothing is made twice: it counts as one that broke off.
-        _failed(work, pending, _broken_off(given, differs))
+    if differs:
+        _fail_call(work, pending, _build_malformed(given, differs))
     else:
-        _react_to(work, agent_loop.answered(work, pending, given))
+        _react_to(work, agent_loop.take_answer(work, pending, given))
 
 
 def call_streamed(work: Work, given: CallStreamed) -> None:
-    """Takes in a call of an answer that is still coming in."""
+    """Take in a call of an answer that is still streaming in."""
     pending = work.run.pending.get(given.command_id)
     current = pending is not None and pending.epoch == work.run.epoch and not pending.failed
     if pending is not None and current and pending.issued.attempt == given.attempt:
         streamed.came(work, pending, given)
 
 
-def _broken_off(given: ModelReplied, differs: str) -> CallFailed:
+def _build_malformed(given: ModelReplied, differs: str) -> CallFailed:
     told = [{"call_id": call.call_id, "tool": call.tool, "args": call.args} for call in given.calls]
     return CallFailed(
         command_id=given.command_id,
@@ -61,25 +70,25 @@ def _broken_off(given: ModelReplied, differs: str) -> CallFailed:
 
 
 def _bill(given: ModelReplied) -> dict[str, Any]:
-    """Returns the cost of a refused answer: the same as if it were not refused."""
+    """Return the cost of a refused answer, computed like that of an accepted one."""
     names = ("input_tokens", "output_tokens", "parts", "cost_usd_micros", "usage_problem")
     return {name: getattr(given, name) for name in names}
 
 
-def finished(work: Work, given: ToolFinished) -> None:
-    """Journals what a tool gave back."""
-    if errands.answered(work, given):
+def take_result(work: Work, given: ToolFinished) -> None:
+    """Journal a tool's result."""
+    if answer_errand(work, given):
         return
     if _too_large(work, given, 0 if given.error else len(encode(given.result))):
         return
     pending = _answers(work, given)
     if pending is None or requested_input.note(work, pending, given):
         return
-    mutation = by_command(work.run.saga, given.command_id)
-    outcome = mutations.says_of_key(mutation, mutations.outcome_of(given))
+    mutation = find_by_command(work.run.saga, given.command_id)
+    outcome = mutations.outcome_for_key(mutation, mutations.read_outcome(given))
     if given.error and outcome is Outcome.UNKNOWN and mutation is not None:
-        # What it says is no data for the model before it is known whether it was done.
-        _failed(
+        # Its answer is no data for the model before its execution is known.
+        _fail_call(
             work,
             pending,
             CallFailed(
@@ -92,21 +101,23 @@ def finished(work: Work, given: ToolFinished) -> None:
         )
         return
     _react_to(work, tool_answered(work, pending, given))
-    streamed.unblocked(work, pending.issued.step_id)
+    streamed.begin_unblocked_calls(work, pending.issued.step_id)
 
 
-def failed(work: Work, given: CallFailed) -> None:
-    """Journals an attempt without an answer and reacts to it."""
-    if errands.answered(work, given):
+def take_failure(work: Work, given: CallFailed) -> None:
+    """Journal an attempt without an answer and react to it."""
+    if answer_errand(work, given):
         return
     pending = _answers(work, given)
     if pending is not None:
-        _failed(work, pending, given)
+        _fail_call(work, pending, given)
 
 
-def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
+def _fail_call(work: Work, pending: Pending, given: CallFailed) -> None:
     issued = pending.issued
-    charged = calls.charge_of(work, issued, given)
+    charged = calls.build_charge(work, issued, given)
+    if issued.call == "model":
+        streamed.let_go(work, issued.step_id, "its answer did not come whole")
     fact = ev.AttemptFailed(
         command_id=given.command_id,
         attempt=given.attempt,
@@ -130,21 +141,25 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         probed=given.probed,
     )
     work.emit(fact, {"raw": given.raw} if given.raw else None)
-    mutations.settle(work, given.command_id, mutations.outcome_of(given), reason=given.message[:500], cause=given.cause)
+    mutations.settle(
+        work, given.command_id, mutations.read_outcome(given), reason=given.message[:500], cause=given.cause
+    )
     step = work.run.steps.get(issued.step_id)
     if work.run.ending is not None:
         calls.let_go(work, work.run.pending[given.command_id], "the run is ending")
     elif step is not None and step.status == "active":
         # A call that was cut short by its stage's or run's deadline is that deadline, whichever is noticed first.
         late = clocks.overdue(work)
-        if late is None and mutations.in_doubt(by_command(work.run.saga, given.command_id)):
-            return  # It is asked about before anything else (``agent_loop.again``).
-        _react_to(work, late or of_call(issued, fact, work.run.pending[given.command_id].said))
+        if late is None and mutations.in_doubt(find_by_command(work.run.saga, given.command_id)):
+            return  # It is reconciled first (``agent_loop.issue_again``).
+        _react_to(work, late or call_failure(issued, fact, work.run.pending[given.command_id].said))
 
 
 def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> bool:
-    """Whether an answer has more bytes than a run keeps of one; it then counts as an attempt without an answer."""
-    most = work.compiled.spec.policy.limits.content_bytes
+    """Return True if an answer has more bytes than a run may record of one; it then counts as an attempt without an
+    answer.
+    """
+    most = work.compiled_fabric.spec.policy.limits.content_bytes
     if size <= most:
         return False
     refused = CallFailed(
@@ -155,27 +170,29 @@ def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> boo
         billed=isinstance(given, ModelReplied),
         probed=given.probed,
         **(_bill(given) if isinstance(given, ModelReplied) else {}),
-        outcome=mutations.outcome_of(given) if isinstance(given, ToolFinished) else Outcome.UNKNOWN,
+        outcome=mutations.read_outcome(given) if isinstance(given, ToolFinished) else Outcome.UNKNOWN,
     )
-    failed(work, refused)
+    take_failure(work, refused)
     return True
 
 
 def _answers(work: Work, given: ModelReplied | ToolFinished | CallFailed) -> Pending | None:
-    """The pending attempt that a result answers; None for a duplicate (dropped) and for a late one (kept as a fact, ignored as data)."""
+    """Return the pending attempt that a result answers; None for a duplicate (dropped) and for a late one (kept as a
+    fact, ignored as data).
+    """
     pending = work.run.pending.get(given.command_id)
     awaited = pending is not None and pending.issued.attempt == given.attempt and not pending.failed
     if pending is not None and awaited and pending.epoch == work.run.epoch:
         return pending
     if given.command_id in work.run.voided:
         reason = (
-            "its epoch was replanned"
-            if command_ids.epoch_of(given.command_id) < work.run.epoch
-            else "the call was let go"
+            "its plan was replaced"
+            if command_ids.read_epoch(given.command_id) < work.run.epoch
+            else "the call was abandoned"
         )
         fact = ev.LateResultIgnored(command_id=given.command_id, attempt=given.attempt, reason=reason)
         work.emit(fact, {"kind": given.kind})
-        mutations.late(work, given)
+        mutations.take_late_result(work, given)
         unwinding.needless(work)
     elif pending is not None and pending.failed and pending.issued.attempt == given.attempt:
         _after_all(work, pending, given)
@@ -183,16 +200,71 @@ def _answers(work: Work, given: ModelReplied | ToolFinished | CallFailed) -> Pen
 
 
 def _after_all(work: Work, pending: Pending, given: ModelReplied | ToolFinished | CallFailed) -> None:
-    """A result of an attempt that was given up, while its call still waits: of one that nobody knows about it is the answer."""
-    if not mutations.in_doubt(by_command(work.run.saga, given.command_id)) or isinstance(given, ModelReplied):
+    """Handle a late result of an attempt that was given up while its call still waits. For a call in doubt it is the
+    answer.
+    """
+    if not mutations.in_doubt(find_by_command(work.run.saga, given.command_id)) or isinstance(given, ModelReplied):
         return
-    if isinstance(given, ToolFinished) and mutations.outcome_of(given) is Outcome.ANSWERED:
-        mutations.dropped(work, "its result came after all", command_id=given.command_id)
+    if isinstance(given, ToolFinished) and mutations.read_outcome(given) is Outcome.ANSWERED:
+        mutations.drop_checks(work, "its result came after all", command_id=given.command_id)
         _react_to(work, tool_answered(work, pending, given))
     else:
-        mutations.late(work, given)
+        mutations.take_late_result(work, given)
 
 
 def _react_to(work: Work, failure: Failure | None) -> None:
     if failure is not None:
         reactions.react(work, failure)
+
+
+def answer_errand(work: Work, given: ToolFinished | CallFailed) -> bool:
+    """Take a result of an errand; return True if it is one, awaited or not."""
+    if not command_ids.is_errand(given.command_id):
+        return False
+    errand = awaited_errand(work.run.saga, given.command_id, given.attempt)
+    if errand is None:
+        return True
+    if not errand.command:
+        unwinding.take_answer(work, errand, given)
+        return True
+    executed = mutations.take_reconciliation(work, errand, given)
+    mutation = find_by_key(work.run.saga, errand.key)
+    if executed is not None and mutation is not None:
+        _apply_check(work, errand, mutation, given, executed=executed)
+    return True
+
+
+def _apply_check(
+    work: Work, check: Errand, mutation: Mutation, given: ToolFinished | CallFailed, *, executed: bool
+) -> None:
+    """Continue after a reconciliation: the call that waited is answered, or may go out again like any failed call."""
+    said = given.result if isinstance(given, ToolFinished) else {}
+    pending = work.run.pending.get(check.command)
+    if executed:
+        if pending is not None:
+            result = ToolFinished(
+                command_id=check.command,
+                attempt=pending.issued.attempt,
+                result=said.get("result"),
+                outcome=Outcome.ANSWERED,
+            )
+            tool_answered(work, pending, result)
+            return
+        result_content = {"result": said.get("result")}
+        mutations.settle(
+            work, mutation.command_id, Outcome.ANSWERED, reason=f"{check.tool} said so", result=result_content
+        )
+        return
+    said_no = f"{check.tool} said that it was not executed"
+    mutations.settle(work, mutation.command_id, Outcome.REJECTED, reason=said_no, of_key=True)
+    if pending is not None and mutation.cause:
+        _react(work, pending, mutation)
+
+
+def _react(work: Work, pending: Pending, mutation: Mutation) -> None:
+    issued = pending.issued
+    evidence = Evidence(
+        observed=issued.attempt, unit="attempts", scope=f"call:{issued.command_id}", details={"target": issued.target}
+    )
+    trip = Trip("tool", Cause(mutation.cause), evidence, mutation.reason)
+    reactions.react(work, Failure((trip,), Stage(issued.step_id.partition(".")[0]), issued.step_id, issued))

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from fabric.core import events as ev
-from fabric.core.child_inputs import ChildRequested
-from fabric.core.flow import RunState, Stage
+from fabric.core.decision.work import Work
+from fabric.core.events.child_inputs import ChildRequested
+from fabric.core.events.inputs import ForkRequested, RunRequested
 from fabric.core.handlers.ownership import take_policy_up
-from fabric.core.inputs import ForkRequested, RunRequested
-from fabric.core.work import Work
+from fabric.core.values.flow import RunState, Stage
 
 
-def requested(work: Work, given: RunRequested) -> None:
-    """Takes what the run pins for good."""
-    begun(work, given)
+def start_run(work: Work, given: RunRequested) -> None:
+    """Take the pinned facts of the run."""
+    begin_run(work, given)
 
 
-def forked(work: Work, given: ForkRequested) -> None:
-    """Takes what the run pins for good, and what it goes on from."""
-    if not begun(work, given):
+def start_fork(work: Work, given: ForkRequested) -> None:
+    """Start a fork: take the pinned facts and the kept parts."""
+    if not begin_run(work, given):
         return
     for (
         kept
-    ) in given.contents:  # First, so that whatever names them can be read: a fork may be forked at any of its events.
+    ) in given.contents:  # First, so that later events can refer to them: a fork may be forked at any of its events.
         work.emit(ev.ContentKept(what=kept.what), kept.content)
     work.emit(
         ev.RunForked(
@@ -42,15 +42,15 @@ def forked(work: Work, given: ForkRequested) -> None:
     )
 
 
-def begun(work: Work, given: RunRequested | ForkRequested | ChildRequested, *, depth: int = 1) -> bool:
-    """Starts the run. False: it has started already, and a second start changes nothing."""
+def begin_run(work: Work, given: RunRequested | ForkRequested | ChildRequested, *, depth: int = 1) -> bool:
+    """Start the run. False: it has started already, and a second start changes nothing."""
     if work.run.state is not RunState.QUEUED:
         work.emit(ev.InputIgnored(input_kind=given.kind, reason="the run has started already"))
         return False
     work.emit(
         ev.RunStarted(
-            fabric=work.compiled.spec.name,
-            revision=work.compiled.revision,
+            fabric=work.compiled_fabric.spec.name,
+            revision=work.compiled_fabric.revision,
             tier=work.run.tier,
             deadline_at=given.deadline_at,
             seed=work.ctx.seed,
@@ -63,6 +63,6 @@ def begun(work: Work, given: RunRequested | ForkRequested | ChildRequested, *, d
     take_policy_up(work)
     if work.ctx.usual and not isinstance(
         given, ChildRequested
-    ):  # A child does a part, and its parent's rate is none of its own.
+    ):  # A child executes a part, to which its parent's rate does not apply.
         work.emit(ev.UsualRatesPinned(rates=work.ctx.usual))
     return True

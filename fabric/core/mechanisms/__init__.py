@@ -1,4 +1,6 @@
-"""The protections: one small module each, all of one shape (``contract.py``). To add one, copy the nearest and list it here."""
+"""The protections: one small module each, all of one shape (``contract.py``). To add one, copy the nearest and list
+it here. CONTRIBUTING.md has the steps.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,10 @@ from fabric.core.mechanisms import (
     validation_gate,
 )
 from fabric.core.mechanisms.contract import Scope
+from fabric.core.values.taxonomy import FailureClass
 
 if TYPE_CHECKING:
-    from fabric.core.envelope import Event
+    from fabric.core.events.envelope import Event
 
 ORDER: tuple[ModuleType, ...] = (
     policy,
@@ -49,13 +52,17 @@ ORDER: tuple[ModuleType, ...] = (
     stall_watchdog,
     escalation,
 )
-"""Guard order, total (semantics.md, general rules): ties between equally grave trips go to the one that stands earlier."""
+"""Guard order, total (docs/specification/README.md): ties between equally grave trips go to the one that stands
+earlier.
+"""
 
 
+CLASSES: Mapping[str, tuple[FailureClass, ...]] = {module.NAME: module.CLASSES for module in ORDER}
+"""MAST classes that each mechanism answers, by its name."""
 Observer = Callable[[Any, "Event"], Any]
-"""How a mechanism takes an event in: its state before, the event, its state after."""
+"""Type of ``observe``: takes a mechanism's state and an event, and returns the new state."""
 FRESH: Mapping[str, Any] = {module.NAME: module.State() for module in ORDER}
-"""What each mechanism remembers before anything was observed."""
+"""Initial state of each mechanism, by its name."""
 
 
 _KEPT: Mapping[ModuleType, tuple[str, str, bool, Any]] = {
@@ -67,33 +74,35 @@ _KEPT: Mapping[ModuleType, tuple[str, str, bool, Any]] = {
     )
     for module in ORDER
 }
-"""The key of a mechanism's state where there is one a run; else what its keys begin with, and whether each step has one; and what it begins with."""
+"""For each mechanism: the key of a state per run, or ""; the key prefix otherwise; True for one state per step; the
+initial state.
+"""
 _OBSERVERS: Mapping[str, tuple[tuple[Observer, str, str, bool, Any], ...]] = {
     kind: tuple((module.observe, *_KEPT[module]) for module in ORDER if kind in module.OBSERVES)
     for kind in sorted({kind for module in ORDER for kind in module.OBSERVES})
 }
-"""Who observes a kind of event: looked up for every event that is folded."""
+"""The observers of each event kind, looked up for every event that is folded."""
 
 
 def scope_key(module: ModuleType, step_id: str) -> str:
-    """Where a mechanism's state is kept in ``Run.guards``."""
+    """Return the key of a mechanism's state in ``Run.guards``."""
     of_run, begins, of_step, _ = _KEPT[module]
     return of_run or begins + (step_id if of_step else branch_key(step_id))
 
 
 def branch_key(step_id: str) -> str:
-    """A step without its round: its branch in its epoch."""
+    """Return a step's id without its round: its branch in its epoch."""
     return step_id.rpartition(".r")[0]
 
 
-def state_of(guards: Mapping[str, Any], module: ModuleType, step_id: str = "") -> Any:
-    """What a mechanism remembers, of a step or its branch where it keeps a state for each."""
+def find_state(guards: Mapping[str, Any], module: ModuleType, step_id: str = "") -> Any:
+    """Return the state of a mechanism for a step, or for the step's branch, depending on the mechanism's scope."""
     of_run, begins, of_step, fresh = _KEPT[module]
     return guards.get(of_run or begins + (step_id if of_step else branch_key(step_id)), fresh)
 
 
 def observe(guards: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
-    """The mechanism states after ``event``; the same mapping when it changes none of them."""
+    """Return the mechanism states after ``event``; the argument itself when no state changes."""
     changed: dict[str, Any] | None = None
     fact = event.fact
     step_id = getattr(fact, "step_id", "")

@@ -1,10 +1,12 @@
-"""Hard pre-execution budget gate: a call goes out only if its worst case fits every cap it falls under (S0 "Retry Budget With Backoff").
+"""Hard pre-execution budget gate: a call goes out only if its worst case fits every cap that it falls under (S0
+"Retry Budget With Backoff").
 
-Stops: spending past a cap, by any number of concurrent calls, because each is reserved at its worst case before it is issued and settled when its
-result is journaled; an unknown outcome is settled at the worst case. Money is micro-dollars. An endpoint that bills more than the reservation
-surprises once: from then on each call of that model is reserved at what its dearest such call was billed. Does not stop: that first surprise, and
-calls that are out with it. Scopes that cross runs (fabric-hour, session, workspace) are asked for
-(``core/grants.py``), after the run's own have passed.
+Stops: spending past a cap, by any number of concurrent calls, because each is reserved at its worst case before it is
+issued and settled when its result is journaled; an unknown outcome is settled at the worst case. Money is
+micro-dollars. An endpoint can bill above a reservation once: from then on each call of that model is reserved at its
+dearest such bill. Scopes that cross runs (fabric-hour, session, workspace) are requested (``core/budgets/grants.py``)
+after the run's own caps have passed.
+Does not stop: that first bill, and calls that are out with it.
 """
 
 from __future__ import annotations
@@ -14,20 +16,35 @@ from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, amount_words, cap_key, fabrics_cap
-from fabric.core.frozen import replace, value
-from fabric.core.grants import FABRIC, NEVER, SESSION, SESSION_TOKENS, WORKSPACE, Billed, Refusal, Shares, unit_of
-from fabric.core.key_caps import KEY_DAY, KEY_MONTH, KINDS
+from fabric.core.budgets.grants import (
+    FABRIC,
+    NEVER,
+    SESSION,
+    SESSION_TOKENS,
+    WORKSPACE,
+    BilledAbove,
+    Refusal,
+    Shares,
+    find_unit,
+)
+from fabric.core.budgets.key_caps import KEY_DAY, KEY_MONTH, KINDS
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.policy import Budget as Config
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.spec.policies.budgets import AGENT, RUN, STAGE, CapUnit, amount_words, cap_key, fabrics_cap
+from fabric.core.spec.policies.budgets import Budget as Config
+from fabric.core.values.frozen import replace, value
+from fabric.core.values.taxonomy import PASS, Cause, Evidence, FailureClass, Trip, Verdict
 
 if TYPE_CHECKING:
-    from fabric.core.envelope import Event
-    from fabric.core.policy import FlowPolicy
+    from fabric.core.events.envelope import Event
+    from fabric.core.spec.policies.flow_policy import FlowPolicy
 
 NAME = "budget"
+TITLE = "Budget gate"
+STOPS = "calls whose worst case no longer fits under a cap"
+PAGE = "docs/specification/budgets.md"
+CLASSES = (FailureClass.VERIFICATION,)
+SETTINGS: tuple[str, ...] = ("budget",)
+UNCOUNTED = ""
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool"})
 OBSERVES: frozenset[str] = frozenset(
@@ -47,45 +64,45 @@ OBSERVES: frozenset[str] = frozenset(
 
 @value()
 class Reservation:
-    """What one call in flight, or one living child, may still cost."""
+    """The amount that one call in flight, or one living child, may still cost."""
 
     usd_micros: int
     tokens: int
     stage: str
     agent: str
     model: str = ""
-    """Of a model call: who is asked."""
+    """Model that the call goes to; "" for a tool call or a child."""
 
 
 @value()
 class State:
-    """The run's ledger: what was spent, what is reserved."""
+    """The run's ledger: spent and reserved amounts."""
 
     spent_usd_micros: int = 0
     spent_tokens: int = 0
     overrun_usd_micros: int = 0
-    """What calls cost above their reservations, altogether."""
+    """Sum that calls cost above their reservations."""
     reserved: Mapping[str, Reservation] = field(default_factory=dict)
-    """By command id."""
+    """Reservations by command id."""
     by_stage: Mapping[str, int] = field(default_factory=dict)
     by_agent: Mapping[str, int] = field(default_factory=dict)
     cap_usd_micros: int | None = None
-    """Of a child: what its parent reserved for it."""
+    """Micro-dollars that the parent reserved for this run; None: the run is no child."""
     cap_tokens: int | None = None
     raised_usd_micros: int | None = None
-    """What a person raised the run's cap to."""
+    """The run's cap as a person raised it; None: not raised."""
     policy_usd_micros: int | None = None
     """The most that the workspace's policy lets the run spend."""
     tokens_by_stage: Mapping[str, int] = field(default_factory=dict)
     tokens_by_agent: Mapping[str, int] = field(default_factory=dict)
     raised: Mapping[str, int] = field(default_factory=dict)
-    """What a person raised other caps to, by ``budget_caps.cap_key``."""
-    surprises: Mapping[str, Billed] = field(default_factory=dict)
-    """By model: the dearest of its calls that were billed above their reservations."""
+    """Other caps that a person raised, by ``budget_caps.cap_key``."""
+    surprises: Mapping[str, BilledAbove] = field(default_factory=dict)
+    """The dearest bill above a reservation of each model."""
 
 
 def shared_caps(config: Config) -> Mapping[str, int | None]:
-    """The caps that cross runs, by the kind of their scope."""
+    """Return the caps that cross runs, by the kind of their scope."""
     return {
         FABRIC: config.fabric_hour_usd_micros,
         SESSION: config.session_usd_micros,
@@ -94,12 +111,12 @@ def shared_caps(config: Config) -> Mapping[str, int | None]:
 
 
 def config(policy: FlowPolicy) -> Config:
-    """Cuts this mechanism's part out of the policy."""
+    """Return this mechanism's part of the policy."""
     return policy.budget
 
 
 def observe(state: State, event: Event) -> State:
-    """Reserves at the intent, settles at whatever ended the attempt."""
+    """Reserve the worst case at the intent, and settle it when the attempt ends."""
     fact: Any = event.fact
     if fact.kind == "lineage_pinned":
         return replace(state, cap_usd_micros=fact.cap_usd_micros, cap_tokens=fact.cap_tokens)
@@ -118,16 +135,16 @@ def observe(state: State, event: Event) -> State:
         model = fact.target if fact.call == "model" else ""
         held = Reservation(fact.reserved_usd_micros, fact.reserved_tokens, stage, fact.agent, model)
         return replace(state, reserved={**state.reserved, fact.command_id: held})
-    if fact.kind == "run_ended":  # What is still out then nobody settles: it ended where it stood.
+    if fact.kind == "run_ended":  # Reservations that are still open then are never settled: the ledger ends as it is.
         for held in state.reserved.values():
-            state = _settled(state, held, held.usd_micros, held.tokens)
+            state = _settle_reservation(state, held, held.usd_micros, held.tokens)
         return replace(state, reserved={}) if state.reserved else state
     held_or_none = state.reserved.get(fact.command_id)
     if held_or_none is None:
         return state
     reserved = {key: value for key, value in state.reserved.items() if key != fact.command_id}
     cost, tokens = _actual(fact)
-    return _settled(replace(state, reserved=reserved), held_or_none, cost, tokens)
+    return _settle_reservation(replace(state, reserved=reserved), held_or_none, cost, tokens)
 
 
 def _actual(fact: Any) -> tuple[int, int]:
@@ -140,10 +157,10 @@ def _actual(fact: Any) -> tuple[int, int]:
     return fact.charged_usd_micros, fact.charged_tokens
 
 
-def _settled(state: State, held: Reservation, cost: int, tokens: int) -> State:
+def _settle_reservation(state: State, held: Reservation, cost: int, tokens: int) -> State:
     return replace(
         state,
-        surprises=_surprised(state.surprises, held, cost, tokens),
+        surprises=_note_surprise(state.surprises, held, cost, tokens),
         spent_usd_micros=state.spent_usd_micros + cost,
         spent_tokens=state.spent_tokens + tokens,
         overrun_usd_micros=state.overrun_usd_micros + max(0, cost - held.usd_micros),
@@ -154,24 +171,28 @@ def _settled(state: State, held: Reservation, cost: int, tokens: int) -> State:
     )
 
 
-def _surprised(known: Mapping[str, Billed], held: Reservation, cost: int, tokens: int) -> Mapping[str, Billed]:
+def _note_surprise(
+    known: Mapping[str, BilledAbove], held: Reservation, cost: int, tokens: int
+) -> Mapping[str, BilledAbove]:
     found = billed_above(held.usd_micros, held.tokens, cost, tokens) if held.model else NEVER
     if found is NEVER:
         return known
     return {**known, held.model: known.get(held.model, NEVER).with_dearer(found)}
 
 
-def billed_above(reserved_usd: int, reserved_tokens: int, usd: int, tokens: int) -> Billed:
-    """Returns the bill of a call above its reservation, in each unit that exceeded it; ``NEVER``: in none."""
+def billed_above(reserved_usd: int, reserved_tokens: int, usd: int, tokens: int) -> BilledAbove:
+    """Return the bill of a call in each unit that exceeded its reservation; ``NEVER`` if none did."""
     if usd <= reserved_usd and tokens <= reserved_tokens:
         return NEVER
     money = (usd, reserved_usd) if usd > reserved_usd else (0, 0)
     counted = (tokens, reserved_tokens) if tokens > reserved_tokens else (0, 0)
-    return Billed(money[0], counted[0], money[1], counted[1])
+    return BilledAbove(money[0], counted[0], money[1], counted[1])
 
 
-def dearest(state: State, model: str, shares: Shares | None, now: int) -> Billed:
-    """The dearest bill of a model above a reservation, in this run and of late. Each further call of the model is reserved at no less."""
+def dearest(state: State, model: str, shares: Shares | None, now: int) -> BilledAbove:
+    """Return the dearest recent bill of a model above a reservation, in this run or in runs that share limits. Each
+    further call of the model reserves at least that.
+    """
     here = state.surprises.get(model, NEVER) if state.surprises else NEVER
     return here if shares is None else here.with_dearer(shares.lately.dearest(model, now))
 
@@ -181,7 +202,9 @@ def _plus(sums: Mapping[str, int], name: str, more: int) -> Mapping[str, int]:
 
 
 def cap(config: Config, state: State) -> int:
-    """Micro-dollars that the run may spend: its fabric's cap or what a person raised it to. Its parent's reservation and the workspace's policy lower both."""
+    """Return the micro-dollars that the run may spend: its fabric's cap or the cap that a person set. Its parent's
+    reservation and the workspace's policy lower both.
+    """
     own = config.run_usd_micros if state.raised_usd_micros is None else state.raised_usd_micros
     if state.policy_usd_micros is not None:
         own = min(own, state.policy_usd_micros)
@@ -189,7 +212,9 @@ def cap(config: Config, state: State) -> int:
 
 
 def cap_in_force(config: Config, state: State, scope: str, unit: CapUnit) -> int | None:
-    """What the run, a stage or an agent may spend in this run: as the fabric says, as a person raised it, or as its parent reserved it. None: no cap."""
+    """Return the cap of the run, a stage or an agent in this run; None: no cap. A cap raised by a person replaces
+    the fabric's; the parent's reservation bounds both.
+    """
     if scope == RUN and unit == "usd_micros":
         return cap(config, state)
     raised = state.raised.get(cap_key(scope, unit)) if state.raised else None
@@ -198,8 +223,8 @@ def cap_in_force(config: Config, state: State, scope: str, unit: CapUnit) -> int
     return own if given is None else given if own is None else min(own, given)
 
 
-def used(state: State, scope: str, unit: CapUnit) -> int:
-    """What the run, a stage or an agent has spent and holds reserved."""
+def used_amount(state: State, scope: str, unit: CapUnit) -> int:
+    """Return the amount that the run, a stage or an agent has spent and reserved."""
     kind, _, name = scope.partition(":")
     tokens = unit == "tokens"
     held = (
@@ -216,26 +241,30 @@ def used(state: State, scope: str, unit: CapUnit) -> int:
     return spent + sum(held)
 
 
-def left(config: Config, state: State, stage: str) -> tuple[int, int | None]:
-    """Micro-dollars and tokens that nothing in the run has been spent on or reserved for; no token cap: None."""
+def amount_left(config: Config, state: State, stage: str) -> tuple[int, int | None]:
+    """Return the micro-dollars and tokens that the run has neither spent nor reserved; tokens None: no cap."""
     rests: dict[CapUnit, list[int]] = {"usd_micros": [], "tokens": []}
     for unit, found in rests.items():
         for scope in (RUN, f"{STAGE}:{stage}"):
             most = cap_in_force(config, state, scope, unit)
             if most is not None:
-                found.append(most - used(state, scope, unit))
+                found.append(most - used_amount(state, scope, unit))
     return min(rests["usd_micros"]), min(rests["tokens"], default=None)
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Refuses a call without a price, and one whose worst case does not fit."""
+    """Refuse a call without a price, and one whose worst case does not fit."""
     if proposal.worst_usd_micros is None:
         message = f"model {proposal.target} has no price, so its cost cannot be bounded; give it one in the fabric"
         return Trip(NAME, Cause.PRICE_MISSING, Evidence(scope=f"model:{proposal.target}"), message)
     for scope, cap, used, unit, worst in _scopes(config, state, proposal):
         if used + worst > cap:
             seen = _surprise(state, proposal, view)
-            details: dict[str, Any] = {"worst_case": worst, "target": proposal.target, **_told(seen, proposal, unit)}
+            details: dict[str, Any] = {
+                "worst_case": worst,
+                "target": proposal.target,
+                **_surprise_numbers(seen, proposal, unit),
+            }
             message = _message(state, scope, cap, used, unit, worst, seen)
             return Trip(NAME, Cause.BUDGET_GATE, Evidence(cap, used + worst, unit, scope, details=details), message)
     worst_usd, shares = proposal.worst_usd_micros, view.shares
@@ -243,8 +272,10 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     return PASS if refused is None else _not_granted(refused, proposal, _surprise(state, proposal, view))
 
 
-def _surprise(state: State, proposal: Proposal, view: View) -> Billed:
-    """Returns the bill above a reservation of the next call's model; of a tool's call without a price, that of any model. One with a price has none."""
+def _surprise(state: State, proposal: Proposal, view: View) -> BilledAbove:
+    """Return the dearest bill above a reservation that applies to the next call. A model call uses its model's; a
+    tool call without a price uses that of any model; a tool call with a price has none.
+    """
     if proposal.kind == "model":
         return dearest(state, proposal.target, view.shares, view.now)
     if proposal.worst_usd_micros:
@@ -252,8 +283,8 @@ def _surprise(state: State, proposal: Proposal, view: View) -> Billed:
     return max(state.surprises.values(), key=lambda one: (one.usd_micros, one.tokens), default=NEVER)
 
 
-def _told(seen: Billed, proposal: Proposal, unit: str) -> dict[str, int]:
-    """The numbers of a surprise as evidence, where it bears on this refusal."""
+def _surprise_numbers(seen: BilledAbove, proposal: Proposal, unit: str) -> dict[str, int]:
+    """Return the numbers of a bill above a reservation as evidence, if it bears on this refusal."""
     if seen is NEVER:
         return {}
     if unit == "tokens":
@@ -262,8 +293,10 @@ def _told(seen: Billed, proposal: Proposal, unit: str) -> dict[str, int]:
     return {"billed": seen.usd_micros, "reserved": seen.reserved_usd_micros, "computed": computed}
 
 
-def _message(state: State, scope: str, cap: int, used: int, unit: str, worst: int, seen: Billed) -> str:
-    """Returns why a call does not fit a cap: the amount spent, the amount that it may take, and a bill above a reservation."""
+def _message(state: State, scope: str, cap: int, used: int, unit: str, worst: int, seen: BilledAbove) -> str:
+    """Return why a call does not fit a cap: the amount spent, the amount that it may take, and any bill above a
+    reservation.
+    """
     billed, reserved = (
         (seen.tokens, seen.reserved_tokens) if unit == "tokens" else (seen.usd_micros, seen.reserved_usd_micros)
     )
@@ -282,23 +315,25 @@ def _message(state: State, scope: str, cap: int, used: int, unit: str, worst: in
 
 
 SHARED: Mapping[str, str] = {
-    FABRIC: "what this fabric may spend in an hour",
-    SESSION: "what this session may spend",
-    SESSION_TOKENS: "what this session may use",
-    WORKSPACE: "what this workspace may spend",
-    KEY_DAY: "what may be spent with the key in a day",
-    KEY_MONTH: "what may be spent with the key in a month",
+    FABRIC: "the fabric's budget for an hour",
+    SESSION: "the session's budget",
+    SESSION_TOKENS: "the session's tokens",
+    WORKSPACE: "the workspace's budget",
+    KEY_DAY: "the key's budget for a day",
+    KEY_MONTH: "the key's budget for a month",
 }
 """Shared budgets in words, by the kind of their scope; total by test."""
 
 
-def _not_granted(refused: Refusal, proposal: Proposal, seen: Billed) -> Trip:
-    """Refuses a call that a shared budget does not grant. The evidence copies the budget's state, since that moves on. ``seen``: its model's bills of late."""
-    kind, unit, used = refused.scope.partition(":")[0], unit_of(refused.scope), refused.spent + refused.granted
+def _not_granted(refused: Refusal, proposal: Proposal, seen: BilledAbove) -> Trip:
+    """Refuse a call that a shared budget does not grant. The evidence copies the budget's state, since that changes.
+    ``seen``: its model's recent bills above reservations.
+    """
+    kind, unit, used = refused.scope.partition(":")[0], find_unit(refused.scope), refused.spent + refused.granted
     worst = proposal.worst_tokens if unit == "tokens" else proposal.worst_usd_micros or 0
     details: dict[str, Any] = {"worst_case": worst, "target": proposal.target, "budget": refused.scope}
     details |= {"spent": refused.spent, "granted": refused.granted, "asked_at": refused.asked_at}
-    details |= _told(seen, proposal, unit)
+    details |= _surprise_numbers(seen, proposal, unit)
     left = refused.unasked or (
         f"{amount_words(max(0, refused.cap - used), unit)} of {amount_words(refused.cap, unit)} is left "
         f"({amount_words(refused.spent, unit)} is spent, and workers have reserved {amount_words(refused.granted, unit)})"
@@ -310,26 +345,26 @@ def _not_granted(refused: Refusal, proposal: Proposal, seen: Billed) -> Trip:
 
 
 def _scopes(config: Config, state: State, proposal: Proposal) -> Iterator[tuple[str, int, int, str, int]]:
-    """``(scope, cap, used and reserved, unit, worst case)`` for each cap that is set."""
+    """Yield ``(scope, cap, used and reserved, unit, worst case)`` for each cap that is set."""
     worst = {"usd_micros": proposal.worst_usd_micros or 0, "tokens": proposal.worst_tokens}
-    for scope, unit in scopes_of(proposal.stage, proposal.agent):
+    for scope, unit in list_scopes(proposal.stage, proposal.agent):
         if scope == CALL:
             if config.call_usd_micros is not None:
                 yield CALL, config.call_usd_micros, 0, unit, worst[unit]
             continue
         most = cap_in_force(config, state, scope, unit)
         if most is not None:
-            yield scope, most, used(state, scope, unit), unit, worst[unit]
+            yield scope, most, used_amount(state, scope, unit), unit, worst[unit]
 
 
 CALL = "call"
 SCOPES_KEPT = 1_024
-"""Pairs of a stage and an agent whose scopes are remembered: every call of a run is judged by the same few."""
+"""Pairs of a stage and an agent whose scopes are cached; every call of a run is judged by the same few."""
 
 
 @lru_cache(maxsize=SCOPES_KEPT)
-def scopes_of(stage: str, agent: str) -> tuple[tuple[str, CapUnit], ...]:
-    """The caps of its run that a call falls under, in the order in which they are asked: money before tokens."""
+def list_scopes(stage: str, agent: str) -> tuple[tuple[str, CapUnit], ...]:
+    """Return the caps of its run that a call falls under, in the order of the checks: money before tokens."""
     whose = (f"{STAGE}:{stage}", f"{AGENT}:{agent}") if agent else (f"{STAGE}:{stage}",)
     money: tuple[tuple[str, CapUnit], ...] = tuple((one, "usd_micros") for one in (RUN, CALL, *whose))
     return (*money, *((one, "tokens") for one in (RUN, *whose)))

@@ -1,8 +1,8 @@
 """The one shape of every mechanism, and what it is asked about.
 
-A mechanism is a module with ``NAME``, ``SCOPE``, ``APPLIES_TO``, ``OBSERVES``, ``Config`` (cut out of the policy by ``config``), ``State``,
-``observe(state, event) -> state`` and ``check(config, state, proposal, view) -> Verdict``. ``observe`` folds facts; ``check`` judges one
-proposal and changes nothing. A mechanism never chooses a reaction and never looks at another mechanism.
+A mechanism is a module with the names of ``Mechanism``, and with the classes ``Config`` and ``State``. Pages read its
+words and settings from it. ``observe`` folds facts; ``check`` judges one proposal and changes nothing. A mechanism
+never chooses a reaction and never looks at another mechanism.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from fabric.core.evaluators import NO_EVALUATORS, Evaluators
-from fabric.core.flow import Stage
-from fabric.core.frozen import value
-from fabric.core.grants import Shares
+from fabric.core.budgets.grants import Shares
 from fabric.core.grounding.sources import Sources
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import Verdict
+from fabric.core.state.evaluators import NO_EVALUATORS, Evaluators
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import value
+from fabric.core.values.taxonomy import Cause, FailureClass, Verdict
 
 if TYPE_CHECKING:
-    from fabric.core.breaker.passing import Looked
-    from fabric.core.context import Contents
-    from fabric.core.envelope import Event
-    from fabric.core.pace import TooFast
-    from fabric.core.policy import FlowPolicy
-    from fabric.core.run import Run
-    from fabric.core.spec import FabricSpec
+    from fabric.core.breaker.passing import BreakerRefusal
+    from fabric.core.budgets.spend_rate import TooFast
+    from fabric.core.events.envelope import Event
+    from fabric.core.spec.fabric import FabricSpec
+    from fabric.core.spec.policies.flow_policy import FlowPolicy
+    from fabric.core.state.context import Contents
+    from fabric.core.state.run import Run
 
 ProposalKind = Literal[
     "model",
@@ -46,12 +45,13 @@ ProposalKind = Literal[
     "exit",
     "send",
 ]
-"""``handoff``: a peer passes a brief on to another; ``dispatch``: a supervisor passes all of its plan's briefs on at once; ``visit``: a node begins;
+"""``handoff``: a peer passes a brief on to another; ``dispatch``: a supervisor passes all of its plan's briefs on at
+once; ``visit``: a node begins;
 ``crossing``: a failure is about to cross a restart edge."""
 
 
 class Scope(StrEnum):
-    """What one State of a mechanism belongs to."""
+    """Owner of one State of a mechanism."""
 
     RUN = "run"
     BRANCH = "branch"
@@ -70,7 +70,7 @@ class Proposal:
     target: str = ""
     """Model or tool name."""
     command_id: str = ""
-    """Of a retry: the call that is tried again."""
+    """Retried call, for a retry."""
     turn: int = 0
     attempt: int = 1
     final: bool = False
@@ -78,7 +78,7 @@ class Proposal:
     call_id: str = ""
     args_hash: str = ""
     args: Any = None
-    """Of a tool call that a model proposes anew, and of one that came back with an error; None: they were judged before."""
+    """Tool call that a model proposes, or that came back with an error; None: it was judged before."""
     args_ref: str = ""
     """The content that the arguments are journaled in, under the call's id."""
     wave: tuple[tuple[str, str], ...] = ()
@@ -86,23 +86,27 @@ class Proposal:
     effect: str = "read_only"
     compensated: bool = False
     approval: str = "required"
-    """Of an irreversible tool: whether a person is asked before each call."""
+    """True for an irreversible tool whose calls need a review."""
     in_doubt: bool = False
-    """True: it may have been executed under its key already, and nobody knows."""
+    """True: the call may have been executed under its key already, with an unknown outcome."""
     polling: bool = False
     cheaper: bool = False
-    """Of a model call: a cheaper model in place of one that cost too much. The rate that led to it is not held against it."""
+    """Cheaper model that replaces one that cost too much. The earlier spend rate does not count against it."""
     worst_usd_micros: int | None = 0
-    """What it may cost at worst; None: it has no price."""
+    """Largest possible cost; None: it has no price."""
     worst_tokens: int = 0
     computed_usd_micros: int | None = 0
-    """Of a model call: what its price makes of its worst case. ``worst_usd_micros`` is more where the model has billed more than was reserved."""
+    """Largest possible cost of a model call by its price. ``worst_usd_micros`` is higher where the model once billed
+    more than was reserved.
+    """
     computed_tokens: int = 0
     branches: int = 0
     agents: tuple[str, ...] = ()
     """Spawn: whom; each once."""
     promised: int = 0
-    """Spawn: agents that were let start before, and whose runs have not been spawned yet (``slices.promised``)."""
+    """Spawn: agents that were let start before, and whose runs have not been spawned yet
+    (``slices.promised_agents``).
+    """
     replaced: int = 0
     """Spawn: agents at work that make room for those who start."""
     depth: int = 1
@@ -113,19 +117,19 @@ class Proposal:
     retry_after_s: float | None = None
     delay_s: float = 0.0
     keys: tuple[str, ...] = ()
-    """Of a model call: the budgets of the key that it goes out with."""
+    """Budgets of the key that a model call uses."""
     timeout_s: float = 0.0
     """The tier's own value for one attempt."""
     score: float | None = None
     accepted: bool = False
-    """Of an output: a person let it pass however sure its judge is."""
+    """True: a person released the output at any confidence of its judge."""
     payload: Any = None
     """Output: what the stage wants to pass on, as JSON. Dispatch: the plan; handoff: ``{"text": ...}``, the brief."""
     cause: Cause | None = None
     """Failure: what is about to be decided about, and what it says."""
     message: str = ""
     code: str = ""
-    """Of an error that a tool gives its model: the tool's own name for it."""
+    """The tool's own name of an error that it returns."""
     too_many: tuple[str, ...] = ()
     """Output of a plan that an agent wrote: what speaks against handing out so many briefs."""
     said: tuple[Any, ...] = ()
@@ -136,7 +140,7 @@ class Proposal:
     """Names of the documents attached to the run."""
     too_fast: TooFast | None = None
     """Send: what the call's fabric or session spends too fast; None: neither does."""
-    looked: Looked | None = None
+    looked: BreakerRefusal | None = None
     """Send: the circuit breaker that did not let the call pass; None: all of them did."""
     exit_criteria: tuple[str, ...] = ()
     """Output of finalize: what the plan said that must be true of it, where an oracle asks."""
@@ -145,31 +149,42 @@ class Proposal:
     judged: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Output: what the stage's judges found, by branch; one that is missing has not been heard."""
     sources: Sources | None = None
-    """What an answer may rest on, where its gate asks; None: nobody asks."""
+    """Sources that an answer may use, where its gate checks them; None: no check."""
 
 
 @value()
 class View:
-    """What a check may look at besides its own state."""
+    """Data that a check may read besides its own state."""
 
     now: int
     run: Run
     spec: FabricSpec
     shares: Shares | None = None
-    """What runs share; None: nothing. A check that lacks something of it raises ``Lacking``."""
+    """Shared amounts; None: none. A check without one that it needs raises ``Lacking``."""
     evaluators: Evaluators = NO_EVALUATORS
     contents: Contents | None = None
-    """What the run has journaled, by reference; None: nothing is at hand."""
+    """Journaled contents of the run, by reference; None: none is loaded."""
     workspace: str = ""
-    """Whose run it is."""
+    """Run of the proposal."""
     denied: Mapping[str, str] = field(default_factory=dict)
-    """What the workspace's policy lets nobody call, as ``tool:NAME`` or ``model:NAME``, and why."""
+    """Calls that the workspace's policy forbids, as ``tool:NAME`` or ``model:NAME``, each with the reason."""
 
 
 class Mechanism(Protocol):
     """The shape. Modules satisfy it; a test holds each of them against it."""
 
     NAME: str
+    TITLE: str
+    STOPS: str
+    """The object behind the word "stops"."""
+    PAGE: str
+    """Page of its rule."""
+    CLASSES: tuple[FailureClass, ...]
+    """MAST classes that it answers."""
+    SETTINGS: tuple[str, ...]
+    """Places of its numbers in the policy: a whole group (``budget``), or fields of one (``limits.hops``)."""
+    UNCOUNTED: str
+    """Why a run's page counts nothing for it. Empty: ``selectors/runs/margins/table.py`` measures it."""
     SCOPE: Scope
     APPLIES_TO: frozenset[ProposalKind]
     OBSERVES: frozenset[str]
@@ -179,7 +194,7 @@ class Mechanism(Protocol):
         ...
 
     def State(self) -> Any:  # noqa: N802 - it is the state's class
-        """What is remembered before anything was observed."""
+        """State before the first observation."""
         ...
 
     def observe(self, state: Any, event: Event) -> Any:

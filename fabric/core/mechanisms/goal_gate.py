@@ -1,27 +1,34 @@
-"""Goal gates: what a run must have reached before it may exit (S1 "Goal gates"; semantics.md 4).
+"""Goal gates: requires results of certain nodes before a run may exit (S1 "Goal gates";
+docs/specification/protections.md).
 
-Stops: a run that would be called completed although a goal node brought nothing, where the fan-in policy does without it. A goal node is a stage, or a
-worker by its agent's name, in whichever run it works. It is met when it ended in success or partial success. So the stage was passed, or at least
-one of the worker's branches has a result, or a gap that its fabric accepts (``allow_partial``).
-Off unless the policy names nodes. Does not stop: a goal that was met badly (the gates and the critic do).
+Stops: a run that would be called completed although a goal node brought nothing, where the fan-in policy allows that.
+A goal node is a stage, or a worker by its agent's name, in any run of the family. It is met when it ended in success
+or partial success. So the stage was passed, or at least one of the worker's branches has a result, or a gap that its
+fabric accepts (``allow_partial``). Off unless the policy names nodes.
+Does not stop: a goal that was met badly (the gates and the critic do).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.flow import Stage
-from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.policy import GoalGates as Config
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.spec.policies.limits import GoalGates as Config
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import value
+from fabric.core.values.taxonomy import PASS, Cause, Evidence, FailureClass, Trip, Verdict
 
 if TYPE_CHECKING:
-    from fabric.core.envelope import Event
-    from fabric.core.policy import FlowPolicy
+    from fabric.core.events.envelope import Event
+    from fabric.core.spec.policies.flow_policy import FlowPolicy
 
 NAME = "goal_gate"
+TITLE = "Goal gates"
+STOPS = "a run that ends before its goals are met"
+PAGE = "docs/specification/stages.md"
+CLASSES = (FailureClass.SPECIFICATION, FailureClass.VERIFICATION)
+SETTINGS: tuple[str, ...] = ("goal_gates",)
+UNCOUNTED = "judged once, before the run may exit"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"exit"})
 OBSERVES: frozenset[str] = frozenset()
@@ -29,21 +36,21 @@ OBSERVES: frozenset[str] = frozenset()
 
 @value()
 class State:
-    """What the nodes came to stands in the fan-out's parts and the run's stages."""
+    """No state: the outcome of the nodes is in the fan-out's parts and the run's stages."""
 
 
 def config(policy: FlowPolicy) -> Config:
-    """Cuts this mechanism's part out of the policy."""
+    """Return this mechanism's part of the policy."""
     return policy.goal_gates
 
 
 def observe(state: State, event: Event) -> State:
-    """Observes nothing."""
+    """Return the state unchanged."""
     return state
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Trips when a node ended without any success. ``proposal.payload``: the parts of the fan-out."""
+    """Trip when a node ended without any success. ``proposal.payload``: the parts of the fan-out."""
     here = [node for node in config.nodes if node in tuple(Stage) or node in view.spec.topology.workers]
     problems = [problem for node in here if (problem := _unmet(node, proposal, view))]
     if not problems:
@@ -55,7 +62,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
 
 
 def _unmet(node: str, proposal: Proposal, view: View) -> str:
-    """Why a goal node does not let the run exit; empty when it does."""
+    """Return why a goal node does not let the run exit; "" if it does."""
     if node in tuple(Stage):
         reached = view.run.stages.get(Stage(node))
         passed = node == proposal.stage or (reached is not None and reached.left)

@@ -1,26 +1,35 @@
-"""Policy: may this agent do this at all (scope, persona, guardrails on arguments). Asked first, before every action (semantics.md 9).
+"""Policy: refuses actions that an agent may never take (scope, persona, guardrails on arguments). Judged first,
+before every action (docs/specification/gates.md).
 
-It stops what the workspace's policy lets nobody call. It stops a tool call that takes a capability which its agent's persona lacks (S3 "Persona constraints"). It stops a tool call, handoff or spawn that
-the fabric's policies do not permit or cannot judge. And it stops a tool call whose arguments have what its guardrails forbid. Outputs are the
-validation gate's. Does not stop: what is spelt so that no pattern knows it, and what a policy permits too widely.
+Stops a call that the workspace's policy denies to all. It stops a tool call that needs a capability which its agent's
+persona lacks (S3 "Persona constraints"). It stops a tool call, handoff or spawn that the fabric's policies do not
+permit or cannot judge. And it stops a tool call whose arguments contain something that its guardrails forbid. The
+validation gate judges outputs. Does not stop: a spelling that no pattern matches, and an action that a policy permits
+too widely.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabric.core import permissions, spec_persona
-from fabric.core.evaluators import Ruling
-from fabric.core.frozen import value
+from fabric.core.mechanisms import permissions
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
+from fabric.core.spec import tools as spec_persona
+from fabric.core.state.evaluators import Ruling
+from fabric.core.values.frozen import value
+from fabric.core.values.taxonomy import PASS, Cause, Details, Evidence, FailureClass, Trip, Verdict
 
 if TYPE_CHECKING:
-    from fabric.core.envelope import Event
-    from fabric.core.policy import FlowPolicy
+    from fabric.core.events.envelope import Event
+    from fabric.core.spec.policies.flow_policy import FlowPolicy
 
 NAME = "policy"
+TITLE = "Policy"
+STOPS = "actions without permission: scope, persona, guardrails on arguments, changes after a result with instructions"
+PAGE = "docs/specification/gates.md"
+CLASSES = (FailureClass.SPECIFICATION, FailureClass.VERIFICATION)
+SETTINGS: tuple[str, ...] = ()
+UNCOUNTED = "asked before every action; it allows or denies, there is nothing to count"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"tool", "handoff", "spawn"})
 OBSERVES: frozenset[str] = frozenset()
@@ -28,32 +37,34 @@ OBSERVES: frozenset[str] = frozenset()
 
 @value()
 class Config:
-    """Nothing to set yet."""
+    """No settings yet."""
 
 
 @value()
 class State:
-    """Nothing to remember: policy judges each action alone."""
+    """No state: policy judges each action alone."""
 
 
 def config(policy: FlowPolicy) -> Config:
-    """Cuts this mechanism's part out of the policy."""
+    """Return this mechanism's part of the policy."""
     return Config()
 
 
 def observe(state: State, event: Event) -> State:
-    """Observes nothing."""
+    """Return the state unchanged."""
     return state
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Denies what the agent's persona bars, then what no policy permits, then what the guardrails find. Neither message nor evidence holds what was found."""
+    """Deny actions that the agent's persona bars, then those that no policy permits, then those with a guardrail's
+    finding. Neither message nor evidence contains the finding's text.
+    """
     outside = _outside(proposal, view)
     if outside is not None:
         return outside
-    ruled = permissions.ruling(proposal, view)
+    ruled = permissions.judge_call(proposal, view)
     if ruled is not None and ruled.why:
-        return _denied(proposal, ruled)
+        return _denial(proposal, ruled)
     if proposal.kind != "tool" or proposal.args is None:
         return PASS
     found = view.evaluators.hits("arguments", proposal.args)
@@ -71,8 +82,8 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     return Trip(NAME, Cause.POLICY_DENIED, evidence, message, advice)
 
 
-def denied(proposal: Proposal, view: View) -> Trip | None:
-    """The refusal of a tool or a model that the workspace's policy lets nobody call; None: it says nothing of it."""
+def find_denied(proposal: Proposal, view: View) -> Trip | None:
+    """Return the refusal of a tool or model that the workspace's policy denies; None: not denied."""
     why = view.denied.get(f"{proposal.kind}:{proposal.target}")
     if why is None:
         return None
@@ -83,10 +94,12 @@ def denied(proposal: Proposal, view: View) -> Trip | None:
 
 
 def _outside(proposal: Proposal, view: View) -> Trip | None:
-    """The refusal of a tool call that its agent's persona bars, with what S3 records of it; who calls for the engine has no persona."""
+    """Return the refusal of a tool call that its agent's persona bars, with the record that S3 requires; None: not
+    barred. Calls for the engine have no persona.
+    """
     if proposal.kind != "tool" or not proposal.agent:
         return None
-    found = spec_persona.barred(view.spec.agent(proposal.agent), view.spec.tool(proposal.target))
+    found = spec_persona.list_violations(view.spec.agent(proposal.agent).persona, view.spec.tool(proposal.target))
     if not found:
         return None
     details: Details = {
@@ -103,7 +116,7 @@ def _outside(proposal: Proposal, view: View) -> Trip | None:
     return Trip(NAME, Cause.PERSONA_VIOLATION, evidence, message, f"{message}. Do without it.")
 
 
-def _denied(proposal: Proposal, ruled: Ruling) -> Trip:
+def _denial(proposal: Proposal, ruled: Ruling) -> Trip:
     what = {"tool": f"calling {proposal.target}", "handoff": f"handing over to {proposal.target}"}
     where = f"step:{proposal.step_id}" if proposal.step_id else f"stage:{proposal.stage}"
     evidence = Evidence(scope=where, details={"action": proposal.kind, "policies": list(ruled.policies)})

@@ -1,11 +1,20 @@
-"""Progress hash: an agent is busy and nothing comes of it (S0 row "Semantic no-progress"; semantics.md 2).
+"""Progress hash: stops an agent that is busy without any result (S0 row "Semantic no-progress";
+docs/specification/failures.md).
 
-Stops, before the next request: an agent after whose last turns hash(stage, open plan items, artifact hashes, masked last result) was the same: six turns
-(three of the one that plans) that ask alike, twice as many that ask something else each time, four times as many that go through numbers, dates or ids
-(``core/likeness.py``); what they ask is read once six results were the same. Open plan items and artifacts are the run's: whatever a step brings, fails at or changes is progress of all. The last result is what
-the turn's calls came to, in whatever order they were made; a round of two or three turns that comes to the same three times is no progress either; a call that changes something counts with its arguments, since what it wrote is an artifact.
-A turn with a polling tool, or with a call that a person let go on (``let_pass.py``), is progress. A person's word, a note and a new activation begin anew.
-Does not stop: silence (the stall watchdog does), the same call again and again (the loop detector does, and sooner), and results that always differ.
+Stops, before the next request, an agent whose last turns all have an equal hash(stage, open plan items, artifact
+hashes, masked last result). The limit is six turns (three for the planner) with like arguments, twice as many with
+other arguments each time, and four times as many where the arguments go through numbers, dates or ids
+(``core/rules/near_identical.py``). Arguments are read only once six results were equal.
+
+- Open plan items and artifacts are the run's: any change by one step is progress of all.
+- The last result is the set of results of the turn's calls, in any order. A round of two or three turns with equal
+  results three times is no progress either. A call that changes something counts with its arguments, since it wrote
+  an artifact.
+- A turn with a polling tool, or with a call that a person allowed (``let_pass.py``), is progress. A review's answer,
+  a note and a new activation start the count anew.
+
+Does not stop: silence (the stall watchdog does), equal calls again and again (the loop detector does, and sooner),
+and results that always differ.
 """
 
 from __future__ import annotations
@@ -14,39 +23,44 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fabric.core import let_pass
-from fabric.core.call_args import call_args
-from fabric.core.fingerprint import digest
-from fabric.core.flow import Stage
-from fabric.core.frozen import replace, value
-from fabric.core.let_pass import LetPass
-from fabric.core.likeness import Likeness, likeness
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.policy import Progress as Config
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
+from fabric.core.rules.near_identical import Likeness, likeness
+from fabric.core.spec.policies.limits import Progress as Config
+from fabric.core.state import let_pass
+from fabric.core.state.context import call_args
+from fabric.core.state.let_pass import LetPass
+from fabric.core.values.fingerprint import digest
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import replace, value
+from fabric.core.values.taxonomy import PASS, Cause, Details, Evidence, FailureClass, Trip, Verdict
 
 if TYPE_CHECKING:
-    from fabric.core.context import Contents
-    from fabric.core.envelope import Event
-    from fabric.core.policy import FlowPolicy
-    from fabric.core.run import Turn as Asked
-    from fabric.core.spec import FabricSpec
+    from fabric.core.events.envelope import Event
+    from fabric.core.spec.fabric import FabricSpec
+    from fabric.core.spec.policies.flow_policy import FlowPolicy
+    from fabric.core.state.context import Contents
+    from fabric.core.state.run import Turn as Asked
 
 T = TypeVar("T")
 NAME = "progress"
+TITLE = "Progress"
+STOPS = "turns that all come to the same"
+PAGE = "docs/specification/protections.md"
+CLASSES = (FailureClass.INTER_AGENT, FailureClass.VERIFICATION)
+SETTINGS: tuple[str, ...] = ("progress",)
+UNCOUNTED = ""
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model"})
 CALLED = frozenset({"tool_answered", "call_deduplicated", "call_refused", "call_responded"})
-"""What a call of a turn came to."""
+"""Event kinds that carry the result of a turn's call."""
 BROUGHT = frozenset({"stage_entered", "stage_left", "output_accepted", "output_kept", "step_failed", "child_answered"})
-"""What changes the open plan items or the artifacts."""
+"""Event kinds that change the open plan items or the artifacts."""
 BEGINS_ANEW = frozenset({"step_opened", "message_injected"})
 OBSERVES: frozenset[str] = (
-    CALLED | BROUGHT | BEGINS_ANEW | {"model_answered", "replanned", "call_streamed", "reaction_decided"}
+    CALLED | BROUGHT | BEGINS_ANEW | {"call_issued", "model_answered", "replanned", "call_streamed", "reaction_decided"}
 )
 TURNS_KEPT = 100
-"""As many as a policy may ask for."""
+"""Most turns that a policy may compare."""
 PERIODS = (1, 2, 3)
 """Turns of a round, as detector B has them."""
 ROUNDS = 3
@@ -56,12 +70,12 @@ LIMITS: Mapping[Likeness, tuple[int, str]] = {
     Likeness.APART: (2, "with other arguments each time"),
     Likeness.SCAN: (4, "with other numbers or ids each time"),
 }
-"""How many times the policy's turns an agent has, by what they ask, and how a sentence says that. Total by test."""
+"""For each likeness of arguments: the factor on the policy's turns, and its words for a message. Total by test."""
 
 
 @value()
-class Call:
-    """What one call of a turn came to."""
+class TurnCall:
+    """One call of a turn, with its result."""
 
     tool: str
     args_hash: str
@@ -70,75 +84,78 @@ class Call:
 
 
 @value()
-class Turn:
+class AnswerTurn:
     """One answer of an agent's model."""
 
     around: str
-    """The run's artifacts and open plan items as they stood when the turn's last call had come back."""
-    calls: tuple[Call, ...] = ()
+    """Digest of the run's artifacts and open plan items when the turn's last call had come back."""
+    calls: tuple[TurnCall, ...] = ()
 
 
 @value()
 class State:
-    """The turns of the steps at work, and a rolling digest of all that changed the run's artifacts or open plan items."""
+    """The turns of the active steps, and a rolling digest of each change to the run's artifacts or open plan items."""
 
     around: str = ""
-    turns: Mapping[str, tuple[Turn, ...]] = field(default_factory=dict)
-    """By step id, oldest first."""
-    early: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
-    """By step id: what calls came to that began before their answer was whole. They are the next turn's."""
+    turns: Mapping[str, tuple[AnswerTurn, ...]] = field(default_factory=dict)
+    """Turns by step id, oldest first."""
+    early: Mapping[str, tuple[TurnCall, ...]] = field(default_factory=dict)
+    """Results of calls that began before their answer was complete, by step id. They belong to the next turn."""
     passing: Mapping[str, LetPass] = field(default_factory=dict)
-    """By a step's place in its epoch: what a person let go on."""
+    """Calls that a person allowed, by the step's place in its epoch."""
 
 
 def config(policy: FlowPolicy) -> Config:
-    """Cuts this mechanism's part out of the policy."""
+    """Return this mechanism's part of the policy."""
     return policy.progress
 
 
 def observe(state: State, event: Event) -> State:
-    """Adds a turn, or what a call of the last one came to; marks what the run has brought."""
+    """Add a turn, or the result of a call of the last one; mark changes that the run has brought."""
     fact: Any = event.fact
     if fact.kind in CALLED:
-        return _called(state, fact)
+        return _record_call(state, fact)
+    if fact.kind == "call_issued":  # What began with an attempt that failed is no turn's.
+        anew = fact.call == "model" and fact.step_id in state.early
+        return replace(state, early=_but(state.early, fact.step_id)) if anew else state
     if fact.kind == "call_streamed":
         return replace(state, early={fact.step_id: (), **state.early})
     if fact.kind == "replanned":
         return State(digest(state.around, fact.kind, event.seq))
     if fact.kind in let_pass.OBSERVED:
-        state = _heard(state, fact)
-        return _replaced(state, fact.step_id) if fact.kind == "step_opened" else state
+        state = _hear_message(state, fact)
+        return _drop_replaced(state, fact.step_id) if fact.kind == "step_opened" else state
     if fact.kind in BEGINS_ANEW:
-        return _without(state, fact.step_id)
+        return _drop_step(state, fact.step_id)
     if fact.kind == "model_answered" and fact.verdict != "output":
-        last = Turn(state.around, state.early.get(fact.step_id, ()))
+        last = AnswerTurn(state.around, state.early.get(fact.step_id, ()))
         turns = (*state.turns.get(fact.step_id, ()), last)[-TURNS_KEPT:]
         early = _but(state.early, fact.step_id) if state.early else state.early
         return replace(state, turns={**state.turns, fact.step_id: turns}, early=early)
     brought = replace(state, around=digest(state.around, fact.kind, event.content_ref, event.seq))
     if fact.kind == "stage_left":
         return replace(brought, turns={}, early={})
-    return _without(brought, getattr(fact, "step_id", ""))
+    return _drop_step(brought, getattr(fact, "step_id", ""))
 
 
-def _heard(state: State, fact: Any) -> State:
+def _hear_message(state: State, fact: Any) -> State:
     place = _place(fact.step_id)
     before = state.passing.get(place, let_pass.NOTHING)
-    after = let_pass.heard(before, fact) if place else before
+    after = let_pass.calls_allowed(before, fact) if place else before
     return state if after is before else replace(state, passing={**state.passing, place: after})
 
 
-def asked(state: State, step_id: str) -> tuple[let_pass.Call, ...]:
-    """Returns the calls that a person is asked about in a step."""
+def reviewed_calls(state: State, step_id: str) -> tuple[let_pass.Call, ...]:
+    """Return a step's calls that are under review."""
     return state.passing.get(_place(step_id), let_pass.NOTHING).asked
 
 
 def _place(step_id: str) -> str:
-    """A step without its round."""
+    """Return a step's id without its round."""
     return step_id.rpartition(".r")[0]
 
 
-def _without(state: State, step_id: str) -> State:
+def _drop_step(state: State, step_id: str) -> State:
     if step_id not in state.turns and step_id not in state.early:
         return state
     return replace(state, turns=_but(state.turns, step_id), early=_but(state.early, step_id))
@@ -148,8 +165,10 @@ def _but(kept: Mapping[str, T], step_id: str) -> dict[str, T]:
     return {key: one for key, one in kept.items() if key != step_id}
 
 
-def _replaced(state: State, step_id: str) -> State:
-    """Without the turns of those whose place the step takes: they are asked nothing more, and a run that goes on for long has had many."""
+def _drop_replaced(state: State, step_id: str) -> State:
+    """Return the state without the turns of the steps that this step replaces, so that a long run's state stays
+    small.
+    """
     place = step_id.rpartition(".e")[0] + "."
     kept = {key: turns for key, turns in state.turns.items() if not key.startswith(place)}
     early = {key: calls for key, calls in state.early.items() if not key.startswith(place)}
@@ -157,14 +176,14 @@ def _replaced(state: State, step_id: str) -> State:
     return state if same else replace(state, turns=kept, early=early)
 
 
-def _called(state: State, fact: Any) -> State:
+def _record_call(state: State, fact: Any) -> State:
     turns, coming = state.turns.get(fact.step_id, ()), state.early.get(fact.step_id)
     if coming is None and not turns:
         return state
     came_to = getattr(fact, "masked_hash", "") or digest(fact.kind, getattr(fact, "cause", ""), fact.call_id)
     if fact.kind == "call_refused":
         came_to = digest(fact.kind, fact.cause, fact.problem)
-    call = Call(fact.tool, fact.args_hash, came_to)
+    call = TurnCall(fact.tool, fact.args_hash, came_to)
     if coming is not None:
         return replace(state, early={**state.early, fact.step_id: (*coming, call)})
     last = replace(turns[-1], around=state.around, calls=(*turns[-1].calls, call))
@@ -172,7 +191,7 @@ def _called(state: State, fact: Any) -> State:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Trips when the last N turns came to the same."""
+    """Trip when the last N turns had equal results."""
     if proposal.final or proposal.attempt > 1:
         return PASS
     plans = proposal.stage is Stage.PLAN
@@ -194,58 +213,60 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     came = "each came to the same result" if period == 1 else "every round came to the same results"
     message = f"{who} {proposal.agent} called {called} in {limit} turns in a row {said}, and {came} (limit {limit})"
     details: Details = {"hash": progress_hash(proposal.stage, turns[-1], view.spec)}
-    if len({frozenset(_named(turn)) for turn in turns[-limit:]}) == 1:
-        details["calls"] = [{"tool": tool, "args_hash": args_hash} for tool, args_hash in _named(turns[-1])]
+    if len({frozenset(_list_calls(turn)) for turn in turns[-limit:]}) == 1:
+        details["calls"] = [{"tool": tool, "args_hash": args_hash} for tool, args_hash in _list_calls(turns[-1])]
     return Trip(
         NAME, Cause.NO_PROGRESS, Evidence(limit, limit, "turns", f"step:{proposal.step_id}", details=details), message
     )
 
 
-def _named(turn: Turn) -> list[let_pass.Call]:
+def _list_calls(turn: AnswerTurn) -> list[let_pass.Call]:
     return [(call.tool, call.args_hash) for call in turn.calls]
 
 
 def limits(few: int) -> Mapping[Likeness, int]:
-    """How many equal turns are too many, by what they ask, the least first. ``few``: the policy's turns."""
+    """Return the limit of equal turns for each likeness of arguments, the lowest first. ``few``: the policy's turns."""
     return {found: min(few * times, TURNS_KEPT) for found, (times, _) in LIMITS.items()}
 
 
 def _row(
-    stage: Stage, turns: tuple[Turn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]
+    stage: Stage, turns: tuple[AnswerTurn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]
 ) -> tuple[int, int]:
-    """How many of the last turns came to the same, round by round, and how many turns a round has; 0 where that cannot be compared."""
+    """Return the number of last turns with equal results, and the turns of one round; 0 turns where results cannot
+    be compared.
+    """
     came: list[str] = []
 
     def came_to(back: int) -> str:
-        """What the turn so far back came to; empty from the first one on that cannot be compared."""
+        """Return the result hash of the turn ``back`` turns ago; "" from the first one that cannot be compared."""
         while len(came) <= back and (not came or came[-1]):
             turn = turns[-1 - len(came)]
-            passed = passing and any(call in passing for call in _named(turn))
+            passed = passing and any(call in passing for call in _list_calls(turn))
             came.append("" if passed else progress_hash(stage, turn, spec))
         return came[back] if back < len(came) else ""
 
-    def repeated(period: int) -> int:
+    def count_repeats(period: int) -> int:
         same = 0
         while same + period < len(turns) and (found := came_to(same + period)) and found == came_to(same):
             same += 1
         return same + period if same else int(bool(came_to(0)))
 
-    return max(((repeated(period), period) for period in PERIODS), key=lambda one: one[0])
+    return max(((count_repeats(period), period) for period in PERIODS), key=lambda one: one[0])
 
 
 def _likeness(view: View, step_id: str, few: int, period: int) -> Likeness:
-    """Returns how alike the last turns ask, round by round. Turns that cannot be read count as alike."""
+    """Return how alike the last turns ask, round by round. Turns that cannot be read count as alike."""
     step, contents = view.run.steps.get(step_id), view.contents
     if step is None or contents is None:
         return Likeness.ALIKE
     try:
-        return likeness([_asked(contents, turn) for turn in step.history[-few:]], period)
+        return likeness([_turn_arguments(contents, turn) for turn in step.history[-few:]], period)
     except LookupError:
         return Likeness.ALIKE
 
 
-def _asked(contents: Contents, turn: Asked) -> dict[str, list[Any]]:
-    """Returns the arguments of a turn's calls, by tool. Raises LookupError where they are not at hand."""
+def _turn_arguments(contents: Contents, turn: Asked) -> dict[str, list[Any]]:
+    """Return the arguments of a turn's calls, by tool. Raises LookupError where they are not at hand."""
     asked: dict[str, list[Any]] = {}
     for call in turn.calls:
         args = call_args(contents, call.args_ref or turn.answer_ref, call.call_id)
@@ -253,15 +274,15 @@ def _asked(contents: Contents, turn: Asked) -> dict[str, list[Any]]:
     return asked
 
 
-def progress_hash(stage: Stage, turn: Turn, spec: FabricSpec) -> str:
-    """What a turn came to; empty where it cannot be compared: no call came back, or one of them polls."""
+def progress_hash(stage: Stage, turn: AnswerTurn, spec: FabricSpec) -> str:
+    """Return the hash of a turn's results; "" if it cannot be compared: no call returned, or a call polls."""
     if not turn.calls or any(_polls(spec, call.tool) for call in turn.calls):
         return ""
     results = sorted({call.came_to if _only_reads(spec, call.tool) else digest(*_all(call)) for call in turn.calls})
     return digest(stage, turn.around, *results)
 
 
-def _all(call: Call) -> tuple[str, str, str]:
+def _all(call: TurnCall) -> tuple[str, str, str]:
     return call.tool, call.args_hash, call.came_to
 
 

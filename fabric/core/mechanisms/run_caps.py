@@ -1,26 +1,37 @@
-"""What one run may grow to: events in its journal, bytes of payload, calls pending at once.
+"""Caps on the size of one run: events in its journal, bytes of payload, calls pending at once.
 
-Stops: a run whose journal, database rows and memory grow without end, before the call that would go past a cap is issued. All are limits: N pass, the
-N+1st trips. Of the events the last tenth is kept for what a run that may not go on still has to write: answers of calls that are out, the reaction,
-unwinding, the end. Does not stop: one content that is too large, which is refused as it comes (``handlers/results.py``).
+Stops: a run whose journal, database rows and memory grow without end, before the call that would pass a cap is
+issued. All are limits: N pass, the N+1st trips. The last tenth of the events is reserved for the end of a stopped
+run: answers of calls that are out, the reaction, unwinding, the end. Does not stop: one content that is too large,
+which is refused on arrival (``handlers/results.py``).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.policy import Limits as Config
-from fabric.core.saga import MUTATES
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.spec.policies.limits import Limits as Config
+from fabric.core.values.frozen import value
+from fabric.core.values.saga import MUTATES
+from fabric.core.values.taxonomy import PASS, Cause, Evidence, FailureClass, Trip, Verdict
 
 if TYPE_CHECKING:
-    from fabric.core.envelope import Event
-    from fabric.core.policy import FlowPolicy
+    from fabric.core.events.envelope import Event
+    from fabric.core.spec.policies.flow_policy import FlowPolicy
 
 NAME = "run_caps"
+TITLE = "Event, payload and call caps"
+STOPS = "journals, payloads and calls without end"
+PAGE = "docs/specification/protections.md"
+CLASSES = (FailureClass.VERIFICATION,)
+SETTINGS: tuple[str, ...] = (
+    "limits.run_events",
+    "limits.run_payload_bytes",
+    "limits.content_bytes",
+    "limits.pending_calls",
+)
+UNCOUNTED = ""
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool", "retry", "spawn"})
 OBSERVES: frozenset[str] = frozenset()
@@ -32,22 +43,22 @@ class State:
 
 
 def config(policy: FlowPolicy) -> Config:
-    """Cuts this mechanism's part out of the policy."""
+    """Return this mechanism's part of the policy."""
     return policy.limits
 
 
 def observe(state: State, event: Event) -> State:
-    """Observes nothing."""
+    """Return the state unchanged."""
     return state
 
 
 def events_for_work(limits: Config) -> int:
-    """How many events a journal may have when a call is issued: all but the last tenth."""
+    """Return the most events that a journal may have when a call is issued: all but the last tenth of its cap."""
     return limits.run_events * 9 // 10
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Refuses what would go past a cap."""
+    """Refuse a call that would pass a cap."""
     for cause, limit, observed, unit in _counts(config, proposal, view):
         if observed > limit:
             message = f"the run may have at most {limit:,} {unit}, and this would be {observed:,}"
@@ -58,7 +69,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
 
 def _counts(config: Config, proposal: Proposal, view: View) -> list[tuple[Cause, int, int, str]]:
     run = view.run
-    events = 2 if proposal.effect in MUTATES else 1  # Its way back is journaled before it.
+    events = 2 if proposal.effect in MUTATES else 1  # Its compensation is journaled before it.
     found = [
         (Cause.EVENT_CAP, events_for_work(config), run.seq + events, "events"),
         (Cause.PAYLOAD_CAP, config.run_payload_bytes, run.content_bytes + 1, "payload bytes"),

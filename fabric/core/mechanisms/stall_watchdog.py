@@ -1,8 +1,10 @@
-"""Stall watchdog: nothing has happened in a run for too long (S1 "Stall watchdog"; semantics.md 4).
+"""Stall watchdog: nothing has happened in a run for too long (S1 "Stall watchdog";
+docs/specification/protections.md).
 
-Stops: a step whose call never comes back, and a run that goes on doing nothing. Trips when no event has been journaled for min(30 min, half the stage
-deadline). What somebody else ends is no stall: people are waited for alone, the run is held, a child lives, a retry is scheduled, something is being undone.
-Does not stop: a run that is busy without getting anywhere (progress does).
+Stops: a step whose call never comes back, and a run that stays silent. Trips when no event has been journaled for
+min(30 min, half the stage deadline). Silence that something else will end is no stall: the run waits for people only,
+is paused, has a living child or a scheduled retry, or is undoing something. Does not stop: a run that is busy without
+progress (the progress hash does).
 """
 
 from __future__ import annotations
@@ -10,25 +12,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fabric.core.frozen import value
-from fabric.core.living import live
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.run import Run, clocks_stopped
-from fabric.core.taxonomy import Cause, Tier
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.state.living import is_live
+from fabric.core.state.run import Run, clocks_stopped
+from fabric.core.values.frozen import value
+from fabric.core.values.taxonomy import PASS, Cause, Evidence, FailureClass, Tier, Trip, Verdict
+from fabric.core.values.units import US
 
 if TYPE_CHECKING:
-    from fabric.core.envelope import Event
-    from fabric.core.policy import FlowPolicy
+    from fabric.core.events.envelope import Event
+    from fabric.core.spec.policies.flow_policy import FlowPolicy
 
 NAME = "stall_watchdog"
+TITLE = "Stall watchdog"
+STOPS = "a run in which nothing happens any more"
+PAGE = "docs/specification/protections.md"
+CLASSES = (FailureClass.INTER_AGENT, FailureClass.VERIFICATION)
+SETTINGS: tuple[str, ...] = ("stall_watchdog",)
+UNCOUNTED = ""
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"wait"})
 OBSERVES: frozenset[str] = frozenset()
 MOST_S = 1_800.0
 SHARE = 0.5
-"""Of the stage deadline."""
-US = 1_000_000
+"""Share of the stage deadline."""
 
 
 @value()
@@ -44,34 +51,38 @@ class State:
 
 
 def config(policy: FlowPolicy) -> Config:
-    """Cuts this mechanism's part out of the policy."""
+    """Return this mechanism's part of the policy."""
     return Config({tier: window for tier in Tier if (window := window_s(policy, tier))})
 
 
 def window_s(policy: FlowPolicy, tier: Tier) -> float:
-    """Seconds without an event that are a stall: the policy's own, else min(30 min, half the stage deadline); 0: never."""
+    """Return the seconds without an event that are a stall: the policy's own, else min(30 min, half the stage
+    deadline); 0: never.
+    """
     own = policy.stall_watchdog.after_s
     return min(MOST_S, SHARE * policy.deadlines_of(tier).stage_s) if own is None else own
 
 
 def observe(state: State, event: Event) -> State:
-    """Observes nothing."""
+    """Return the state unchanged."""
     return state
 
 
 def due_at(run: Run, window: float) -> int | None:
-    """The instant at which the run's silence is a stall; None: somebody else ends it, or ``window`` is 0 seconds."""
+    """Return the instant at which the run's silence is a stall; None: something else will end the silence, or
+    ``window`` is 0 seconds.
+    """
     if not window or run.terminal or run.ending is not None or run.state == "queued":
         return None
     if run.timers or run.family.alive or clocks_stopped(run) is not None:
         return None
-    if run.saga.unwinding is not None or run.saga.checks or not live(run):
+    if run.saga.unwinding is not None or run.saga.checks or not is_live(run):
         return None
     return run.at + int(window * US)
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Trips at the instant, not before."""
+    """Trip at the instant of the stall, not before."""
     window = config.window_s.get(view.run.tier, 0.0)
     due = due_at(view.run, window)
     if due is None or view.now < due:

@@ -1,8 +1,10 @@
-"""Validation gates between stages: schema, policy, semantic invariants, grounding, in that order (S0 "Validation Gates Between Stages").
+"""Validation gates between stages: schema, policy, semantic invariants, grounding, in that order (S0 "Validation
+Gates Between Stages").
 
-Stops: a payload that the next stage could not begin with, that names agents or documents which do not exist, or that cites nothing where it must. The
-first failure stops. The GateResult has every check: what it found, or that it was not reached or asks nothing. Policy asks the policies and the guardrails. Does not stop: a false statement with a true
-citation.
+Stops: a payload that the next stage could not begin with, that names agents or documents which do not exist, or that
+lacks a required citation. The first failure stops. The GateResult has every check with its finding, or that it was
+not reached or checks nothing. The policy check applies the policies and the guardrails. Does not stop: a false
+statement with a true citation.
 """
 
 from __future__ import annotations
@@ -12,23 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from fabric.core import demands, permissions, releases
 from fabric.core.events.parts import Check, CheckResult, GateResult
-from fabric.core.flow import Stage
-from fabric.core.frozen import value
-from fabric.core.grounding import citations, numbers, quotes
-from fabric.core.judges import FIRST, GROUNDING_CRITIC, judges_of
+from fabric.core.grounding import numbers, quotes, sources
+from fabric.core.mechanisms import permissions
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.payloads import Aggregate, Outcome, Part, Plan
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
-from fabric.core.words import words
+from fabric.core.schema.payloads import Aggregate, Outcome, Part, Plan
+from fabric.core.state import demands, let_pass
+from fabric.core.state.judges import FIRST, GROUNDING_CRITIC, list_judges
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import value
+from fabric.core.values.taxonomy import PASS, Cause, Details, Evidence, FailureClass, Trip, Verdict
+from fabric.core.values.words import words
 
 if TYPE_CHECKING:
-    from fabric.core.envelope import Event
-    from fabric.core.policy import FlowPolicy
+    from fabric.core.events.envelope import Event
+    from fabric.core.spec.policies.flow_policy import FlowPolicy
 
 NAME = "validation_gate"
+TITLE = "Validation gates"
+STOPS = "payloads that are malformed, denied, untrue or without a source"
+PAGE = "docs/specification/stages.md"
+CLASSES = (FailureClass.SPECIFICATION, FailureClass.INTER_AGENT, FailureClass.VERIFICATION)
+SETTINGS: tuple[str, ...] = ()
+UNCOUNTED = "judges each payload alone; the gates are on the timeline"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"output"})
 OBSERVES: frozenset[str] = frozenset()
@@ -36,7 +44,7 @@ OBSERVES: frozenset[str] = frozenset()
 
 @value()
 class Config:
-    """Nothing to set: what a gate demands stands in the fabric."""
+    """No settings: the fabric has the gates' demands."""
 
 
 @value()
@@ -45,12 +53,12 @@ class State:
 
 
 def config(policy: FlowPolicy) -> Config:
-    """Cuts this mechanism's part out of the policy."""
+    """Return this mechanism's part of the policy."""
     return Config()
 
 
 def observe(state: State, event: Event) -> State:
-    """Observes nothing."""
+    """Return the state unchanged."""
     return state
 
 
@@ -61,27 +69,27 @@ STAGE_OUTPUT: Mapping[Stage, TypeAdapter[Any]] = {
     Stage.VALIDATE: TypeAdapter(Aggregate),
     Stage.FINALIZE: TypeAdapter(Outcome),
 }
-"""What each stage passes on."""
+"""Type of the output of each stage."""
 
 
 @value()
-class Found:
-    """What one check found: nothing, where it passed."""
+class CheckFinding:
+    """The findings of one check; no problems if it passed."""
 
     problems: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
-    """Names of the policies that decided, where one was asked."""
+    """Names of the policies that decided, if any did."""
     awaits: int = 0
-    """Branch of the judge who has to be heard first; 0: nobody has."""
+    """Branch of the judge whose verdict the check awaits; 0: no judge."""
     configured: bool = True
-    """False: the fabric asks nothing here."""
+    """False: the fabric has no such check."""
     accepted: bool = False
-    """A person let pass what was wrong."""
+    """True: a person accepted the problems."""
 
 
 @value()
-class Awaited:
-    """A gate that cannot be judged before somebody was heard."""
+class JudgeAwaited:
+    """A gate that cannot be judged before a judge's verdict has arrived."""
 
     branch: int
 
@@ -92,7 +100,7 @@ PRE_CHECKS: Mapping[str, Cause] = {
     "budget": Cause.BUDGET_GATE,
     "artifacts": Cause.INVARIANT,
 }
-"""The checks of a pre-gate in their order (semantics.md 1), and what each one's failure is called."""
+"""The checks of a pre-gate in their order (docs/specification/stages.md), and what each one's failure is called."""
 FAILURE_CAUSE: Mapping[str, Cause] = {
     "schema": Cause.SCHEMA_INVALID,
     "policy": Cause.POLICY_DENIED,
@@ -102,53 +110,53 @@ FAILURE_CAUSE: Mapping[str, Cause] = {
     "grounding_critic": Cause.GROUNDING,
     "oracle": Cause.INVARIANT,
 }
-"""What a failed check is called; in the plan stage every failure but policy's is ``plan_gate``."""
+"""Cause of a failed check; in the plan stage every failure but policy's is ``plan_gate``."""
 
 
-def _schema(config: Config, proposal: Proposal, view: View) -> Found:
+def _schema(config: Config, proposal: Proposal, view: View) -> CheckFinding:
     try:
         STAGE_OUTPUT[proposal.stage].validate_python(proposal.payload)
     except ValidationError as error:
-        return Found(demands.problems_of(error))
+        return CheckFinding(demands.list_problems(error))
     found = demands.unmet_next(proposal.stage, proposal.payload, view.spec)
-    return Found(tuple(found) or proposal.too_many)
+    return CheckFinding(tuple(found) or proposal.too_many)
 
 
-def _allowed(config: Config, proposal: Proposal, view: View) -> Found:
+def _check_policies(config: Config, proposal: Proposal, view: View) -> CheckFinding:
     found = view.evaluators.hits(proposal.stage, proposal.payload)
     for one in proposal.said:
         found += view.evaluators.hits(proposal.stage, one)
-    ruled = permissions.ruling(proposal, view)
+    ruled = permissions.judge_call(proposal, view)
     denied = (f"answer: passing it on was denied: {ruled.why}",) if ruled is not None and ruled.why else ()
     policies = () if ruled is None else ruled.policies
     problems = (*denied, *found)
-    if problems and releases.key(releases.shown(proposal.said, proposal.payload), problems) in view.run.released:
-        return Found(policies=policies, accepted=True)
+    if problems and let_pass.key(let_pass.shown_form(proposal.said, proposal.payload), problems) in view.run.released:
+        return CheckFinding(policies=policies, accepted=True)
     configured = view.evaluators.rules is not None or proposal.stage in view.evaluators.guardrails
-    return Found(problems, policies, configured=configured)
+    return CheckFinding(problems, policies, configured=configured)
 
 
-def released(proposal: Proposal, view: View) -> bool:
-    """Whether a person let exactly this pass, whatever is wrong with it now."""
-    return not _allowed(Config(), proposal, view).problems
+def is_released(proposal: Proposal, view: View) -> bool:
+    """Return True if a person accepted exactly this output despite its problems."""
+    return not _check_policies(Config(), proposal, view).problems
 
 
-def _invariants(config: Config, proposal: Proposal, view: View) -> Found:
+def _invariants(config: Config, proposal: Proposal, view: View) -> CheckFinding:
     limited = proposal.stage is Stage.FINALIZE and view.spec.gates.max_outcome_chars is not None
     own = proposal.stage in view.evaluators.invariants
     found = tuple(_too_long(proposal, view)) if limited else proposal.too_many
     if own and not found:
-        found = tuple(view.evaluators.broken(proposal.stage, of_payload(proposal, view)))
-    return Found(found, configured=limited or own or bool(found))
+        found = tuple(view.evaluators.list_broken(proposal.stage, payload_values(proposal, view)))
+    return CheckFinding(found, configured=limited or own or bool(found))
 
 
-def of_payload(proposal: Proposal, view: View) -> dict[str, Any]:
-    """What invariants may name."""
+def payload_values(proposal: Proposal, view: View) -> dict[str, Any]:
+    """Return the names that invariants may use."""
     return {"payload": proposal.payload, "run": _run(proposal, view), "stage": str(proposal.stage)}
 
 
-def of_outcome(proposal: Proposal, view: View) -> dict[str, Any]:
-    """What the expressions of an oracle may name."""
+def outcome_values(proposal: Proposal, view: View) -> dict[str, Any]:
+    """Return the names that an oracle's expressions may use."""
     criteria = list(proposal.exit_criteria)
     return {"outcome": proposal.payload, "exit_criteria": criteria, "run": _run(proposal, view)}
 
@@ -159,22 +167,22 @@ def _run(proposal: Proposal, view: View) -> dict[str, Any]:
     return about | {"request": proposal.request, "documents": list(proposal.documents)}
 
 
-def _oracle(config: Config, proposal: Proposal, view: View) -> Found:
-    found = tuple(view.evaluators.unmet(of_outcome(proposal, view)))
+def _oracle(config: Config, proposal: Proposal, view: View) -> CheckFinding:
+    found = tuple(view.evaluators.unmet(outcome_values(proposal, view)))
     if found:
-        return Found(found)
-    for judge in judges_of(view.spec, proposal.stage):
+        return CheckFinding(found)
+    for judge in list_judges(view.spec, proposal.stage):
         if judge.check is None:
             continue
         said = proposal.judged.get(judge.branch)
         if said is None or said:
-            return Found(awaits=judge.branch) if said is None else Found(said)
-    return Found()
+            return CheckFinding(awaits=judge.branch) if said is None else CheckFinding(said)
+    return CheckFinding()
 
 
-def _judged(config: Config, proposal: Proposal, view: View) -> Found:
+def _check_judge(config: Config, proposal: Proposal, view: View) -> CheckFinding:
     said = proposal.judged.get(FIRST)
-    return Found(awaits=FIRST) if said is None else Found(said)
+    return CheckFinding(awaits=FIRST) if said is None else CheckFinding(said)
 
 
 def _too_long(proposal: Proposal, view: View) -> list[str]:
@@ -182,17 +190,17 @@ def _too_long(proposal: Proposal, view: View) -> list[str]:
     return [f"text: {size:,} characters, at most {limit:,} are allowed"] if size > limit else []
 
 
-def _grounding(config: Config, proposal: Proposal, view: View) -> Found:
+def _check_grounding(config: Config, proposal: Proposal, view: View) -> CheckFinding:
     level, grounding = view.spec.gates.citations, view.spec.gates.grounding
     if (level == "off" and grounding is None) or proposal.stage not in (Stage.FAN_IN, Stage.FINALIZE):
-        return Found(configured=False)
-    return Found(tuple(_ungrounded(proposal, view)))
+        return CheckFinding(configured=False)
+    return CheckFinding(tuple(_list_ungrounded(proposal, view)))
 
 
-def _ungrounded(proposal: Proposal, view: View) -> list[str]:
+def _list_ungrounded(proposal: Proposal, view: View) -> list[str]:
     level, grounding = view.spec.gates.citations, view.spec.gates.grounding
     cited = proposal.payload.get("citations", [])
-    said = (citations.problem(one, proposal.documents, proposal.sources) for one in cited)
+    said = (sources.problem(one, proposal.documents, proposal.sources) for one in cited)
     found = [sentence for sentence in said if sentence]
     if level == "required" and not cited and proposal.documents:
         found.append("citations: at least one of the attached documents must be cited")
@@ -204,24 +212,26 @@ def _ungrounded(proposal: Proposal, view: View) -> list[str]:
     return found if found or grounding == "quotes" else numbers.problems(text, proposal.sources)
 
 
-POST_CHECKS: tuple[tuple[str, Callable[[Config, Proposal, View], Found]], ...] = (
+POST_CHECKS: tuple[tuple[str, Callable[[Config, Proposal, View], CheckFinding]], ...] = (
     ("schema", _schema),
-    ("policy", _allowed),
+    ("policy", _check_policies),
     ("invariants", _invariants),
-    ("grounding", _grounding),
+    ("grounding", _check_grounding),
 )
 """The four checks of S0, in order."""
 
 
-def _checks(proposal: Proposal, view: View) -> tuple[tuple[str, Callable[[Config, Proposal, View], Found]], ...]:
-    """The four, what an agent beside the author says, and the oracle last."""
-    judges = tuple((one.name, _judged) for one in judges_of(view.spec, proposal.stage) if one.check is None)
+def _checks(proposal: Proposal, view: View) -> tuple[tuple[str, Callable[[Config, Proposal, View], CheckFinding]], ...]:
+    """Return the checks in order: the four, the judges beside the author, and the oracle last."""
+    judges = tuple((one.name, _check_judge) for one in list_judges(view.spec, proposal.stage) if one.check is None)
     oracle = view.spec.gates.oracle and proposal.stage is Stage.FINALIZE
     return (*POST_CHECKS, *judges, *((("oracle", _oracle),) if oracle else ()))
 
 
-def judge(config: Config, proposal: Proposal, view: View) -> GateResult | Awaited:
-    """The post-gate of a stage over what it wants to pass on; or who has to be heard first, where all checks before theirs have passed."""
+def judge(config: Config, proposal: Proposal, view: View) -> GateResult | JudgeAwaited:
+    """Judge a stage's output at its post-gate; return ``JudgeAwaited`` if a judge's verdict is missing and all checks
+    before it passed.
+    """
     done: list[Check] = []
     cause: Cause | None = None
     for name, function in _checks(proposal, view):
@@ -230,23 +240,25 @@ def judge(config: Config, proposal: Proposal, view: View) -> GateResult | Awaite
             continue
         found = function(config, proposal, view)
         if found.awaits:
-            return Awaited(found.awaits)
-        done.append(_checked(name, found))
+            return JudgeAwaited(found.awaits)
+        done.append(_build_check(name, found))
         if found.problems:
             malformed = proposal.stage is Stage.PLAN and name != "policy"
             cause = Cause.PLAN_GATE if malformed else FAILURE_CAUSE[name]
     return GateResult(gate="post", checks=tuple(done), cause=cause)
 
 
-def _said(gate: str, stage: Stage, check: str, problems: str) -> str:
+def _failure_sentence(gate: str, stage: Stage, check: str, problems: str) -> str:
     what = (
         f"stage {words(stage)} could not begin" if gate == "pre" else f"the output of stage {words(stage)} was refused"
     )
     return f"{what} by its check {words(check)}: {problems}"
 
 
-def trip_of(result: GateResult, stage: Stage, left_out: tuple[str, ...] = ()) -> Trip | None:
-    """A failed gate as a trip; None when it passed. ``left_out``: what the stage's grounding critic was not shown."""
+def find_trip(result: GateResult, stage: Stage, left_out: tuple[str, ...] = ()) -> Trip | None:
+    """Return a failed gate as a trip; None when it passed. ``left_out``: parts of the sources that the stage's
+    grounding critic did not see.
+    """
     if result.cause is None:
         return None
     failed = next(check for check in result.checks if check.result == "failed")
@@ -257,22 +269,24 @@ def trip_of(result: GateResult, stage: Stage, left_out: tuple[str, ...] = ()) ->
     if left_out and failed.name == GROUNDING_CRITIC:
         details["left_out"] = list(left_out)
     evidence = Evidence(scope=f"stage:{stage}", details=details)
-    return Trip(NAME, result.cause, evidence, _said(result.gate, stage, failed.name, shown))
+    return Trip(NAME, result.cause, evidence, _failure_sentence(result.gate, stage, failed.name, shown))
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """The gate as a verdict."""
+    """Return the gate as a verdict."""
     result = judge(config, proposal, view)
-    if isinstance(result, Awaited):
+    if isinstance(result, JudgeAwaited):
         evidence = Evidence(scope=f"stage:{proposal.stage}")
         return Trip(
             NAME, Cause.INVARIANT, evidence, f"the output of stage {words(proposal.stage)} has not been judged yet"
         )
-    return trip_of(result, proposal.stage) or PASS
+    return find_trip(result, proposal.stage) or PASS
 
 
-def pre_gate(checks: Mapping[str, Callable[[], Found]]) -> GateResult:
-    """The pre-gate: what ``PRE_CHECKS`` names, in that order. A check is made only when those before it have passed."""
+def pre_gate(checks: Mapping[str, Callable[[], CheckFinding]]) -> GateResult:
+    """Return the result of the pre-gate: the checks in ``PRE_CHECKS``, in order. A check is made only when those
+    before it have passed.
+    """
     done: list[Check] = []
     failed: Cause | None = None
     for name, cause in PRE_CHECKS.items():
@@ -280,12 +294,12 @@ def pre_gate(checks: Mapping[str, Callable[[], Found]]) -> GateResult:
             done.append(Check(name=name, result="not_reached"))
             continue
         found = checks[name]()
-        done.append(_checked(name, found))
+        done.append(_build_check(name, found))
         failed = cause if found.problems else None
     return GateResult(gate="pre", checks=tuple(done), cause=failed)
 
 
-def _checked(name: str, found: Found) -> Check:
+def _build_check(name: str, found: CheckFinding) -> Check:
     result: CheckResult
     result = "failed" if found.problems else "accepted" if found.accepted else "passed"
     if result == "passed" and not found.configured:

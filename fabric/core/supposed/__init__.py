@@ -1,7 +1,8 @@
-"""A failure that is supposed: what the engine would do about it in a fabric, before it ever happens (docs/semantics.md, "Failure drills")."""
+"""Supposed failures: shows the engine's reactions to a failure in a fabric, before it ever happens
+(docs/specification/drills.md).
+"""
 
-from fabric.core.supposed.met import NotSupposed
-from fabric.core.supposed.models import Asks, Laid, Line, Supposed, Supposing, Wait
-from fabric.core.supposed.walking import supposed
+from fabric.core.supposed.models import Asks, AttemptWait, NotSupposed, Supposed, Supposing, WalkLine, WalkRung
+from fabric.core.supposed.walking import suppose_failure
 
-__all__ = ["Asks", "Laid", "Line", "NotSupposed", "Supposed", "Supposing", "Wait", "supposed"]
+__all__ = ["Asks", "AttemptWait", "NotSupposed", "Supposed", "Supposing", "WalkLine", "WalkRung", "suppose_failure"]

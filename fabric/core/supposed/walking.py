@@ -1,57 +1,167 @@
-"""The walk: a run that never was is brought to the failure, and the engine reacts to it, again and again, until it ends.
-
-The deciding is the engine's own (``reactions.react``: table, ladder, guard, questions); what is made up are the facts before it: stages that were passed,
-calls that went out and failed. Nothing is asked, stored or waited for: the clock is moved on.
-"""
+"""The walk: brings a supposed run to the failure, and lets the engine react again and again until the run ends."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import replace as with_fields
 from typing import Any
 
-from fabric.core import calls, conversations, node_retries, reactions, wave
 from fabric.core import events as ev
-from fabric.core.context import Compiled, Contents, Context
-from fabric.core.decision_table import Accompaniment, Reaction
-from fabric.core.endpoints import provider_scope
-from fabric.core.failure import Failure, of_call
-from fabric.core.flow import RunState, Stage, StageOutcome
-from fabric.core.frozen import replace
-from fabric.core.graph.state import Why
+from fabric.core.calls import issue as calls
+from fabric.core.calls.proposed import Proposed
+from fabric.core.conversations import turns as conversations
+from fabric.core.decision.work import Work
+from fabric.core.events.envelope import Event
+from fabric.core.graph.state import SpeakerReason
 from fabric.core.handlers import people
-from fabric.core.let_pass import NEXT_RUNG
+from fabric.core.ladders import waits
 from fabric.core.mechanisms import circuit_breaker
-from fabric.core.proposed import Proposed
-from fabric.core.retry_layers import layer_of
-from fabric.core.run import Pending, Run, Step, step_id
-from fabric.core.spec_conversation import is_conversation
-from fabric.core.supposed.met import NotSupposed, agent_in, first_worker, met_in
-from fabric.core.supposed.models import Laid, Line, Supposed, Supposing
-from fabric.core.supposed.telling import told
-from fabric.core.taxonomy import CLASSIFY, FailureType, Tier
+from fabric.core.reactions import node_retries
+from fabric.core.reactions import react as reactions
+from fabric.core.spec.endpoints import provider_scope
+from fabric.core.spec.policies import retries
+from fabric.core.spec.policies.decision_table import Accompaniment, Reaction
+from fabric.core.spec.retry_layers import find_layer
+from fabric.core.spec.topologies.conversation import is_conversation
+from fabric.core.state.context import CompiledFabric, Contents, Context
+from fabric.core.state.failure import Failure, call_failure
+from fabric.core.state.let_pass import NEXT_RUNG
+from fabric.core.state.run import Pending, Run, Step, step_id
+from fabric.core.steps import wave
+from fabric.core.supposed.models import (
+    Asks,
+    AttemptWait,
+    NotSupposed,
+    Supposed,
+    Supposing,
+    WalkLine,
+    WalkRung,
+    agent_in,
+    find_circumstances,
+    first_worker,
+)
 from fabric.core.topologies import graph, shell
-from fabric.core.topologies.shape import steps_of
-from fabric.core.verdict import Details, Evidence, Trip
-from fabric.core.work import US, Work
+from fabric.core.topologies.shape import list_steps
+from fabric.core.values.flow import RunState, Stage, StageOutcome
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import CLASSIFY, Details, Evidence, FailureType, Tier, Trip
+from fabric.core.values.units import JSON, US
 
-JSON = Any
+# -- telling ----------------------------------------------------------------------------------------------------------
+
+ALMOST_1 = math.nextafter(1.0, 0.0)
+"""The greatest possible draw."""
+
+
+def decision_lines(work: Work, events: Iterable[Event]) -> list[WalkLine]:
+    """Return the lines of one decision. ``work``: as it is after it."""
+    lines: list[WalkLine] = []
+    for event in events:
+        fact = event.fact
+        match fact:
+            case ev.RungSkipped():
+                lines.append(WalkLine("skipped", fact.rung + 1, fact.reaction, fact.failure_type, why=fact.reason))
+            case ev.ReactionDecided():
+                lines.append(
+                    WalkLine(
+                        "decided",
+                        fact.rung + 1,
+                        fact.reaction,
+                        fact.failure_type,
+                        use=fact.spent + 1,
+                        times=fact.bound,
+                        why=fact.cause.message,
+                    )
+                )
+            case ev.RetryScheduled():
+                lines[-1] = with_fields(lines[-1], waits=_wait(work, fact, lines[-1].use - 1))
+            case ev.NodeRetryScheduled():
+                lines[-1] = with_fields(lines[-1], waits=_node(work, fact, lines[-1].use - 1))
+            case ev.ModelChanged():
+                lines[-1] = with_fields(lines[-1], model=fact.model)
+            case ev.ReviewOpened(item="follow_up"):
+                last = lines[-1]
+                lines.append(
+                    WalkLine("left", last.rung, Accompaniment.FOLLOW_UP, last.failure, asks=_build_asks(work, event))
+                )
+            case ev.ReviewOpened():
+                lines[-1] = with_fields(lines[-1], asks=_build_asks(work, event))
+    return lines
+
+
+def _wait(work: Work, fact: ev.RetryScheduled, spent: int) -> AttemptWait:
+    """Return the bounds of the wait, by the engine's own functions."""
+    if fact.source in ("backoff", "retry_after"):
+        policy, asked_s = work.policy_in(work.run.stage), _failed_attempt(work, fact.command_id).retry_after_s or 0.0
+        low, high = (max(asked_s, waits.backoff_s(policy, spent, drawn)) for drawn in (0.0, ALMOST_1))
+        return AttemptWait(low, round(high, 6), "retry_after" if asked_s == high else "backoff")
+    if fact.source == "breaker":
+        failed = _failed_attempt(work, fact.command_id)
+        least, named = failed.breaker_wait_s or 0.0, failed.retry_after_s or 0.0
+        return AttemptWait(max(least, named), round(max(named, least * (1 + waits.HERD)), 6), "breaker")
+    if fact.source == "named":
+        policy, named = work.policy_in(work.run.stage), _failed_attempt(work, fact.command_id).retry_after_s or 0.0
+        low, high = (waits.named_s(policy, named, spent, drawn) for drawn in (0.0, ALMOST_1))
+        return AttemptWait(low, round(high, 6), "named")
+    return AttemptWait(fact.delay_s, fact.delay_s, fact.source)
+
+
+def _failed_attempt(work: Work, command_id: str) -> ev.AttemptFailed:
+    """Return the last attempt of a call that failed."""
+    facts = (one.event.fact for one in reversed(work.emitted))
+    return next(fact for fact in facts if isinstance(fact, ev.AttemptFailed) and fact.command_id == command_id)
+
+
+def _node(work: Work, fact: ev.NodeRetryScheduled, spent: int) -> AttemptWait:
+    step = work.run.steps.get(fact.step_id)
+    worker = "" if step is None else waits.find_worker(step)
+    preset = work.compiled_fabric.spec.policy.retry_layers.retries_of(work.run.stage, worker)
+    low, high = (retries.delay_s(preset, spent + 1, drawn) or 0.0 for drawn in (0.0, ALMOST_1))
+    return AttemptWait(low, round(high, 6), "node")
+
+
+def _build_asks(work: Work, event: Event) -> Asks:
+    fact: Any = event.fact
+    shown = work.ctx.contents.read(event.content_ref)
+    return Asks(
+        role=fact.required_role,
+        reviewers=fact.reviewers,
+        remind_s=(fact.remind_at - event.at) / US,
+        onward_s=(fact.onward_at - event.at) / US,
+        onward_to=fact.onward_to,
+        due_s=(fact.due_at - event.at) / US,
+        on_expiry=fact.on_expiry,
+        approvals=fact.approvals,
+        verbs={verb: str(shown.get(verb, "")) for verb in fact.verbs},
+        model=fact.model,
+    )
+
+
+# -- walking ---------------------------------------------------------------------------------------------------------
+
 DECISIONS_MAX = 500
 """Every rung but the last is bounded, so a walk ends; this is so that a fault of ours does too."""
 ORDER = tuple(Stage)
 BEGAN_US = 1_767_225_600_000_000
-"""When the run is supposed to have begun: no number hangs on it."""
+"""Assumed start of the run; no result depends on it."""
 NOTES = (
-    "the failure stays, whatever is done about it",
-    "whoever is asked rejects, or does not answer in time",
+    "the failure persists after every step",
+    "reviewers reject, or do not answer in time",
     "the failures themselves open no circuit breaker",
     "no other run takes from the same budgets and retry tokens, and earlier calls of this one earn none",
 )
 
 
-def supposed(compiled: Compiled, failure: FailureType, tier: Tier, given: Supposing | None = None) -> Supposed:
-    """What the engine does in this fabric about a failure that stays. NotSupposed where it cannot be met so."""
+def suppose_failure(
+    compiled: CompiledFabric, failure: FailureType, tier: Tier, given: Supposing | None = None
+) -> Supposed:
+    """Return the engine's reactions in this fabric to a failure that stays. Raises NotSupposed if it cannot happen
+    so.
+    """
     given = given or Supposing()
     walk = _Walk(compiled, failure, tier, given)
-    lines = walk.walked()
+    lines = walk.list_lines()
     spec = compiled.spec
     ended = walk.ended
     return Supposed(
@@ -72,20 +182,20 @@ def supposed(compiled: Compiled, failure: FailureType, tier: Tier, given: Suppos
 
 
 def _ladder(
-    compiled: Compiled, failure: FailureType, tier: Tier, stage: Stage, lines: tuple[Line, ...]
-) -> tuple[Laid, ...]:
+    compiled: CompiledFabric, failure: FailureType, tier: Tier, stage: Stage, lines: tuple[WalkLine, ...]
+) -> tuple[WalkRung, ...]:
     found = []
-    for n, rung in enumerate(compiled.ladders.at(failure, tier, stage).rungs, start=1):
+    for n, rung in enumerate(compiled.ladders.find_ladder(failure, tier, stage).rungs, start=1):
         mine = [line for line in lines if (line.failure, line.rung) == (failure, n) and line.what != "left"]
         skipped = [line.why for line in mine if line.what == "skipped" and line.reaction == rung.reaction]
-        asks = rung.reaction is Reaction.ESCALATE or Accompaniment.TICKET in rung.with_
+        asks = rung.reaction is Reaction.ESCALATE or Accompaniment.FOLLOW_UP in rung.with_
         found.append(
-            Laid(
+            WalkRung(
                 rung=n,
                 reaction=str(rung.reaction),
                 times=rung.times,
                 per=str(rung.counted_per),
-                layer=layer_of(rung),
+                layer=find_layer(rung),
                 accompanies=tuple(str(one) for one in rung.with_),
                 role=rung.role if asks else "",
                 critic=rung.critic,
@@ -96,25 +206,25 @@ def _ladder(
     return tuple(found)
 
 
-LED_ON = {
+CONTINUATIONS = {
     Reaction.ROUTE: "a rule of the graph leads on from it",
     Reaction.GO_BACK: "it goes back to a retry target of the graph",
 }
-"""How a run goes on whose turn failed: only that turn meets the failure."""
+"""Continuations of a run whose turn failed; only that turn has the failure."""
 
 
 class _Walk:
-    """One failure, met until the run is over."""
+    """Walks one failure until the run is over."""
 
-    def __init__(self, compiled: Compiled, failure: FailureType, tier: Tier, given: Supposing) -> None:
+    def __init__(self, compiled: CompiledFabric, failure: FailureType, tier: Tier, given: Supposing) -> None:
         self.failure, self.given, self.spec = failure, given, compiled.spec
-        self.met, self.stage, self.cause = met_in(compiled.spec, failure, given)
+        self.met, self.stage, self.cause = find_circumstances(compiled.spec, failure, given)
         self.whole = self.met.whole and not given.of_call
         self.began_in = self.stage
         self.worker = given.agent or first_worker(self.spec, armed=self.met.blocked)
         self.agent = "" if self.whole else agent_in(self.spec, self.stage, self.worker)
         if not self.whole and not self.agent:
-            raise NotSupposed(f"nobody is asked in stage {self.stage} of this fabric, so {failure} cannot be met there")
+            raise NotSupposed(f"stage {self.stage} of this fabric calls no agent, so {failure} cannot be met there")
         self.blocked = self.met.blocked and self.cause is self.met.cause
         if self.blocked and not self.spec.tools_of(self.spec.agent(self.agent)):
             raise NotSupposed(f"agent {self.agent} has no tool, so there is no call that could be withheld")
@@ -123,33 +233,33 @@ class _Walk:
         self.work = Work(Run("supposed"), context)
         self._begin(tier)
 
-    def walked(self) -> tuple[Line, ...]:
-        """Every line, to the end."""
-        lines: list[Line] = []
+    def list_lines(self) -> tuple[WalkLine, ...]:
+        """Return every line, to the end."""
+        lines: list[WalkLine] = []
         next_one: Failure | None = None
         for _ in range(DECISIONS_MAX):
             before = len(self.work.emitted)
-            reactions.react(self.work, next_one or self._met())
-            facts = self._told(before, lines)
-            unheard = [one for one in self.work.run.questions.values() if one.fact.on_expiry == NEXT_RUNG]
+            reactions.react(self.work, next_one or self._meet_again())
+            facts = self._add_facts(before, lines)
+            unheard = [one for one in self.work.run.reviews.values() if one.fact.on_expiry == NEXT_RUNG]
             if unheard:
                 before = len(self.work.emitted)
-                people.expired(self.work, unheard[0])
-                facts = self._told(before, lines)
-            next_one = self._after(facts)
+                people.expire_review(self.work, unheard[0])
+                facts = self._add_facts(before, lines)
+            next_one = self._reach_failure(facts)
             if self.ended[0] is not RunState.RUNNING:
                 return tuple(lines)
         raise AssertionError(
             f"{self.failure} did not end after {DECISIONS_MAX} decisions"
         )  # A ladder ends, by its validator.
 
-    def _told(self, before: int, lines: list[Line]) -> list[Any]:
-        """Adds the lines of the facts since then, and returns the facts."""
+    def _add_facts(self, before: int, lines: list[WalkLine]) -> list[Any]:
+        """Add the lines of the facts since then, and return the facts."""
         facts = [one.event for one in self.work.emitted[before:]]
-        lines += told(self.work, facts)
+        lines += decision_lines(self.work, facts)
         return facts
 
-    # -- the facts before the failure ----------------------------------------------------------------------------------
+    # -- the facts before the failure ---------------------------------------------------------------------------------
 
     def _begin(self, tier: Tier) -> None:
         deadline = BEGAN_US + int(self.spec.policy.deadlines_of(tier).run_s * US)
@@ -161,7 +271,7 @@ class _Walk:
         self._lay()
 
     def _lay(self) -> None:
-        """Passes the stages before the one in which it is met, and enters that."""
+        """Pass the stages before the failing one, and enter that."""
         work = self.work
         for stage in ORDER[: ORDER.index(self.stage) + 1]:
             last = stage is self.stage
@@ -178,11 +288,11 @@ class _Walk:
                 work.emit(passed, {"output": self._output(stage)})
 
     def _open_turn(self, name: str) -> None:
-        """The first turn of a conversation, as if it were that agent's."""
+        """Begin the first turn of a conversation as that agent's."""
         work = self.work
-        if name != conversations.graph_of(work).initial_speaker:
-            chosen = ev.SpeakerChosen(step_id="", turn=0, from_agent="", speaker=name, why=Why.DEFAULT)
-            work.emit(chosen, {"context": dict(conversations.context_of(work)), "reason": ""})
+        if name != conversations.find_graph(work).initial_speaker:
+            chosen = ev.SpeakerChosen(step_id="", turn=0, from_agent="", speaker=name, why=SpeakerReason.DEFAULT)
+            work.emit(chosen, {"context": dict(conversations.build_context(work)), "reason": ""})
         key = step_id(Stage.FAN_OUT, 0, work.run.epoch, 0)
         work.emit(ev.TurnOpened(step_id=key, branch=0, agent=name, brief=0, first=True, chooses=True))
 
@@ -194,14 +304,14 @@ class _Walk:
             return [{"branch": 0, "agent": self.worker, "title": "A part", "ref": "", "gap": ""}]
         return {"text": "It is done.", "citations": []}
 
-    # -- the failure ---------------------------------------------------------------------------------------------------
+    # -- the failure --------------------------------------------------------------------------------------------------
 
     def _step(self) -> Step | None:
-        steps = steps_of(self.work, self.stage)
+        steps = list_steps(self.work, self.stage)
         return steps[-1] if steps else None
 
-    def _met(self) -> Failure:
-        """The failure once more, as it is met now."""
+    def _meet_again(self) -> Failure:
+        """Return the failure once more, in its present place."""
         step = None if self.whole else self._step()
         if step is None:
             return Failure((self._trip("stage"),), self.stage)
@@ -215,7 +325,7 @@ class _Walk:
         return Trip(self.met.mechanism, self.cause, Evidence(scope=scope), self.met.message)
 
     def _withheld(self, step: Step) -> Failure:
-        """The step's agent proposes a call, which is not executed, and is told why."""
+        """Let the step's agent propose a call that is blocked, with the reason for its model."""
         tool = self.spec.tools_of(self.spec.agent(step.agent))[0]
         if refused := calls.ask_model(self.work, step, turn=step.turns + 1):
             return Failure(tuple(refused), self.stage, step.id)
@@ -232,18 +342,18 @@ class _Walk:
         return Failure((trip,), self.stage, step.id, blocked=True)
 
     def _call(self, step: Step) -> Failure:
-        """The step's call goes out and fails, or is not let out at all."""
+        """Let the step's call go out and fail, or be refused."""
         waiting = next((one for one in self.work.run.pending.values() if one.issued.step_id == step.id), None)
         if waiting is None:
             refused = calls.ask_model(self.work, step, turn=step.turns + 1)
         else:
-            refused = calls.again(self.work, waiting)
+            refused = calls.issue_again(self.work, waiting)
         if refused:
             return Failure(tuple(refused), self.stage, step.id)
         sent = next(one for one in self.work.run.pending.values() if one.issued.step_id == step.id)
-        return self._failed(sent)
+        return self._build_failure(sent)
 
-    def _failed(self, sent: Pending) -> Failure:
+    def _build_failure(self, sent: Pending) -> Failure:
         issued = sent.issued
         trip, wait = self._breaker(issued) if self.given.breaker_open else (None, None)
         fact = ev.AttemptFailed(
@@ -258,10 +368,10 @@ class _Walk:
             breaker_wait_s=wait,
         )
         self.work.emit(fact)
-        return of_call(issued, fact)
+        return call_failure(issued, fact)
 
     def _breaker(self, issued: ev.CallIssued) -> tuple[ev.TripRecord, float]:
-        """The refusal of the fabric's first breaker in front of models."""
+        """Return the refusal of the fabric's first breaker in front of models."""
         breaker = next((one for one in self.spec.policy.breakers if one.scope != "tool"), None)
         if breaker is None:
             raise NotSupposed("the fabric has no circuit breaker in front of its models (policy.breakers)")
@@ -271,23 +381,25 @@ class _Walk:
         record = ev.TripRecord(mechanism=circuit_breaker.NAME, cause=self.cause, message=message, evidence=evidence)
         return record, self.given.retry_after_s or breaker.cooldown_s
 
-    # -- what follows from a decision ----------------------------------------------------------------------------------
+    # -- what follows from a decision ---------------------------------------------------------------------------------
 
-    def _after(self, facts: list[Any]) -> Failure | None:
-        """Brings the run to where it meets the failure again; says where it does not any more. The failure that comes instead, if one does."""
+    def _reach_failure(self, facts: list[Any]) -> Failure | None:
+        """Bring the run to the failure again; None once it no longer happens. The failure that comes instead, if one
+        does.
+        """
         work = self.work
         reaction = next(one.fact.reaction for one in reversed(facts) if isinstance(one.fact, ev.ReactionDecided))
-        for question in list(work.run.questions.values()):
-            if question.fact.item != "ticket" and not work.run.terminal:
-                people.expired(work, question)
+        for review in list(work.run.reviews.values()):
+            if review.fact.item != "follow_up" and not work.run.terminal:
+                people.expire_review(work, review)
         if work.run.terminal:
             self.ended = (work.run.state, work.run.reason)
             return None
         self._wait(facts)
         if reaction == Reaction.TERMINATE and self.met.answers:
             self.ended = (RunState.STOPPED, "the agent answers with what it has")
-        elif reaction in LED_ON:
-            return self._led_on(LED_ON[Reaction(reaction)])
+        elif reaction in CONTINUATIONS:
+            return self._led_on(CONTINUATIONS[Reaction(reaction)])
         elif reaction == Reaction.HANDOVER and self.met.cured:
             self.ended = (RunState.COMPLETED, f"{self.spec.topology.handover} does it")
         elif any(isinstance(one.fact, ev.Replanned) for one in facts):
@@ -299,14 +411,14 @@ class _Walk:
         return None
 
     def _led_on(self, told: str) -> Failure | None:
-        """What the graph makes of a turn that is over; a restart edge may be blocked, which is a failure of its own."""
-        if (blocked := graph.committed(self.work, steps_of(self.work, self.stage)[-1])) is not None:
+        """Let the graph decide after the turn; a blocked restart edge is a failure of its own."""
+        if (blocked := graph.commit_turn(self.work, list_steps(self.work, self.stage)[-1])) is not None:
             return blocked
         self.ended = (RunState.COMPLETED, told)
         return None
 
     def _wait(self, facts: list[Any]) -> None:
-        """Moves the clock to when what was scheduled is due, and opens a node that begins again."""
+        """Move the clock to the next scheduled instant, and open a node that begins again."""
         for one in facts:
             if isinstance(one.fact, ev.RetryScheduled | ev.NodeRetryScheduled):
                 self.work.ctx.now = max(self.work.ctx.now, one.fact.not_before)
@@ -315,8 +427,8 @@ class _Walk:
             node_retries.begin(self.work, again)
 
     def _gap(self) -> Failure | None:
-        """What the fan-in policy makes of a branch that ended without a result."""
-        found = shell.concluded(self.work, self.stage, steps_of(self.work, self.stage))
+        """Apply the fan-in policy to a branch that ended without a result."""
+        found = shell.conclude_stage(self.work, self.stage, list_steps(self.work, self.stage))
         if isinstance(found, Failure):
             return found
         self.ended = (RunState.COMPLETED, "the others are enough, with a gap where the branch was")

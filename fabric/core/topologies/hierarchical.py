@@ -1,7 +1,9 @@
-"""Hierarchical: a supervisor whose workers may lead teams. Of each level it is the supervisor's; a team is a run of its own (``children.py``, semantics.md 5)."""
+"""Hierarchical: a supervisor whose workers may lead teams. Each level works like a supervisor; a team is a child run
+(``children.py``, docs/specification/topologies.md).
+"""
 
 from __future__ import annotations
 
-from fabric.core.topologies.supervisor import begins, concluded, joined, plan
+from fabric.core.topologies.supervisor import begins, conclude_fan_out, join_outputs, plan
 
-__all__ = ["begins", "concluded", "joined", "plan"]
+__all__ = ["begins", "conclude_fan_out", "join_outputs", "plan"]

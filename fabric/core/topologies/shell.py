@@ -1,19 +1,19 @@
-"""The stages around a fan-out, alike in every topology: plan -> fan-out -> fan-in -> validate -> finalize (S0). What happens in the fan-out is its topology's."""
+"""Stages around a fan-out, alike in every topology: plan -> fan-out -> fan-in -> validate -> finalize (S0). The
+topology runs the fan-out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from fabric.core.failure import Failure
-from fabric.core.flow import Stage
-from fabric.core.judges import is_judge
-from fabric.core.run import Step
+from fabric.core.decision.work import Work
+from fabric.core.state.failure import Failure
+from fabric.core.state.judges import is_judge
+from fabric.core.state.run import Step
 from fabric.core.topologies import debate, graph, handoff, hierarchical, sop, supervisor
-from fabric.core.topologies.shape import Concluded, Topology
-from fabric.core.work import Work
+from fabric.core.topologies.shape import StageOutput, Topology
+from fabric.core.values.flow import Stage
 
-JSON = Any
 TOPOLOGIES: Mapping[str, Topology] = {
     "supervisor": supervisor,
     "sop": sop,
@@ -25,14 +25,14 @@ TOPOLOGIES: Mapping[str, Topology] = {
 """The module of each kind. Total over ``spec_topologies.BY_KIND``, by test."""
 
 
-def of(work: Work) -> Topology:
-    """The topology that a run has."""
-    return TOPOLOGIES[work.compiled.spec.topology.kind]
+def find_topology(work: Work) -> Topology:
+    """Return the topology of a run."""
+    return TOPOLOGIES[work.compiled_fabric.spec.topology.kind]
 
 
 def agents(work: Work, stage: Stage) -> tuple[str, ...]:
-    """The agent of each branch of ``stage`` that is open from its beginning."""
-    topology = work.compiled.spec.topology
+    """Return the agent of each branch of ``stage`` that is open from its beginning."""
+    topology = work.compiled_fabric.spec.topology
     role = {
         Stage.PLAN: work.run.planner or topology.planner,
         Stage.FAN_IN: topology.aggregator,
@@ -40,51 +40,56 @@ def agents(work: Work, stage: Stage) -> tuple[str, ...]:
         Stage.FINALIZE: topology.finalizer,
     }
     if stage is Stage.FAN_OUT:
-        return of(work).begins(work)
+        return find_topology(work).begins(work)
     name = role[stage]
     return () if name is None else (name,)
 
 
-def concluded(work: Work, stage: Stage, steps: list[Step]) -> Concluded | Failure | None:
-    """The stage's output, what failed, or None while it is open. ``steps``: those that count in it."""
+def conclude_stage(work: Work, stage: Stage, steps: list[Step]) -> StageOutput | Failure | None:
+    """Return the stage's output, its failure, or None while it is open. ``steps``: those that count in it."""
     if stage is Stage.FAN_OUT:
-        return of(work).concluded(work, steps)
+        return find_topology(work).conclude_fan_out(work, steps)
     if ref := work.run.stages[stage].edited_ref:
         judged = all(step.status == "done" for step in steps if is_judge(step))
-        return Concluded(work.ctx.output(ref), ref) if judged else None
+        return StageOutput(work.ctx.output(ref), ref) if judged else None
     if any(step.status != "done" for step in steps):
         return None
     if steps and not is_judge(steps[0]):
-        return _from_agent(work, stage, steps[0])
+        return _build_output(work, stage, steps[0])
     return _CONCLUDE[stage](work)
 
 
-def _from_agent(work: Work, stage: Stage, step: Step) -> Concluded:
+def _build_output(work: Work, stage: Stage, step: Step) -> StageOutput:
     output = work.ctx.output(step.output_ref)
     if stage is Stage.VALIDATE:
         ref = work.run.stages[Stage.FAN_IN].output_ref
-        return Concluded(work.ctx.output(ref), ref, step.id, output["score"])
-    return Concluded(output, step.output_ref, step.id)
+        return StageOutput(work.ctx.output(ref), ref, step.id, output["score"])
+    return StageOutput(output, step.output_ref, step.id)
 
 
-def _fixed_plan(work: Work) -> Concluded:
-    return Concluded(of(work).plan(work))
+def _fixed_plan(work: Work) -> StageOutput:
+    return StageOutput(find_topology(work).plan(work))
 
 
-def joined(work: Work) -> Concluded:
-    """What the fan-in passes on without an aggregator."""
-    return of(work).joined(work)
+def join_outputs(work: Work) -> StageOutput:
+    """Return the fan-in's output without an aggregator."""
+    return find_topology(work).join_outputs(work)
 
 
-def _passed_on(work: Work) -> Concluded:
+def _read_output(work: Work) -> StageOutput:
     ref = work.run.stages[Stage.FAN_IN].output_ref
-    return Concluded(work.ctx.output(ref), ref)
+    return StageOutput(work.ctx.output(ref), ref)
 
 
-def _outcome(work: Work) -> Concluded:
+def _outcome(work: Work) -> StageOutput:
     ref = work.run.stages[Stage.VALIDATE].output_ref
-    return Concluded(work.ctx.output(ref), ref)
+    return StageOutput(work.ctx.output(ref), ref)
 
 
-_CONCLUDE = {Stage.PLAN: _fixed_plan, Stage.FAN_IN: joined, Stage.VALIDATE: _passed_on, Stage.FINALIZE: _outcome}
-"""What the engine does in a stage without an agent."""
+_CONCLUDE = {
+    Stage.PLAN: _fixed_plan,
+    Stage.FAN_IN: join_outputs,
+    Stage.VALIDATE: _read_output,
+    Stage.FINALIZE: _outcome,
+}
+"""Outputs that the engine makes in a stage without an agent."""

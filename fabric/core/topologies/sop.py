@@ -1,63 +1,64 @@
-"""SOP: a fixed procedure, one item after the other, each with the artifacts of those before it (semantics.md 5)."""
+"""SOP: a fixed procedure, one item after the other, each with the artifacts of those before it
+(docs/specification/topologies.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from fabric.core.failure import Failure
-from fabric.core.flow import Stage
-from fabric.core.run import Step
-from fabric.core.spec_sop import SopTopology
+from fabric.core.decision.work import Work
+from fabric.core.spec.topologies.sop import SopTopology
+from fabric.core.state.failure import Failure
+from fabric.core.state.run import Step
 from fabric.core.topologies import conversation
-from fabric.core.topologies.conversation import Turn
-from fabric.core.topologies.shape import Concluded, steps_of
-from fabric.core.work import Work
+from fabric.core.topologies.conversation import NextTurn
+from fabric.core.topologies.shape import StageOutput, list_steps
+from fabric.core.values.flow import Stage
+from fabric.core.values.units import JSON
 
-JSON = Any
 
-
-def _of(work: Work) -> SopTopology:
-    topology = work.compiled.spec.topology
+def _topology(work: Work) -> SopTopology:
+    topology = work.compiled_fabric.spec.topology
     assert isinstance(topology, SopTopology)
     return topology
 
 
 def plan(work: Work) -> JSON:
-    """The procedure, an item a brief."""
+    """Return the procedure as a plan, one item a brief."""
     briefs = [
-        {"agent": duty.agent, "title": duty.title, "instructions": duty.instructions} for duty in _of(work).procedure
+        {"agent": duty.agent, "title": duty.title, "instructions": duty.instructions}
+        for duty in _topology(work).procedure
     ]
     return {
-        "goal": work.compiled.spec.title,
+        "goal": work.compiled_fabric.spec.title,
         "briefs": briefs,
         "exit_criteria": ["Each item of the procedure is done."],
     }
 
 
 def begins(work: Work) -> tuple[str, ...]:
-    """Nobody at once: the first item is opened as any other."""
+    """Return no agents: the first item is opened like any other."""
     return ()
 
 
-def concluded(work: Work, steps: list[Step]) -> Concluded | Failure | None:
-    """The item after those that are done; after the last the artifacts."""
-    return conversation.concluded(work, steps, _following)
+def conclude_fan_out(work: Work, steps: list[Step]) -> StageOutput | Failure | None:
+    """Open the item after those that are done; after the last, conclude with the artifacts."""
+    return conversation.conclude_fan_out(work, steps, _list_next_turns)
 
 
-def _following(work: Work, steps: list[Step]) -> Iterable[Turn]:
-    procedure, item = _of(work).procedure, len(steps)
+def _list_next_turns(work: Work, steps: list[Step]) -> Iterable[NextTurn]:
+    procedure, item = _topology(work).procedure, len(steps)
     if item == len(procedure):
         return
     reads = procedure[item].reads
     earlier = range(item) if reads is None else (number - 1 for number in reads)
-    yield Turn(procedure[item].agent, item, tuple(n for n in earlier if steps[n].status == "done"))
+    yield NextTurn(procedure[item].agent, item, tuple(n for n in earlier if steps[n].status == "done"))
 
 
-def joined(work: Work) -> Concluded:
-    """The last artifact that there is."""
-    done = [step for step in steps_of(work, Stage.FAN_OUT) if step.status == "done"]
+def join_outputs(work: Work) -> StageOutput:
+    """Conclude with the last artifact."""
+    done = [step for step in list_steps(work, Stage.FAN_OUT) if step.status == "done"]
     if not done:
-        return Concluded({"text": "No item of the procedure came back with a result.", "citations": []})
+        return StageOutput({"text": "No item of the procedure came back with a result.", "citations": []})
     output = work.ctx.output(done[-1].output_ref)
-    return Concluded({"text": output["text"], "citations": output["citations"]})
+    return StageOutput({"text": output["text"], "citations": output["citations"]})

@@ -1,1 +1,1 @@
-"""What an owner says of every fabric of a workspace, whatever its author says: the policy, its rules, and a fabric under it."""
+"""An owner's rules for all fabrics of a workspace, and their refusals."""

@@ -1,6 +1,8 @@
-"""The numbers of a fabric's policy that a workspace's policy holds: its limits, and those of the protections that it keeps on.
+"""Numbers of a fabric's policy that a workspace's policy bounds: its limits, and those of the protections that it
+keeps on.
 
-A number is held in the fabric's own groups and in those of its stages. A held protection is no weaker than the product's default.
+A number is bounded in the fabric's own groups and in those of its stages. A bounded protection is no weaker than the
+product's default.
 """
 
 from __future__ import annotations
@@ -8,29 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fabric.core.frozen import value
-from fabric.core.loop_names import names_of
-from fabric.core.loop_policy import LoopDetector
-from fabric.core.policy import DeadlockMonitor, FlowPolicy, Progress
-from fabric.core.velocity_policy import CostVelocity
+from fabric.core.spec.policies.budgets import CostVelocity
+from fabric.core.spec.policies.flow_policy import FlowPolicy
+from fabric.core.spec.policies.limits import DeadlockMonitor, Progress
+from fabric.core.spec.policies.loop_limits import LoopDetector, find_names
+from fabric.core.values.frozen import value
 from fabric.core.workspace_policy.policy import Protection, WorkspacePolicy
 
 
 @value(kw_only=True)
-class Held:
-    """One number, and how far a fabric may go with it."""
+class BoundedNumber:
+    """A number of a fabric, with its bounds."""
 
     field: str
-    """Field of the workspace's policy that holds it."""
+    """Field of the workspace's policy that bounds it."""
     group: str
     name: str
     most: float | None = None
     least: float | None = None
     off: bool = False
-    """Whether 0 switches the protection off."""
+    """True if 0 switches the protection off."""
 
     def allows(self, given: float | None) -> bool:
-        """Whether a fabric may have this number; None: it has none, which is what the fabric's group says."""
+        """Return True if a fabric may have this number; None: the fabric's group has none."""
         if given is None:
             return True
         if self.off and not given:
@@ -39,7 +41,7 @@ class Held:
 
     @property
     def bound(self) -> float:
-        """The number that stands in place of one that is not allowed."""
+        """The number that replaces a forbidden one."""
         found = self.most if self.most is not None else self.least
         assert found is not None
         return found
@@ -60,7 +62,7 @@ MOST: Mapping[Protection, tuple[str, ...]] = {
     "deadlock_monitor": ("similarity", "brief_chars"),
     "cost_velocity": ("times_usual", "calls", "factor"),
 }
-"""Numbers that may not be above the default: the protection comes later there, or never."""
+"""Numbers that may not be above the default, since the protection would act later, or never."""
 LEAST: Mapping[Protection, tuple[str, ...]] = {
     "loop_detector": ("identical_window", "period_window", "long_window", "said_window"),
     "progress": (),
@@ -72,40 +74,42 @@ OFF = frozenset({"times_usual", "factor"})
 """Numbers of which 0 switches the protection off."""
 
 
-def held_numbers(policy: WorkspacePolicy) -> Iterator[Held]:
-    """Every number that a workspace's policy holds."""
+def list_bounded_numbers(policy: WorkspacePolicy) -> Iterator[BoundedNumber]:
+    """Yield every number that a workspace's policy bounds."""
     for limit, most in policy.limits.items():
-        yield Held(field=f"limits.{limit}", group="limits", name=limit, most=most)
+        yield BoundedNumber(field=f"limits.{limit}", group="limits", name=limit, most=most)
     for kept in policy.protections:
         if kept not in _GROUPS:
             continue
         for name in MOST[kept]:
             default = _GROUPS[kept].model_fields[name].default
-            yield Held(field="protections", group=kept, name=name, most=default, off=name in OFF)
+            yield BoundedNumber(field="protections", group=kept, name=name, most=default, off=name in OFF)
         for name in LEAST[kept]:
-            yield Held(field="protections", group=kept, name=name, least=_GROUPS[kept].model_fields[name].default)
+            yield BoundedNumber(
+                field="protections", group=kept, name=name, least=_GROUPS[kept].model_fields[name].default
+            )
 
 
-def beyond(policy: WorkspacePolicy, flow: FlowPolicy) -> Iterator[tuple[str, float, Held]]:
-    """``(path, number, what holds it)`` for each number of a fabric that goes further than the workspace allows."""
-    for held in held_numbers(policy):
+def list_out_of_bounds(policy: WorkspacePolicy, flow: FlowPolicy) -> Iterator[tuple[str, float, BoundedNumber]]:
+    """Yield ``(path, number, bound)`` for each number of a fabric outside the workspace's bounds."""
+    for held in list_bounded_numbers(policy):
         given = getattr(getattr(flow, held.group), held.name)
         if not held.allows(given):
             yield f"policy.{held.group}.{held.name}", given, held
         for stage, own in flow.stages.items():
             if (part := own.groups.get(held.group)) is None:
                 continue
-            given = part.given.get(held.name)
+            given = part.given_fields.get(held.name)
             if given is not None and not held.allows(given):
                 yield f"policy.stages.{stage}.{held.group}.{held.name}", given, held
 
 
-def within(policy: WorkspacePolicy, flow: FlowPolicy) -> FlowPolicy:
-    """A fabric's policy with the numbers that the workspace allows in place of those that it does not."""
-    for held in held_numbers(policy):
-        flow = flow.model_copy(update={held.group: _bounded(getattr(flow, held.group), held)})
+def clamp_policy(policy: WorkspacePolicy, flow: FlowPolicy) -> FlowPolicy:
+    """Return a fabric's policy with the numbers that the workspace allows in place of those that it does not."""
+    for held in list_bounded_numbers(policy):
+        flow = flow.model_copy(update={held.group: _bound_group(getattr(flow, held.group), held)})
         stages = {
-            stage: own.model_copy(update={held.group: _bounded(getattr(own, held.group), held)})
+            stage: own.model_copy(update={held.group: _bound_group(getattr(own, held.group), held)})
             if held.group in own.groups
             else own
             for stage, own in flow.stages.items()
@@ -114,25 +118,25 @@ def within(policy: WorkspacePolicy, flow: FlowPolicy) -> FlowPolicy:
     return flow
 
 
-def _bounded(group: Any, held: Held) -> Any:
+def _bound_group(group: Any, held: BoundedNumber) -> Any:
     given = getattr(group, held.name, None)
     return group if held.allows(given) else group.model_copy(update={held.name: held.bound})
 
 
 def detectors_off(flow: FlowPolicy) -> Iterator[tuple[str, str]]:
-    """``(path, what it says)`` where a fabric or one of its stages leaves loop detectors out."""
+    """Yield ``(path, sentence)`` where a fabric or one of its stages leaves loop detectors out."""
     every: frozenset[str] = LoopDetector.model_fields["detectors"].default
     if flow.loop_detector.preset is not None:
         yield "policy.loop_detector.preset", f"is {flow.loop_detector.preset}"
     elif missing := every - flow.loop_detector.detectors:
-        yield "policy.loop_detector.detectors", f"leaves out {names_of(missing)}"
+        yield "policy.loop_detector.detectors", f"leaves out {find_names(missing)}"
     for stage, own in flow.stages.items():
         if own.loop_detector.detectors is not None and (missing := every - own.loop_detector.detectors):
-            yield f"policy.stages.{stage}.loop_detector.detectors", f"leaves out {names_of(missing)}"
+            yield f"policy.stages.{stage}.loop_detector.detectors", f"leaves out {find_names(missing)}"
 
 
 def all_detectors(flow: FlowPolicy) -> FlowPolicy:
-    """A fabric's policy with every loop detector on, in each stage too."""
+    """Return a fabric's policy with every loop detector on, in each stage too."""
     every = LoopDetector.model_fields["detectors"].default
     whole = flow.loop_detector.model_copy(update={"preset": None, "detectors": every})
     stages = {

@@ -1,47 +1,55 @@
-"""A fabric as a run sees it under its workspace's policy. The revision that the run is pinned to stays what it is."""
+"""Fabric as a run sees it under its workspace's policy. The revision that the run is pinned to stays unchanged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Tier
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.taxonomy import Tier
 from fabric.core.workspace_policy.policy import WorkspacePolicy
-from fabric.core.workspace_policy.rules import RULES, declared, run_cap
+from fabric.core.workspace_policy.rules import RULES, list_irreversible_tools, run_cap
 
 
 @dataclass(frozen=True, slots=True)
-class Under:
-    """What a policy says of a compiled fabric beside what it draws tighter."""
+class PolicyRules:
+    """Rules of a policy on a compiled fabric, besides the tightened limits."""
 
     denied: Mapping[str, str] = field(default_factory=dict)
-    """What may not be called, as ``tool:NAME`` or ``model:NAME``, and why."""
+    """Denied calls, as ``tool:NAME`` or ``model:NAME``, with the reason."""
     declared: Mapping[str, str] = field(default_factory=dict)
     """Tools that the policy declares irreversible, with the pattern that says so."""
     run_usd_micros: int | None = None
-    """The most that anybody may raise a run's cap to; None: the policy says nothing of that."""
+    """The most to which a person may raise a run's cap; None: no such rule."""
     number: int = 0
     """The policy's version; 0: it has none."""
 
 
-FREE = Under()
-"""Of a workspace without a policy."""
+FREE = PolicyRules()
+"""Rules of a workspace without a policy."""
 
 
-def drawn(spec: FabricSpec, policy: WorkspacePolicy, tier: Tier, number: int = 0) -> tuple[FabricSpec, Under]:
-    """A fabric under a policy, for the runs of a tier, and what the policy says beside it. ``number``: the policy's version."""
+def tighten_fabric(
+    spec: FabricSpec, policy: WorkspacePolicy, tier: Tier, number: int = 0
+) -> tuple[FabricSpec, PolicyRules]:
+    """Return a fabric under a policy, for the runs of a tier, and the policy's further rules. ``number``: the
+    policy's version.
+    """
     held, denied = spec, {}
     for rule in RULES:
         if rule.deny is not None:
             denied.update(dict(rule.deny(spec, policy)))
         if rule.tighten is not None:
             held = rule.tighten(held, policy, tier)
-    return held, Under(_with_ways_back(spec, denied), declared(spec, policy), run_cap(policy, tier), number)
+    return held, PolicyRules(
+        _add_undo_tools(spec, denied), list_irreversible_tools(spec, policy), run_cap(policy, tier), number
+    )
 
 
-def _with_ways_back(spec: FabricSpec, denied: Mapping[str, str]) -> dict[str, str]:
-    """With the tools that the engine could not undo or reconcile: nobody calls what may not be undone as its author meant."""
+def _add_undo_tools(spec: FabricSpec, denied: Mapping[str, str]) -> dict[str, str]:
+    """Return the denied calls, with the tools whose compensation or reconcile tool is denied, since they could not
+    be undone as their author meant.
+    """
     found = dict(denied)
     for tool in spec.tools:
         for way in (tool.compensation, tool.reconcile):

@@ -8,35 +8,34 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric import wiring
-from fabric.adapters.signing import verified
-from fabric.core.acts import About, Outcome
-from fabric.core.words import instant
+from fabric.composition import engine as wiring
+from fabric.core.audit.acts import Outcome, SubjectKind
+from fabric.core.values.words import instant
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.selectors.audit_export import AuditLines, said
-from fabric.selectors.audit_file import file_verify
-from fabric.selectors.audit_list import PAGE_MAX, AuditFilter, audit_page
-from fabric.selectors.holds import ABOUT, HoldView, holds_list
+from fabric.secrets.signing import verify_signature
+from fabric.selectors.audit.files import AuditLines, file_verify, record_json
+from fabric.selectors.audit.holds import ABOUT, HoldView, holds_list
+from fabric.selectors.audit.lookup import PAGE_MAX, AuditFilter, audit_page
 from fabric.selectors.list_file import FORMS
-from fabric.services.audit_reading import audit_export
-from fabric.services.audit_retention import ALL, audit_retain, audit_rule_set, audit_rules
+from fabric.services.actors import owner_actor
+from fabric.services.audit.export import audit_export
+from fabric.services.audit.holds import hold_lift, hold_place
+from fabric.services.audit.retention import ALL, audit_retain, audit_rule_set, audit_rules
 from fabric.services.errors import Refused
-from fabric.services.holds import hold_lift, hold_place
-from fabric.services.workspaces import owner_actor
 
 DAY_US = 86_400 * 1_000_000
 
 
 class Command(FabricCommand):
-    """Lists, exports and verifies audit records, places and lifts holds, says how long records are kept."""
+    """Lists, exports and verifies audit records, places and lifts holds, sets the retention of records."""
 
     help = (
-        "List the audit stream, write it to a file that verifies offline, verify such a file, hold a run, a fabric or a person, "
-        "or say how many days records are kept."
+        "List the audit stream, or write it to a file that verifies offline. Verify such a file. "
+        "Hold a run, a fabric or a person. Say how many days records are kept."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do, and with which records."""
+        """Add the actions and the filters of records."""
         actions = parser.add_subparsers(
             dest="action", required=True, metavar="list|export|verify|holds|hold|lift|rule|retain"
         )
@@ -46,7 +45,7 @@ class Command(FabricCommand):
             one.add_argument("--by", default="", metavar="NAME", help="only by this actor")
             one.add_argument("--act", default="", help="only this act, such as token_created")
             one.add_argument("--object", default="", metavar="ID", help="only about this id or name")
-            one.add_argument("--about", default="", help=f"only about this kind: {', '.join(About)}")
+            one.add_argument("--about", default="", help=f"only about this kind: {', '.join(SubjectKind)}")
             one.add_argument("--outcome", default="", help=f"only with this outcome: {', '.join(Outcome)}")
             one.add_argument("--address", default="", help="only from this client address")
             one.add_argument("--days", type=int, default=0, metavar="N", help="only of the last N days")
@@ -82,14 +81,14 @@ class Command(FabricCommand):
             one.add_argument("--json", action="store_true", help="lines of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does one of them."""
+        """Carry out the chosen action."""
         code: int = getattr(self, f"_{options['action']}")(options)
         return code
 
     def _list(self, options: dict[str, Any]) -> int:
         for row in audit_page(owner_actor(), _filter(options), limit=options["limit"]).rows:
             if options["json"]:
-                self.put(said(row))
+                self.put(record_json(row))
             else:
                 why = f" ({row.reason})" if row.reason else ""
                 where = f" from {row.address}" if row.address else ""
@@ -106,7 +105,7 @@ class Command(FabricCommand):
     def _verify(self, options: dict[str, Any]) -> int:
         trusted = {wiring.signer().public, *(key.lower() for key in options["key"])}
         with options["file"].open("rb") as file:
-            found = file_verify(file, verified=verified, trusted=trusted)
+            found = file_verify(file, verified=verify_signature, trusted=trusted)
         if options["json"]:
             self.put({"records": found.count, "whole": found.whole, "problems": found.problems})
         else:

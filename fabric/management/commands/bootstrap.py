@@ -1,4 +1,4 @@
-"""`manage.py bootstrap`: what the first start needs. May be run at any time, and makes a new login link each time."""
+"""`manage.py bootstrap`: prepares the first start. May be run at any time, and makes a new login link each time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, FabricCommand, providers
-from fabric.services.samples import samples_publish
-from fabric.services.workspaces import actor_of, login_link_create, owner_ensure, workspace_default
+from fabric.services.actors import find_actor, login_link_create, owner_ensure, workspace_default
+from fabric.services.fabrics.templates import samples_publish
 
 
 class Command(FabricCommand):
@@ -18,13 +18,13 @@ class Command(FabricCommand):
     help = "Make the default workspace, its owner and the sample fabrics where they are missing, and print a one-time login link."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Only ``--json``."""
+        """Add ``--json`` only."""
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Makes what is missing."""
+        """Create the missing parts."""
         workspace, owner = workspace_default(), owner_ensure()
-        published = samples_publish(actor=actor_of(owner), providers=providers())
+        published = samples_publish(actor=find_actor(owner), providers=providers())
         path = f"/login/link#{login_link_create(owner)}"
         url = f"{settings.FABRIC_PUBLIC_URL}{path}"
         if options["json"]:

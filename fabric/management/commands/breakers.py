@@ -1,4 +1,4 @@
-"""`manage.py breakers`: where the circuit breakers of the workspace stand; opens or resets one by hand."""
+"""`manage.py breakers`: shows the state of the workspace's circuit breakers; opens or resets one by hand."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.actor import Actor
-from fabric.core.words import duration
+from fabric.core.people.actor import Actor
+from fabric.core.values.words import duration
 from fabric.management.base import OK, FabricCommand
-from fabric.selectors.breakers import BreakerView, breakers_of
-from fabric.services.breakers import SAID, breaker_force_open, breaker_reset
+from fabric.selectors.models.breakers import BreakerView, list_breaker_views
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.workspaces import owner_actor
+from fabric.services.models.breakers import SAID, breaker_force_open, breaker_reset
 
 
 class Command(FabricCommand):
     """Lists breakers, or moves one."""
 
-    help = (
-        "List the circuit breakers that stand in front of this workspace's calls, or open or reset one by hand: in every worker "
-        "within a second. What is opened by hand stays so until it is reset."
-    )
+    help = "List the circuit breakers of this workspace's calls, or open or reset one by hand, in every worker within a second. A breaker opened by hand stays open until it is reset."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do."""
+        """Add the actions."""
         what = parser.add_mutually_exclusive_group()
         what.add_argument(
             "--open", metavar="SCOPE", default="", help="let no call pass the breaker of this scope, as listed"
@@ -38,14 +35,14 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Carry out the chosen action."""
         actor = owner_actor()
-        found: Sequence[BreakerView] = breakers_of(actor)
+        found: Sequence[BreakerView] = list_breaker_views(actor)
         for service, scope in ((breaker_force_open, options["open"]), (breaker_reset, options["reset"])):
             if scope:
-                found = [_moved(service, actor, found, scope, options["kind"], options["reason"])]
+                found = [_move_breaker(service, actor, found, scope, options["kind"], options["reason"])]
         if options["json"]:
-            self.put({"breakers": [told(one) for one in found]})
+            self.put({"breakers": [breaker_json(one) for one in found]})
             return OK
         for one in found:
             self.stdout.write(f"{one.scope} {one.kind}: {_line(one)}")
@@ -56,7 +53,7 @@ class Command(FabricCommand):
         return OK
 
 
-def _moved(
+def _move_breaker(
     service: Callable[..., BreakerView], actor: Actor, found: Sequence[BreakerView], scope: str, kind: str, reason: str
 ) -> BreakerView:
     meant = [one for one in found if one.scope == scope and kind in ("", one.kind)]
@@ -76,22 +73,22 @@ def _line(one: BreakerView) -> str:
     standing = one.standing
     said = SAID[standing.state]
     if standing.signal:
-        opened = standing.counted or standing.signal
+        opened = standing.signal_words or standing.signal
         said += f" ({opened}{f' by {standing.by}: {standing.reason}' if standing.reason else ''})"
     if standing.held:
-        said += ", until somebody resets it"
+        said += ", until a person resets it"
     elif one.cooldown_left_us is not None:
         whose = "the Retry-After of its endpoint" if one.as_asked else "its cooldown"
         said += f", {duration(one.cooldown_left_us / 1_000_000)} of {whose} left"
     elif one.probes:
         said += f", probed by {', '.join(probe.holder for probe in one.probes)}"
     if one.nearest is not None and not standing.signal:
-        said += f", {one.nearest.count} x {one.nearest.words} ({one.nearest.said})"
+        said += f", {one.nearest.count} x {one.nearest.words} ({one.nearest.threshold_words})"
     return f"{said}; {one.trips} trip{'s' if one.trips != 1 else ''} in 24 h"
 
 
-def told(one: BreakerView) -> dict[str, Any]:
-    """A breaker as a program reads it; instants are microseconds since the epoch."""
+def breaker_json(one: BreakerView) -> dict[str, Any]:
+    """Return a breaker as a program reads it; instants are microseconds since the epoch."""
     return {
         "scope": one.scope,
         "kind": one.kind,

@@ -1,10 +1,12 @@
-"""`manage.py decide ITEM approve|edit|respond|decline|reject`: answers a question, and hosts the run from there when no engine does. Who declines or
-rejects says why.
+"""`manage.py decide ITEM approve|edit|respond|decline|reject`: answers a review, and hosts the run from there when
+no engine does.
 
-Nothing is let pass unseen: an answer names the digest of what was shown (``--digest``), or it is shown here and confirmed at the terminal. What lets nothing
-pass (`decline`, `reject`) needs neither.
-
-`manage.py decide ITEM undo` takes an answer back that its run has not taken yet, `manage.py decide ITEM continue` lets it count at once.
+1. Declining and rejecting need a reason.
+2. An approval names the digest of the shown content (``--digest``), or the content is shown here and confirmed at the
+   terminal.
+3. `decline` and `reject`, which approve nothing, need neither.
+4. `manage.py decide ITEM undo` takes back an answer that its run has not taken yet, `manage.py decide ITEM continue`
+   lets it count at once.
 """
 
 from __future__ import annotations
@@ -14,41 +16,38 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric import wiring
-from fabric.core.actor import Actor
-from fabric.core.budget_caps import RUN, NamedCap, cap_key
-from fabric.core.eligibility import STOPS
+from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
+from fabric.core.people.eligibility import STOPS
+from fabric.core.spec.policies.budgets import RUN, NamedCap, cap_key
 from fabric.management.base import DETACHED, OK, FabricCommand, dollars_given
-from fabric.management.card import DIGEST_CHARS, labelled, payload_lines, question
-from fabric.management.following import Following, silent
+from fabric.management.output.reviews import DIGEST_CHARS, label_lines, payload_lines, review_lines
+from fabric.management.output.runs import progress, report, summary
 from fabric.management.payloads import Payload, payload_given
-from fabric.management.reporting import progress, report, summary
-from fabric.selectors.escalations import escalation_get
-from fabric.selectors.review_lateness import is_over, takes_none_now, too_late
-from fabric.selectors.runs import run_get
+from fabric.management.run_follower import Following, silent
+from fabric.selectors.reviews.answers import is_over, takes_none_now, too_late
+from fabric.selectors.reviews.lookup import get_review
+from fabric.selectors.runs.lookup import run_get
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.escalations import DecisionTaken, escalation_decide, escalation_decide_now, escalation_undo
-from fabric.services.workspaces import owner_actor
+from fabric.services.reviews.decisions import DecisionTaken, decide_review, hasten_decision, undo_decision
 
 ASKS = {
     "approve": "Approve exactly this?",
     "edit": "Put your version in its place?",
     "respond": "Answer this with your message?",
 }
-"""The confirmations that a terminal asks for before an answer is sent; total over the other verbs, by test."""
+"""Confirmations of a terminal before an answer is sent; a test shows that they cover the other verbs."""
 RUN_MONEY = cap_key(RUN, "usd_micros")
 
 
 class Command(FabricCommand):
-    """Answers an open question."""
+    """Answers an open review."""
 
-    help = (
-        "Answer a question that a run waits with. Without a running engine the run is hosted here until it has ended or waits "
-        "again. Exit code as for `run`; 0 when an engine goes on with it."
-    )
+    help = "Answer a review that a run waits for. Without a running engine this command drives the run until it ends or waits again. Exit code as for `run`; 0 when an engine continues it."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The item, the answer, a message."""
+        """Add the item, the answer and the message."""
         parser.add_argument("item", metavar="ITEM", help="the item's id, as `run` printed it")
         parser.add_argument(
             "verb",
@@ -65,13 +64,12 @@ class Command(FabricCommand):
             "--digest",
             default="",
             metavar="DIGEST",
-            help="of what was shown, or at least its first 8 characters: `run` and `review show` print it; without it the question is shown and "
-            "confirmed at the terminal; to decline or reject needs none",
+            help="digest of the content, or at least its first 8 characters: `run` and `review show` print it; without it the terminal shows the review and asks for confirmation; declining or rejecting needs none",
         )
         parser.add_argument(
             "--payload",
             metavar="FILE",
-            help="with edit: what is to stand in place of what is asked about, as JSON or YAML; - reads standard input",
+            help="with edit: the replacement of the content, as JSON or YAML; - reads standard input",
         )
         parser.add_argument(
             "--cap",
@@ -90,30 +88,30 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Records the decision; follows the run where it is hosted here."""
+        """Record the decision; follow the run where it is hosted here."""
         actor = owner_actor()
         if options["verb"] == "undo":
             return self._undo(actor, options)
         elsewhere = wiring.engine_running()
-        taken = self._decided(actor, options)
-        decided = {"item": taken.escalation_id, "verb": taken.verb, "recorded": taken.created}
+        taken = self._decide(actor, options)
+        decided = {"item": taken.review_id, "verb": taken.verb, "recorded": taken.created}
         if taken.second_wanted:
             decided["second_wanted"] = True
             self.tell(
-                f"a second person has to agree before anything follows from it: item {taken.escalation_id} stays open"
+                f"a second person has to agree before anything follows from it: item {taken.review_id} stays open"
             )
         run = run_get(actor, taken.run_id)
         if elsewhere or run.terminal:
             goes_on = (
                 f"run {run.id} has ended as {run.state}"
                 if run.terminal
-                else f"the running engine goes on with run {run.id}"
+                else f"the running engine continues run {run.id}"
             )
-            self.tell(f"{taken.verb} is recorded for item {taken.escalation_id}; {goes_on}")
+            self.tell(f"{taken.verb} is recorded for item {taken.review_id}; {goes_on}")
             if options["json"]:
                 self.put(summary(actor, run) | decided)
             return OK
-        answered = frozenset({taken.escalation_id})
+        answered = frozenset({taken.review_id})
         if (
             run.root_run_id is not None
         ):  # Its answer goes up to the run that was asked for, which is followed to its end.
@@ -123,40 +121,42 @@ class Command(FabricCommand):
             run = following.to_rest()
         except KeyboardInterrupt:
             self.tell(
-                f"detached: {taken.verb} is recorded, and run {taken.run_id} goes on as soon as an engine runs: manage.py up"
+                f"detached: {taken.verb} is recorded, and run {taken.run_id} continues when an engine runs: manage.py up"
             )
             return DETACHED
         return report(self, actor, run, as_json=options["json"], **decided)
 
-    def _decided(self, actor: Actor, options: dict[str, Any]) -> DecisionTaken:
+    def _decide(self, actor: Actor, options: dict[str, Any]) -> DecisionTaken:
         asked: dict[str, Any] = {"store": wiring.store(), "nudge": wiring.nudge()}
-        asked |= {"actor": actor, "escalation_id": options["item"]}
+        asked |= {"actor": actor, "review_id": options["item"]}
         if options["verb"] == "continue":
-            return escalation_decide_now(**asked)
+            return hasten_decision(**asked)
         caps = [_cap(*given) for given in options["cap"]]
         money = [one.cap for one in caps if one.key == RUN_MONEY]
         if len(money) > 1:
             raise Refused("the run's money is named twice with --cap: name it once", code="invalid", field="caps")
         payload = _payload(options)
-        digest = options["digest"] or self._confirmed(actor, options, payload)
+        digest = options["digest"] or self._confirm(actor, options, payload)
         try:
-            return self._sent(asked | {"digest": digest}, options, payload, money, caps)
+            return self._send_decision(asked | {"digest": digest}, options, payload, money, caps)
         except Refused as refused:
             if payload is None or refused.field != "edited":
                 raise
-            problems = tuple(payload.placed(one) for one in refused.problems)
+            problems = tuple(payload.place_problem(one) for one in refused.problems)
             raise Refused(refused.message, code=refused.code, field=refused.field, problems=problems) from None
 
-    def _confirmed(self, actor: Actor, options: dict[str, Any], payload: Payload | None) -> str:
-        """The digest of the question shown here, once the person at the terminal has confirmed it; empty: nothing would pass. Raises Refused."""
-        item, verb = escalation_get(actor, options["item"]), options["verb"]
-        if verb in STOPS or verb not in item.verbs or item.ticket or not item.open:
-            return "" if item.open else item.digest  # A closed question shows how it was closed.
+    def _confirm(self, actor: Actor, options: dict[str, Any], payload: Payload | None) -> str:
+        """Return the digest of the review shown here, once the person at the terminal has confirmed it; empty: it
+        approves nothing. Raises Refused.
+        """
+        item, verb = get_review(actor, options["item"]), options["verb"]
+        if verb in STOPS or verb not in item.verbs or item.follow_up or not item.open:
+            return "" if item.open else item.digest  # A closed review shows how it was closed.
         if closed := takes_none_now(item):
-            raise Refused(closed, code="conflict", field="escalation")
-        self.tell(*question(item))
+            raise Refused(closed, code="conflict", field="review")
+        self.tell(*review_lines(item))
         if payload is not None:
-            self.tell(*labelled("your version", payload_lines(payload.value)))
+            self.tell(*label_lines("your version", payload_lines(payload.value)))
         if not sys.stdin.isatty() or options["payload"] == "-":
             message = (
                 f"nothing is decided: to {verb} what is shown above, name it with --digest {item.digest[:DIGEST_CHARS]}"
@@ -168,7 +168,7 @@ class Command(FabricCommand):
             raise Refused("nothing is decided", code="invalid", field="digest")
         return item.digest
 
-    def _sent(
+    def _send_decision(
         self,
         asked: dict[str, Any],
         options: dict[str, Any],
@@ -176,7 +176,7 @@ class Command(FabricCommand):
         money: list[int],
         caps: list[NamedCap],
     ) -> DecisionTaken:
-        return escalation_decide(
+        return decide_review(
             **asked,
             edited=None if payload is None else payload.value,
             verb=options["verb"],
@@ -187,21 +187,21 @@ class Command(FabricCommand):
         )
 
     def _undo(self, actor: Actor, options: dict[str, Any]) -> int:
-        undone = escalation_undo(store=wiring.store(), nudge=wiring.nudge(), actor=actor, escalation_id=options["item"])
+        undone = undo_decision(store=wiring.store(), nudge=wiring.nudge(), actor=actor, review_id=options["item"])
         before = "" if undone.recorded else " already"
-        item = escalation_get(actor, undone.escalation_id)
-        stands = too_late(item) if is_over(item) else "the question is open"
-        self.tell(f"{undone.verb} is taken back{before} for item {undone.escalation_id}; {stands}")
+        item = get_review(actor, undone.review_id)
+        stands = too_late(item) if is_over(item) else "the review is open"
+        self.tell(f"{undone.verb} is undone{before} for item {undone.review_id}; {stands}")
         if options["json"]:
-            result = {"item": undone.escalation_id, "undone": undone.verb, "recorded": undone.recorded}
+            result = {"item": undone.review_id, "undone": undone.verb, "recorded": undone.recorded}
             self.put(summary(actor, run_get(actor, undone.run_id)) | result)
         return OK
 
 
 def _payload(options: dict[str, Any]) -> Payload | None:
-    """What was written in place of what is asked about; None where nothing is to be. Raises Refused."""
+    """Return the content that replaces the review's; None where there is none. Raises Refused."""
     if options["verb"] == "edit" and options["payload"] is None:
-        message = "an edit says what is to stand in place of what is asked about: give it with --payload FILE, or --payload - on standard input"
+        message = "an edit needs its replacement: give it with --payload FILE, or --payload - on standard input"
         raise Refused(message, code="invalid", field="payload")
     if options["verb"] != "edit" and options["payload"] is not None:
         raise Refused(f"--payload goes with edit, not with {options['verb'][:40]}", code="invalid", field="payload")
@@ -209,7 +209,7 @@ def _payload(options: dict[str, Any]) -> Payload | None:
 
 
 def _cap(scope: str, amount: str, unit: str) -> NamedCap:
-    """A cap as it was typed. Raises Refused."""
+    """Return a typed cap. Raises Refused."""
     if unit == "usd":
         return NamedCap(scope, "usd_micros", dollars_given(amount))
     if unit == "tokens" and amount.isascii() and amount.isdigit():

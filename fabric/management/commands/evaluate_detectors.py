@@ -1,4 +1,7 @@
-"""`manage.py evaluate_detectors DIR`: what the loop detectors, the failure signature and the deadlock monitor would have stopped of recorded runs."""
+"""`manage.py evaluate_detectors DIR`: shows which recorded runs the detectors would have stopped.
+
+These are the loop detectors, the failure signature and the deadlock monitor.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.loop_names import LOOP_NAMES
-from fabric.core.words import words
+from fabric.core.spec.policies.loop_limits import LOOP_NAMES
+from fabric.core.values.words import words
 from fabric.management.base import OK, FabricCommand
-from fabric.services.detector_trial import NAMES, evaluate
+from fabric.services.runs.traces.detector_trial import NAMES, evaluate
 
 KINDS = ("good", "failed", "halted")
 
@@ -24,12 +27,12 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The folder."""
+        """Add the folder."""
         parser.add_argument("dir", metavar="DIR", help="the folder with the *.jsonl files")
         parser.add_argument("--json", action="store_true", help="nothing but the line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Reads, judges, says."""
+        """Read, judge and report."""
         found = evaluate(Path(options["dir"]))
         if not options["json"]:
             self.stdout.write(f"{'detector':<36} {'good stopped':>18} {'failed caught':>18} {'halted caught':>18}")
@@ -42,18 +45,18 @@ class Command(FabricCommand):
             cells = (_cell(found["hung"][kind]) for kind in KINDS)
             self.stdout.write(f"{'of runs that hung':<36} " + " ".join(f"{cell:>18}" for cell in cells))
             for one in found["catches"]:
-                self.stdout.write(_caught(one))
+                self.stdout.write(_describe_catch(one))
         self.put(found)
         return OK
 
 
 def _name_rule(rule: str) -> str:
-    """A rule by the name that pages give it."""
+    """Return a rule's name on the pages."""
     return LOOP_NAMES[rule].name if rule in LOOP_NAMES else words(rule)
 
 
-def _caught(one: dict[str, Any]) -> str:
-    """A line about one catch."""
+def _describe_catch(one: dict[str, Any]) -> str:
+    """Return a line about one catch."""
     kind = {True: "good", False: "failed", None: "unjudged"}[one["success"]]
     second = "no second trip" if one["second"] is None else f"second trip at step {one['second'] + 1}"
     left = f"{one['calls_left']} calls, {one['tokens_left']:,} tokens and ${one['usd_left']:.2f} left"

@@ -1,4 +1,6 @@
-"""`manage.py explain RUN`: each decision of a run, its reason, the choices of the other tiers, the check against the journal; and the run's open questions."""
+"""`manage.py explain RUN`: explains each decision of a run: its reason, the choices of the other tiers, the check
+against the journal; and its open reviews.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,20 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric import wiring
-from fabric.core.words import instant, words
+from fabric.composition import engine as wiring
+from fabric.core.values.words import instant, words
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.management.card import question, questions_json
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.explain import VERDICTS, Explained, as_json, class_words, reaction_words, run_explain
-from fabric.services.workspaces import actor_inside_drills, owner_actor
+from fabric.management.output.reviews import review_lines, reviews_json
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.runs.events.explanations import (
+    VERDICTS,
+    Explained,
+    as_json,
+    class_words,
+    reaction_words,
+    run_explain,
+)
+from fabric.services.actors import actor_inside_drills, owner_actor
 
 STATES = {"taken": "<- taken", "spent": "spent", "skipped": "passed over", "ahead": ""}
 
@@ -22,50 +31,48 @@ class Command(FabricCommand):
     """Explains one run."""
 
     help = (
-        "Say of each decision of a run when it was taken, which mechanism tripped on which numbers, the cell and rung, what the other tiers would have "
-        "done, what followed, and whether it follows from the journal once more. Exit code 1 when one does not."
+        "Explain each decision of a run: when it was taken, which mechanism tripped on which numbers, and which cell and rung followed. "
+        "Say what the other tiers would have done, and whether the decision follows from the journal once more. Exit code 1 when one does not."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The run."""
+        """Add the run."""
         parser.add_argument("run", metavar="RUN", help="the run's id")
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Explains it."""
+        """Explain it."""
         actor = owner_actor()
         reader = actor_inside_drills(actor, options["run"]) or actor
-        found = run_explain(reader, options["run"], wiring.compiled_under)
+        found = run_explain(reader, options["run"], wiring.compile_under_policy)
         run = found.run
-        open_items = escalations_open(reader, run.id, family=True)
+        open_items = list_open_reviews(reader, run.id, family=True)
         if options["json"]:
             decisions = [as_json(one) for one in found.decisions]
-            asked = questions_json(open_items)
+            asked = reviews_json(open_items)
             doubted = [{"seq": one.seq, "at": one.at, "says": one.says} for one in found.usage_problems]
             told_of_run = {"run_id": run.id, "erased": run.erased, "derives": found.derives}
-            self.put({**told_of_run, "decisions": decisions, "usage_problems": doubted, "questions": asked})
+            self.put({**told_of_run, "decisions": decisions, "usage_problems": doubted, "reviews": asked})
         else:
             for line in self._lines(found.decisions):
                 self.stdout.write(line)
             for one in found.usage_problems:
                 self.stdout.write(f"Charge, event {one.seq}: {one.says}")
             for item in open_items:
-                self.stdout.write("\n".join(question(item)))
+                self.stdout.write("\n".join(review_lines(item)))
         if run.erased:
-            self.tell(
-                f"What run {run.id} was given and said was erased by retention; its decisions are facts, which stay."
-            )
+            self.tell(f"Retention erased the content of run {run.id}; its decisions are facts and stay.")
         if not found.decisions and not options["json"]:
             self.stdout.write(f"Run {run.id} needed no decision: nothing failed and nothing tripped in it.")
         return OK if found.derives else OTHER_END
 
     def _lines(self, decisions: tuple[Explained, ...]) -> Iterator[str]:
         for number, one in enumerate(decisions, 1):
-            yield from _told(number, one)
+            yield from _decision_lines(number, one)
             yield ""
 
 
-def _told(number: int, one: Explained) -> Iterator[str]:
+def _decision_lines(number: int, one: Explained) -> Iterator[str]:
     fact, derived = one.derived.fact, one.derived
     row = words(fact.failure_type) if fact.failure_type else "no row, a direct reaction"
     use = f", use {fact.spent + 1} of {fact.bound}" if fact.bound else ""
@@ -87,7 +94,7 @@ def _told(number: int, one: Explained) -> Iterator[str]:
     for other in one.others:
         yield f"   {words(other.tier)} would have: {words(other.reaction)} (rung {other.rung + 1})"
     for follow in one.followed:
-        yield f"   followed     event {follow.seq}: {words(follow.kind)} {follow.says}".rstrip()
+        yield f"   followed     event {follow.seq}: {follow.says}"
     if derived.judged:
         yield f"   judged again {', '.join(derived.judged)}"
     yield f"   {VERDICTS[derived.verdict]}"

@@ -1,4 +1,4 @@
-"""`manage.py export_run RUN --to DIR`: a run as files that anybody can verify without this program."""
+"""`manage.py export_run RUN --to DIR`: writes a run as files that can be verified without this program."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from fabric import wiring
+from fabric.composition import engine as wiring
 from fabric.management.base import OK, FabricCommand
-from fabric.services.exports import run_export
-from fabric.services.workspaces import owner_actor
+from fabric.services.actors import owner_actor
+from fabric.services.runs.export import run_export
 
 
 class Command(FabricCommand):
@@ -23,14 +23,14 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The run, and where to."""
+        """Add the run and the target."""
         parser.add_argument("run", metavar="RUN", help="the run's id")
         parser.add_argument(
             "--to", type=Path, required=True, metavar="DIR", help="a directory that is not there yet, or is empty"
         )
 
     def act(self, options: dict[str, Any]) -> int:
-        """Writes the bundle, and says how it is verified."""
+        """Write the bundle, and show how to verify it."""
         signer = wiring.signer()
         folder = run_export(
             actor=owner_actor(),

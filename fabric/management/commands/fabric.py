@@ -1,4 +1,6 @@
-"""`manage.py fabric list|show|export|diff|lint|schema|mcp|openapi|publish|revert|requests|approve|reject|withdraw`: fabrics that live in a repository."""
+"""`manage.py fabric list|show|export|diff|lint|schema|mcp|openapi|publish|revert|requests|approve|reject|withdraw`:
+handles fabrics that live in a repository.
+"""
 
 from __future__ import annotations
 
@@ -10,60 +12,57 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.actor import Actor
-from fabric.management import fabric_words as words
-from fabric.management import tool_words
+from fabric.core.people.actor import Actor
+from fabric.core.values.units import JSON
 from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
-from fabric.selectors.change_requests import ChangeView, change_request_get, change_requests
-from fabric.selectors.fabrics import fabrics_list, revision_get
-from fabric.selectors.revisions import fabric_revisions
-from fabric.selectors.visible import visible_line
-from fabric.services import here
-from fabric.services.change_requests import change_approve, change_reject, change_request_open, change_withdraw
-from fabric.services.checking import checked
-from fabric.services.draft_beginning import draft_import
+from fabric.management.output import fabrics as words
+from fabric.selectors.drafts.change_requests import ChangeView, change_request_get, change_requests
+from fabric.selectors.fabrics.lookup import fabric_revisions, fabrics_list, revision_get
+from fabric.selectors.visible_text import visible_line
+from fabric.services.actors import find_people, owner_actor
+from fabric.services.drafts.beginnings import draft_import
+from fabric.services.drafts.change_requests import change_approve, change_reject, change_request_open, change_withdraw
 from fabric.services.errors import Refused
-from fabric.services.fabric_compare import DryRun, Side, compared, fabric_dry_run, side_of
-from fabric.services.fabric_lint import fabric_lint
-from fabric.services.fabric_schema import fabric_schema
-from fabric.services.fabric_text import exported, written_out
-from fabric.services.fabric_yaml import fabric_read
-from fabric.services.fabrics import Published, fabric_publish, fabric_revert
-from fabric.services.mcp_offers import beside_tools, offers_of, server_at, servers_in
-from fabric.services.openapi_import import document_at, tools_of
-from fabric.services.tool_declarations import Declared, yaml_of
-from fabric.services.workspaces import owner_actor, people_of
-from fabric.services.yaml_tree import BYTES_MAX
+from fabric.services.fabrics.checks import check_text, fabric_lint
+from fabric.services.fabrics.comparison import ComparedFabric, DryRun, build_side, compare_sides, fabric_dry_run
+from fabric.services.fabrics.revisions import PublishedFabric, fabric_publish, fabric_revert
+from fabric.services.fabrics.schema import fabric_schema
+from fabric.services.fabrics.yaml.document import fabric_read
+from fabric.services.fabrics.yaml.export import export_revision, written_out
+from fabric.services.fabrics.yaml.tree import BYTES_MAX
+from fabric.services.importers.mcp import beside_tools, build_offers, server_at, servers_in
+from fabric.services.importers.openapi import build_tools, document_at
+from fabric.services.importers.tool_declarations import DeclaredTool, yaml_of
+from fabric.services.installation import facts as here
 
-JSON = Any
 ACTIONS = {
     "list": "the published fabrics",
     "show": "one of them, with its revisions",
     "export": "a revision as YAML: the text that it was published with, else written out",
-    "diff": "what differs between two fabrics, revisions or files; ends with 0 same, 1 different, 2 error",
+    "diff": "show the differences between two fabrics, revisions or files; exit code 0 same, 1 different, 2 error",
     "lint": "everything that is wrong or doubtful, with its line; ends with 0 where it could be published, else 1",
     "schema": "the JSON Schema of a fabric, for editors",
-    "mcp": "what MCP servers offer, as declarations of tools to paste into a fabric",
+    "mcp": "list the tools of MCP servers, as declarations to paste into a fabric",
     "openapi": "declarations of HTTP tools from an OpenAPI document, to paste into a fabric",
     "publish": "publish fabrics from YAML files; none is where one of them cannot be",
-    "import": "store a file as your draft, whatever it says; the editor shows what is wrong with it",
+    "import": "store a file as your draft, even with errors; the editor lists them",
     "revert": "make an older revision the published one again",
     "requests": "changes that wait for a second person",
-    "approve": "agree to somebody else's change, which publishes exactly that",
-    "reject": "say no to somebody else's change, and why",
+    "approve": "approve another person's change, which publishes exactly that",
+    "reject": "reject another person's change, with a reason",
     "withdraw": "take back a request of one's own",
 }
 _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
-"""``small`` or ``small@2``; whatever else is given is a file."""
+"""``small`` or ``small@2``; any other argument is a file."""
 
 
 class Command(FabricCommand):
-    """Fabrics that live in a repository: looks at them, compares, judges and publishes them."""
+    """Shows, compares, judges and publishes fabrics that live in a repository."""
 
     help = "List, show, export, compare, judge and publish fabrics."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """One action, each with ``--json``."""
+        """Add the actions, each with ``--json``."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(ACTIONS))
         made = {name: actions.add_parser(name, help=said, description=said) for name, said in ACTIONS.items()}
         for name in ("show", "export", "revert"):
@@ -79,7 +78,7 @@ class Command(FabricCommand):
             made["diff"].add_argument(side, metavar=side.upper(), help="NAME, NAME@N or FILE")
         made["diff"].add_argument("--text", action="store_true", help="also line by line, both written out")
         made["lint"].add_argument("subjects", nargs="+", metavar="FILE|NAME", help="files, fabrics or NAME@N")
-        _from_elsewhere(made["mcp"], made["openapi"])
+        _add_import_arguments(made["mcp"], made["openapi"])
         made["publish"].add_argument("files", nargs="+", type=Path, metavar="FILE")
         made["publish"].add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
         made["import"].add_argument("file", type=Path, metavar="FILE")
@@ -91,10 +90,10 @@ class Command(FabricCommand):
         )
         for name in ("publish", "revert"):
             made[name].add_argument("--request", action="store_true", help="ask a second person to agree to it")
-            made[name].add_argument("--message", default="", metavar="TEXT", help="what that person reads with it")
+            made[name].add_argument("--message", default="", metavar="TEXT", help="message for that person")
         made["requests"].add_argument("name", nargs="?", default="", metavar="NAME", help="of one fabric")
         made["requests"].add_argument("--all", action="store_true", help="those that are decided as well")
-        _of_requests(made["approve"], made["reject"], made["withdraw"])
+        _add_request_arguments(made["approve"], made["reject"], made["withdraw"])
         made["revert"].add_argument("number", type=int, metavar="N", help="number of the revision")
         for name in ("publish", "revert"):
             made[name].add_argument(
@@ -107,7 +106,7 @@ class Command(FabricCommand):
             action.add_argument("--json", action="store_true", help="one line of JSON for each result")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Carry out the chosen action."""
         done: int = getattr(self, f"_{options['action']}")(owner_actor(), options)
         return done
 
@@ -116,7 +115,7 @@ class Command(FabricCommand):
     def _list(self, actor: Actor, options: dict[str, Any]) -> int:
         found = fabrics_list(actor)
         if options["json"]:
-            self.put([words.listed(view) for view in found])
+            self.put([words.fabric_json(view) for view in found])
             return OK
         width = max((len(view.name) for view in found), default=0)
         for view in found:
@@ -129,7 +128,7 @@ class Command(FabricCommand):
         page = revision_get(actor, options["name"], options["revision"])
         _, revisions = fabric_revisions(actor, options["name"])
         if options["json"]:
-            self.put(words.shown(page, revisions))
+            self.put(words.revision_json(page, revisions))
             return OK
         standing = "published" if page.current else f"revision {page.fabric.number} is published"
         self.stdout.write(f"{page.fabric.name}: {page.spec.title}")
@@ -142,32 +141,32 @@ class Command(FabricCommand):
 
     def _export(self, actor: Actor, options: dict[str, Any]) -> int:
         page = revision_get(actor, options["name"], options["revision"])
-        text = written_out(page.spec) if options["written_out"] else exported(page)
+        text = written_out(page.spec) if options["written_out"] else export_revision(page)
         if options["json"]:
             revision = {"name": page.fabric.name, "number": page.number, "digest": page.digest}
             self.put({**revision, "as_published": text == page.source, "yaml": text})
-        self._given(text, options)
+        self._write_text(text, options)
         return OK
 
     def _schema(self, actor: Actor, options: dict[str, Any]) -> int:
         schema = fabric_schema()
         if options["json"]:
             self.put(schema)
-        self._given(json.dumps(schema, ensure_ascii=False, indent=2) + "\n", options)
+        self._write_text(json.dumps(schema, ensure_ascii=False, indent=2) + "\n", options)
         return OK
 
-    def _given(self, text: str, options: dict[str, Any]) -> None:
-        """Puts a text where it is wanted, byte for byte."""
+    def _write_text(self, text: str, options: dict[str, Any]) -> None:
+        """Write a text to its target, byte for byte."""
         if options["output"] is not None:
             options["output"].write_bytes(text.encode())
         elif not options["json"]:
             self.stdout.write(text, ending="")
 
     def _diff(self, actor: Actor, options: dict[str, Any]) -> int:
-        found = compared(*(self._side(actor, options[side]) for side in ("before", "after")))
+        found = compare_sides(*(self._side(actor, options[side]) for side in ("before", "after")))
         text = found.text() if options["text"] else None
         if options["json"]:
-            self.put(words.compared(found, text))
+            self.put(words.comparison_json(found, text))
         else:
             for line in map(words.change, found.changes):
                 self.stdout.write(line)
@@ -176,11 +175,11 @@ class Command(FabricCommand):
                 self.tell(f"{found.before.called} and {found.after.called} are the same content")
         return OK if found.same else OTHER_END
 
-    def _side(self, actor: Actor, given: str) -> Side:
+    def _side(self, actor: Actor, given: str) -> ComparedFabric:
         if named := _NAMED.fullmatch(given):
-            return side_of(actor, named[1], int(named[2]) if named[2] else None)
+            return build_side(actor, named[1], int(named[2]) if named[2] else None)
         path = Path(given)
-        return Side(path.name, fabric_read(_text(path), origin=path.name).spec)
+        return ComparedFabric(path.name, fabric_read(_text(path), origin=path.name).spec)
 
     # -- tools from elsewhere ------------------------------------------------------------------------------------------
 
@@ -199,14 +198,14 @@ class Command(FabricCommand):
         if not chosen:
             raise Refused(f"{given} declares no MCP servers", code="invalid", field="server")
         where = here.installation()
-        found: list[Declared] = []
+        found: list[DeclaredTool] = []
         beside: list[str] = []
         for server in chosen:
-            offers = offers_of(server, where.gate, where.permits, taken=[one.tool.name for one in found])
+            offers = build_offers(server, where.gate, where.permits, taken=[one.tool.name for one in found])
             found += offers.tools
             beside += beside_tools(server, offers)
             if options["json"]:
-                self.put(tool_words.offered(server, offers))
+                self.put(words.offers_json(server, offers))
             self.tell(*(f"left out: {one}" for one in offers.left_out))
         if not options["json"]:
             self.stdout.write(yaml_of(found, chosen) + "".join(f"{line}\n" for line in beside), ending="")
@@ -214,9 +213,9 @@ class Command(FabricCommand):
 
     def _openapi(self, actor: Actor, options: dict[str, Any]) -> int:
         document = document_at(options["source"], here.installation().gate)
-        found = tools_of(document, wanted=options["operation"], base=options["base"])
+        found = build_tools(document, wanted=options["operation"], base=options["base"])
         if options["json"]:
-            self.put(tool_words.imported(found))
+            self.put(words.declarations_json(found))
         else:
             self.stdout.write(yaml_of(found.tools), ending="")
         self.tell(*(f"left out: {one}" for one in found.left_out))
@@ -229,13 +228,13 @@ class Command(FabricCommand):
         for given in options["subjects"]:
             if named := _NAMED.fullmatch(given):
                 page = revision_get(actor, named[1], int(named[2]) if named[2] else None)
-                source, origin = exported(page), f"{page.fabric.name}@{page.number}"
+                source, origin = export_revision(page), f"{page.fabric.name}@{page.number}"
             else:
                 source, origin = _text(Path(given)), Path(given).name
             found = fabric_lint(actor=actor, source=source, origin=origin, providers=known)
             publishable = publishable and found.publishable
             if options["json"]:
-                self.put(words.linted(found))
+                self.put(words.lint_json(found))
                 continue
             for line in words.lint_lines(found):
                 self.stdout.write(line)
@@ -268,18 +267,18 @@ class Command(FabricCommand):
             return BAD_INPUT
         for run, one in zip(judged, asked, strict=True):
             if options["dry_run"]:
-                self._noted(run.published)
-                self._said(words.dry(run), [*words.would(run)], options)
+                self._note_deviations(run.published)
+                self._write_answer(words.dry_run_json(run), [*words.effect_lines(run)], options)
             else:
                 done = fabric_publish(**one)
-                self._noted(done)
-                self._said(words.published(done), [words.outcome(done)], options)
+                self._note_deviations(done)
+                self._write_answer(words.publication_json(done), [words.outcome(done)], options)
         return OK
 
     def _revert(self, actor: Actor, options: dict[str, Any]) -> int:
         if options["request"]:
             page = revision_get(actor, options["name"], options["number"])
-            return self._ask(actor, exported(page), f"{page.fabric.name}@{page.number}", options)
+            return self._ask(actor, export_revision(page), f"{page.fabric.name}@{page.number}", options)
         done = fabric_revert(
             actor=actor,
             name=options["name"],
@@ -287,8 +286,8 @@ class Command(FabricCommand):
             providers=providers(),
             expect=options["expect_revision"],
         )
-        self._noted(done)
-        self._said(words.published(done), [words.outcome(done, reverted=True)], options)
+        self._note_deviations(done)
+        self._write_answer(words.publication_json(done), [words.outcome(done, reverted=True)], options)
         return OK
 
     # -- a second person -----------------------------------------------------------------------------------------------
@@ -302,13 +301,13 @@ class Command(FabricCommand):
             providers=providers(),
             expect=options["expect_revision"],
         )
-        self._said(words.request(found), [words.asked(found)], options)
+        self._write_answer(words.request_json(found), [words.request_sentence(found)], options)
         return OK
 
     def _requests(self, actor: Actor, options: dict[str, Any]) -> int:
         found = change_requests(actor, options["name"], waiting=not options["all"])
         if options["json"]:
-            self.put([words.request(one) for one in found])
+            self.put([words.request_json(one) for one in found])
             return OK
         for one in found:
             self.stdout.write(words.request_line(one))
@@ -320,27 +319,29 @@ class Command(FabricCommand):
         if not options["digest"]:
             self._show_change(change_request_get(actor, options["id"]), actor)
         done = change_approve(actor=actor, request_id=options["id"], digest=options["digest"], providers=providers())
-        self._noted(done)
-        self._said(words.published(done), [words.outcome(done)], options)
+        self._note_deviations(done)
+        self._write_answer(words.publication_json(done), [words.outcome(done)], options)
         return OK
 
     def _show_change(self, found: ChangeView, actor: Actor) -> None:
-        """Shows what somebody is about to agree to, and the digest that the agreement names."""
+        """Show the change before its approval, with the digest that the approval names."""
         if found.base is None:
             lines = found.text.splitlines()
         else:
-            asked = Side(found.id, fabric_read(found.text, origin=f"request of {found.author}").spec)
-            lines = [words.change(one) for one in compared(side_of(actor, found.name, found.base), asked).changes]
+            asked = ComparedFabric(found.id, fabric_read(found.text, origin=f"request of {found.author}").spec)
+            lines = [
+                words.change(one) for one in compare_sides(build_side(actor, found.name, found.base), asked).changes
+            ]
         self.tell(*map(visible_line, (words.request_line(found), *lines, f"digest {found.digest}")))
 
     def _reject(self, actor: Actor, options: dict[str, Any]) -> int:
         found = change_reject(actor=actor, request_id=options["id"], reason=options["reason"])
-        self._said(words.request(found), [words.request_line(found)], options)
+        self._write_answer(words.request_json(found), [words.request_line(found)], options)
         return OK
 
     def _withdraw(self, actor: Actor, options: dict[str, Any]) -> int:
         found = change_withdraw(actor=actor, request_id=options["id"])
-        self._said(words.request(found), [words.request_line(found)], options)
+        self._write_answer(words.request_json(found), [words.request_line(found)], options)
         return OK
 
     def _import(self, actor: Actor, options: dict[str, Any]) -> int:
@@ -349,18 +350,18 @@ class Command(FabricCommand):
             actor=actor, text=_text(path), name=options["name"], origin=path.name, replace=options["replace"]
         )
         where = here.installation(
-            providers(), people=people_of(actor.workspace_id, found.draft.name), workspace_id=actor.workspace_id
+            providers(), people=find_people(actor.workspace_id, found.draft.name), workspace_id=actor.workspace_id
         )
-        said = checked(found.draft.text, where, name=found.draft.name)
-        self.tell(*(one.said for one in said.findings))
-        self._said(words.imported(found, said), [words.import_line(found, said)], options)
+        said = check_text(found.draft.text, where, name=found.draft.name)
+        self.tell(*(one.sentence_with_place for one in said.findings))
+        self._write_answer(words.import_json(found, said), [words.import_line(found, said)], options)
         return OK
 
-    def _noted(self, done: Published) -> None:
+    def _note_deviations(self, done: PublishedFabric) -> None:
         self.tell(*(f"note: {warning}" for warning in done.warnings))
         self.tell(*(f"deviation: {one.path}: {one.what} ({one.reason})" for one in done.deviations))
 
-    def _said(self, as_json: JSON, lines: Sequence[str], options: dict[str, Any]) -> None:
+    def _write_answer(self, as_json: JSON, lines: Sequence[str], options: dict[str, Any]) -> None:
         if options["json"]:
             self.put(as_json)
             return
@@ -368,17 +369,17 @@ class Command(FabricCommand):
             self.stdout.write(line)
 
 
-def _of_requests(approve: CommandParser, reject: CommandParser, withdraw: CommandParser) -> None:
+def _add_request_arguments(approve: CommandParser, reject: CommandParser, withdraw: CommandParser) -> None:
     for one in (approve, reject, withdraw):
         one.add_argument("id", metavar="ID", help="the request, as `fabric requests` lists it")
-    said = "of the change that you looked at; without it the change is shown"
+    said = "digest of the change that you reviewed; without it the change is shown"
     approve.add_argument("--digest", default="", metavar="DIGEST", help=said)
     reject.add_argument("--reason", required=True, metavar="TEXT", help="its author reads it")
 
 
-def _from_elsewhere(mcp: CommandParser, openapi: CommandParser) -> None:
+def _add_import_arguments(mcp: CommandParser, openapi: CommandParser) -> None:
     mcp.add_argument("source", metavar="URL|FILE|NAME", help="an address, or a fabric that declares servers")
-    mcp.add_argument("servers", nargs="*", metavar="SERVER", help="of those, these; else all")
+    mcp.add_argument("servers", nargs="*", metavar="SERVER", help="only these; default: all")
     openapi.add_argument("source", metavar="FILE|URL", help="OpenAPI 3.0 or 3.1, JSON or YAML")
     openapi.add_argument("--operation", nargs="+", default=[], metavar="ID", help="these; else all")
     openapi.add_argument("--base", default="", metavar="URL", help="where the API is; else as it says")
@@ -389,7 +390,7 @@ def _text(path: Path) -> str:
 
 
 def _each_once(files: Sequence[Path], names: Sequence[str]) -> None:
-    """Two files of one fabric would publish one over the other."""
+    """Raise Refused for two files of one fabric: one would be published over the other."""
     first: dict[str, Path] = {}
     for path, name in zip(files, names, strict=False):
         if name in first:

@@ -1,4 +1,6 @@
-"""`manage.py graph import|export|registered`: graphs of transitions from AG2 and Fabro, and for AG2; what this installation registers for graphs."""
+"""`manage.py graph import|export|registered`: converts graphs of transitions from AG2 and Fabro, and for AG2; lists
+this installation's rules for graphs.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,24 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.actor import Actor
-from fabric.core.spec_graph import GraphTopology
-from fabric.core.spec_hierarchical import HierarchicalTopology
+from fabric.core.people.actor import Actor
+from fabric.core.spec.topologies.graph import GraphTopology
+from fabric.core.spec.topologies.hierarchical import HierarchicalTopology
+from fabric.core.values.units import JSON
 from fabric.management.base import OK, FabricCommand, read_text
-from fabric.selectors.fabrics import revision_get
-from fabric.services import here
+from fabric.selectors.fabrics.lookup import revision_get
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.fabric_text import exported
-from fabric.services.fabric_yaml import fabric_read
-from fabric.services.graph_import.texts import BYTES_MAX, FORMS, Imported, graph_read, graph_written, yaml_text
-from fabric.services.workspaces import owner_actor
+from fabric.services.fabrics.yaml.document import fabric_read
+from fabric.services.fabrics.yaml.export import export_revision
+from fabric.services.importers.graphs.files import BYTES_MAX, FORMS, ImportedGraph, graph_read, graph_written, yaml_text
+from fabric.services.installation import facts as here
 
-JSON = Any
 _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
 
 
 class Command(FabricCommand):
-    """Graphs of transitions as other programs have them."""
+    """Imports and exports graphs of transitions of other programs."""
 
     help = (
         "Read a graph of AG2 or Fabro as the topology of a fabric, write a fabric's graph for AG2, or list the conditions and targets "
@@ -33,7 +35,7 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What is done, and with what."""
+        """Add the actions and their sources."""
         parser.add_argument(
             "action",
             choices=("import", "export", "registered"),
@@ -59,9 +61,9 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Carry out the chosen action."""
         if options["action"] == "registered":
-            return self._registered(options)
+            return self._list_registered(options)
         if options["source"] is None:
             raise Refused(
                 f"say what to {options['action']}: a file, or a fabric's name", code="invalid", field="source"
@@ -73,7 +75,7 @@ class Command(FabricCommand):
         self.stdout.write(text, ending="")
         return OK
 
-    def _registered(self, options: dict[str, Any]) -> int:
+    def _list_registered(self, options: dict[str, Any]) -> int:
         found = here.graph_rules()
         names = {"conditions": list(found.conditions.names), "targets": list(found.targets.names)}
         if options["json"]:
@@ -86,24 +88,24 @@ class Command(FabricCommand):
     def _import(self, options: dict[str, Any]) -> int:
         path = Path(options["source"])
         source = read_text(path, most=BYTES_MAX, what="a graph")
-        names = dict(_named(one) for one in options["name"])
+        names = dict(_name_pair(one) for one in options["name"])
         found = graph_read(source, form=options["form"], origin=path.name, partial=options["partial"], names=names)
         if options["json"]:
-            self.put(_told(found))
+            self.put(_import_json(found))
         else:
             self.stdout.write(yaml_text(found), ending="")
         self.tell(*(f"not taken over: {one}" for one in found.left))
         return OK
 
 
-def _named(given: str) -> tuple[str, str]:
+def _name_pair(given: str) -> tuple[str, str]:
     key, equals, name = given.partition("=")
     if not equals:
-        raise Refused(f"{given[:60]!r} names nobody; write ID=NAME", code="invalid", field="name")
+        raise Refused(f"{given[:60]!r} has no name; write ID=NAME", code="invalid", field="name")
     return key, name
 
 
-def _told(found: Imported) -> JSON:
+def _import_json(found: ImportedGraph) -> JSON:
     return {
         "form": found.form,
         "topology": found.topology,
@@ -116,9 +118,11 @@ def _told(found: Imported) -> JSON:
 
 
 def _topology(actor: Actor, given: str, lead: str | None) -> GraphTopology:
-    """The graph of a published fabric, or of a file; or of one of its teams. Refused for another topology, and for a team that it has not."""
+    """Return the graph of a published fabric, of a file, or of one of its teams. Raises Refused for another
+    topology, and for an unknown team.
+    """
     if named := _NAMED.fullmatch(given):
-        text = exported(revision_get(actor, named[1], int(named[2]) if named[2] else None))
+        text = export_revision(revision_get(actor, named[1], int(named[2]) if named[2] else None))
     else:
         text = read_text(Path(given), most=BYTES_MAX, what="a fabric")
     topology, whose = fabric_read(text, origin=given).spec.topology, given

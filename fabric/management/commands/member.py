@@ -1,4 +1,6 @@
-"""`manage.py member list|invite|roles|remove|service|link|revoke`: who belongs to the workspace, from the command line of this machine."""
+"""`manage.py member list|invite|roles|remove|service|link|revoke`: manages the members of the workspace at this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,32 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from fabric.core.names import COMMAND_LINE
-from fabric.core.notifications import rfc3339
-from fabric.core.roles import PEOPLE_ONLY, Role
-from fabric.core.words import instant
+from fabric.core.people.names import COMMAND_LINE
+from fabric.core.people.roles import PEOPLE_ONLY, Role
+from fabric.core.texts.notifications import rfc3339
+from fabric.core.values.units import JSON
+from fabric.core.values.words import instant
 from fabric.management.base import OK, FabricCommand
-from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
-from fabric.services.invitations import DAYS, DAYS_MAX, invitation_create, invitation_revoke
-from fabric.services.members import login_link_for, member_readmit, member_remove, member_roles_set, service_create
-from fabric.services.second_factors import factors_reset
-from fabric.services.workspaces import owner_actor
-
-JSON = Any
+from fabric.selectors.people import InvitationView, MemberView, invitations_open, member_get, members_list
+from fabric.services.actors import owner_actor
+from fabric.services.people.invitations import DAYS, DAYS_MAX, invitation_create, invitation_revoke
+from fabric.services.people.members import (
+    login_link_for,
+    member_readmit,
+    member_remove,
+    member_roles_set,
+    service_create,
+)
+from fabric.services.people.sign_in.second_factors import factors_reset
 
 
 class Command(FabricCommand):
     """Lists, invites and removes members, gives and takes roles, and makes accounts of programs."""
 
-    help = f"List the members, invite somebody by a link, give roles ({', '.join(Role)}, or a name that fabrics ask for), or remove somebody."
+    help = f"List the members, invite a person by a link, give roles ({', '.join(Role)}, or a label that fabrics ask for), or remove a member."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do, and to whom."""
+        """Add the actions and the members."""
         actions = parser.add_subparsers(
             dest="action", required=True, metavar="list|invite|roles|remove|readmit|service|link|factors|revoke"
         )
@@ -54,9 +61,7 @@ class Command(FabricCommand):
         linking.add_argument("name", metavar="NAME")
         revoking = actions.add_parser("revoke", help="end an invitation")
         revoking.add_argument("invitation", metavar="ID")
-        admitting = actions.add_parser(
-            "readmit", help="let somebody whom an owner removed come in again by the provider of identities"
-        )
+        admitting = actions.add_parser("readmit", help="let a removed person sign in again with the organisation")
         admitting.add_argument("name", metavar="NAME")
         losing = actions.add_parser("factors", help="take a member's second factors away, who lost them; sign-ins end")
         losing.add_argument("name", metavar="NAME")
@@ -64,7 +69,7 @@ class Command(FabricCommand):
             action.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does one of them."""
+        """Carry out the chosen action."""
         action = getattr(self, f"_{options['action']}")
         said, text = action(options)
         if options["json"]:
@@ -78,9 +83,9 @@ class Command(FabricCommand):
         actor = owner_actor()
         members, invited = members_list(actor), invitations_open(actor)
         width = max(len(one.name) for one in members)
-        lines = [f"{one.name:<{width}}  {', '.join(one.roles)}  {_of(one)}" for one in members]
+        lines = [f"{one.name:<{width}}  {', '.join(one.roles)}  {_member_line(one)}" for one in members]
         lines += [
-            f"invited {one.id}  {', '.join(one.roles)}  {one.email or 'whoever has the link'}, until {instant(one.expires_at)}"
+            f"invited {one.id}  {', '.join(one.roles)}  {one.email or 'anyone with the link'}, until {instant(one.expires_at)}"
             for one in invited
         ]
         return {
@@ -142,13 +147,13 @@ class Command(FabricCommand):
 
     def _revoke(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
         changed = invitation_revoke(actor=owner_actor(), invitation_id=options["invitation"])
-        how = "is revoked: nobody comes in by its link" if changed else "was revoked before; nothing changed"
+        how = "is revoked; its link no longer works" if changed else "was revoked before; nothing changed"
         return {"id": options["invitation"], "revoked": True, "changed": changed}, [
             f"invitation {options['invitation']} {how}"
         ]
 
 
-def _of(one: MemberView) -> str:
+def _member_line(one: MemberView) -> str:
     if one.service:
         return f"account of programs, {one.tokens} token{'s' if one.tokens != 1 else ''}"
     if not one.active:

@@ -1,4 +1,4 @@
-"""`manage.py memory`: what fabrics remember between runs; looked at, written, deleted and exported by an operator."""
+"""`manage.py memory`: lets an operator show, write, delete and export fabrics' memories."""
 
 from __future__ import annotations
 
@@ -9,39 +9,44 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.actor import Actor
-from fabric.core.text import clean_text
-from fabric.core.words import instant
+from fabric.core.people.actor import Actor
+from fabric.core.texts.text import clean_text
+from fabric.core.values.units import JSON
+from fabric.core.values.words import instant
 from fabric.management.base import OK, FabricCommand, read_text
-from fabric.selectors.memories import KEYS_SHOWN, MemoryView, Remembered, memories_of, memory_find
-from fabric.selectors.memory_history import Became, memory_history, told
+from fabric.selectors.memories.lookup import (
+    KEYS_SHOWN,
+    EntryFate,
+    MemoryView,
+    PresentEntry,
+    entry_json,
+    list_fabric_memories,
+    memory_find,
+    memory_history,
+)
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.memories import memory_delete, memory_export, memory_write
-from fabric.services.workspaces import owner_actor
+from fabric.services.memories.changes import memory_delete, memory_export, memory_write
 
-JSON = Any
 VALUE_BYTES_MAX = 200_000
 GLANCE_CHARS = 100
-BECAME: Mapping[Became, str] = {
-    Became.STANDS: "stands",
-    Became.REPLACED: "replaced",
-    Became.TAKEN_BACK: "taken back",
-    Became.EXPIRED: "expired",
-    Became.DELETION: "deleted it",
+BECAME: Mapping[EntryFate, str] = {
+    EntryFate.STANDS: "stands",
+    EntryFate.REPLACED: "replaced",
+    EntryFate.TAKEN_BACK: "taken back",
+    EntryFate.EXPIRED: "expired",
+    EntryFate.DELETION: "deleted it",
 }
-"""Total by test."""
+"""Word for each fate; a test shows that it is total."""
 
 
 class Command(FabricCommand):
-    """Lists, shows, tells the history, writes, deletes, exports."""
+    """Lists, shows, writes, deletes and exports memories, and shows their history."""
 
-    help = (
-        "What a fabric remembers between its runs: list its memories and keys, or show one key and all that was written under it. "
-        "Write or delete a key with a reason, which the audit stream keeps, or export the ledger as lines of JSON."
-    )
+    help = "Show the memories of a fabric: list its memories and keys, or show one key with its history. Write or delete a key with a reason, which the audit stream keeps, or export the ledger as lines of JSON."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """A word for what to do, then the fabric, the memory and the key."""
+        """Add the action, the fabric, the memory and the key."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(ACTIONS))
         for name, (_, says, places) in ACTIONS.items():
             action = actions.add_parser(name, help=says)
@@ -56,7 +61,7 @@ class Command(FabricCommand):
                     dest="seen",
                     type=int,
                     metavar="N",
-                    help="only if this version stands there; 0: nothing does (default: whatever stands when the command looks)",
+                    help="only if this is the current version; 0: no value (default: the version when the command looks)",
                 )
             if name == "write":
                 value = action.add_mutually_exclusive_group(required=True)
@@ -68,15 +73,17 @@ class Command(FabricCommand):
                 action.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does what the word says."""
+        """Carry out the chosen action."""
         for place in ("fabric", "memory", "key"):
             options[place] = clean_text(options.get(place, ""))[0]
         ACTIONS[options["action"]][0](self, owner_actor(), options)
         return OK
 
     def _list(self, actor: Actor, options: dict[str, Any]) -> None:
-        """The memories of a fabric with their keys."""
-        found = [one for one in memories_of(actor, options["fabric"]) if options["memory"] in ("", one.memory.name)]
+        """Write the memories of a fabric with their keys."""
+        found = [
+            one for one in list_fabric_memories(actor, options["fabric"]) if options["memory"] in ("", one.memory.name)
+        ]
         if options["memory"] and not found:
             raise Refused(
                 f"fabric {options['fabric'][:80]!r} has no memory {options['memory'][:80]!r}; leave --memory out and all are listed",
@@ -84,14 +91,14 @@ class Command(FabricCommand):
                 field="memory",
             )
         if options["json"]:
-            self.put({"memories": [listed(one) for one in found]})
+            self.put({"memories": [memory_json(one) for one in found]})
             return
         for one in found:
-            self._listed(one)
+            self._note_limit(one)
         if not found:
             self.tell("this fabric remembers nothing: a memory is declared in its YAML, under memories")
 
-    def _listed(self, one: MemoryView) -> None:
+    def _note_limit(self, one: MemoryView) -> None:
         users = "; ".join(f"{verb}: {', '.join(names) or 'nobody'}" for verb, names in one.users)
         if one.memory.scope == "run":
             self.stdout.write(f"{one.memory.name}: of each run, in its journal ({users})")
@@ -103,19 +110,19 @@ class Command(FabricCommand):
             self.tell(f"these are the first {KEYS_SHOWN} keys of {one.count:,}; `manage.py memory export` gives all")
 
     def _show(self, actor: Actor, options: dict[str, Any]) -> None:
-        """What stands under a key, the whole value."""
+        """Write the present entry of a key, with its whole value."""
         found = memory_find(actor, options["fabric"], options["memory"], options["key"])
         if options["json"]:
-            self.put(told(found))
+            self.put(entry_json(found))
             return
         self.stdout.write(f"{found.key}, version {found.version}, {origin(found)}")
         self.stdout.write("erased" if found.erased else json.dumps(found.value, ensure_ascii=False, indent=2))
 
     def _history(self, actor: Actor, options: dict[str, Any]) -> None:
-        """What was ever written under a key."""
+        """Write all entries of a key."""
         found = memory_history(actor, options["fabric"], options["memory"], options["key"])
         if options["json"]:
-            self.put({"count": found.count, "entries": [told(one) for one in found.entries]})
+            self.put({"count": found.count, "entries": [entry_json(one) for one in found.entries]})
             return
         for one in found.entries:
             why = f": {one.reason}" if one.reason else ""
@@ -124,11 +131,11 @@ class Command(FabricCommand):
             self.tell(f"these are the newest {len(found.entries)} of {found.count:,} entries; `manage.py memory export` gives all")  # fmt: skip
 
     def _write(self, actor: Actor, options: dict[str, Any]) -> None:
-        """Writes a value under a key."""
+        """Write a value under a key."""
         where = {name: options[name] for name in ("fabric", "memory", "key")}
-        value, seen = _given(options["value"], options["file"]), options["seen"]
+        value, seen = _value_given(options["value"], options["file"]), options["seen"]
         if seen is None:
-            seen = _standing(actor, where)
+            seen = _present_version(actor, where)
         version = memory_write(actor=actor, **where, value=value, version=seen, reason=options["reason"])
         if options["json"]:
             self.put({**where, "version": version, "replaces": seen})
@@ -136,7 +143,7 @@ class Command(FabricCommand):
             self.stdout.write(f"{where['key']} is written: version {version} stands, and the runs from now on read it.")
 
     def _delete(self, actor: Actor, options: dict[str, Any]) -> None:
-        """Deletes what stands under a key."""
+        """Delete the entry of a key."""
         where = {name: options[name] for name in ("fabric", "memory", "key")}
         seen = memory_find(actor, **where).version if options["seen"] is None else options["seen"]
         memory_delete(actor=actor, **where, version=seen, reason=options["reason"])
@@ -146,7 +153,7 @@ class Command(FabricCommand):
             self.stdout.write(f"{where['key']} is deleted: no run reads it any more, and its values are erased.")
 
     def _export(self, actor: Actor, options: dict[str, Any]) -> None:
-        """The ledger as lines of JSON."""
+        """Write the ledger as lines of JSON."""
         to: Path | None = options["to"]
         if to is not None and to.exists():
             raise Refused(f"{to} is there already; name a new file", code="conflict", field="to")
@@ -162,18 +169,18 @@ class Command(FabricCommand):
 
 
 ACTIONS: Mapping[str, tuple[Callable[[Command, Actor, dict[str, Any]], None], str, tuple[str, ...]]] = {
-    "list": (Command._list, "its memories, and what stands in each", ("fabric",)),
-    "show": (Command._show, "what stands under a key", ("fabric", "memory", "key")),
+    "list": (Command._list, "list its memories and their keys", ("fabric",)),
+    "show": (Command._show, "show the value of a key", ("fabric", "memory", "key")),
     "history": (Command._history, "everything that was written under a key", ("fabric", "memory", "key")),
     "write": (Command._write, "write a value under a key", ("fabric", "memory", "key")),
-    "delete": (Command._delete, "delete what stands under a key; its values are erased", ("fabric", "memory", "key")),
+    "delete": (Command._delete, "delete a key; its values are erased", ("fabric", "memory", "key")),
     "export": (Command._export, "the whole ledger, a line of JSON an entry", ("fabric",)),
 }
-"""By word: what does it, what it says, its places."""
+"""By action: its method, its help, its arguments."""
 
 
-def listed(one: MemoryView) -> JSON:
-    """A memory as a program reads it."""
+def memory_json(one: MemoryView) -> JSON:
+    """Return a memory as a program reads it."""
     return {
         "name": one.memory.name,
         "scope": one.memory.scope,
@@ -181,24 +188,24 @@ def listed(one: MemoryView) -> JSON:
         "keys": one.count,
         "keys_max": one.memory.keys,
         "users": {verb: list(names) for verb, names in one.users},
-        "entries": [told(entry) for entry in one.entries],
+        "entries": [entry_json(entry) for entry in one.entries],
     }
 
 
-def origin(one: Remembered) -> str:
-    """Who wrote an entry, and when."""
+def origin(one: PresentEntry) -> str:
+    """Return the author of an entry with its time."""
     who = f"{one.agent} in run {one.run_id}" if one.run_id else one.actor
     return f"{who}, {instant(one.at)}"
 
 
-def _value(one: Remembered) -> str:
+def _value(one: PresentEntry) -> str:
     if one.value is None and (one.erased or getattr(one, "deleted", False)):
         return "erased" if one.erased else "-"
     text = json.dumps(one.value, ensure_ascii=False)
     return text if len(text) <= GLANCE_CHARS else f"{text[:GLANCE_CHARS]}…"
 
 
-def _standing(actor: Actor, where: Mapping[str, str]) -> int:
+def _present_version(actor: Actor, where: Mapping[str, str]) -> int:
     try:
         return memory_find(actor, **where).version
     except Refused as refused:
@@ -207,7 +214,7 @@ def _standing(actor: Actor, where: Mapping[str, str]) -> int:
         return 0
 
 
-def _given(value: str | None, file: Path | None) -> JSON:
+def _value_given(value: str | None, file: Path | None) -> JSON:
     text = value if file is None else read_text(file, most=VALUE_BYTES_MAX, what="a value")
     assert text is not None
     try:

@@ -1,4 +1,6 @@
-"""`manage.py model list|test|key`: models, what they cost, whether they answer, and the keys of their endpoints."""
+"""`manage.py model list|test|key`: shows models and their prices, makes test calls, and manages the keys of their
+endpoints.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,16 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.views.decorators.debug import sensitive_variables
 
-from fabric.core.notifications import rfc3339
-from fabric.core.words import instant
+from fabric.composition.models import try_out
+from fabric.core.texts.notifications import rfc3339
+from fabric.core.values.units import JSON
+from fabric.core.values.words import instant
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.model_ports import try_out
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.model_list import EndpointTold, KeyTold, Model, ModelList, models_list
-from fabric.services.model_tests import model_test
-from fabric.services.provider_keys import CHARS_MAX, key_delete, key_set
-from fabric.services.workspaces import owner_actor
-
-JSON = Any
+from fabric.services.models.catalogue import DeclaredModel, EndpointTold, KeyTold, ModelList, models_list
+from fabric.services.models.keys import CHARS_MAX, key_delete, key_set
+from fabric.services.models.test_calls import model_test
 
 
 class Command(FabricCommand):
@@ -32,7 +33,7 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """``list``, ``test ID``, ``key set PROVIDER URL`` and ``key delete PROVIDER URL``."""
+        """Add ``list``, ``test ID``, ``key set PROVIDER URL`` and ``key delete PROVIDER URL``."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="list|test|key")
         listing = actions.add_parser("list", help="models by endpoint, with price, key and the last test")
         testing = actions.add_parser("test", help="make a test call: up to three small requests, 15 s at most")
@@ -54,7 +55,7 @@ class Command(FabricCommand):
             one.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does one of them. A test that was not answered ends with 1."""
+        """Carry out the chosen action. A test without an answer ends with 1."""
         action = options["change"] if options["action"] == "key" else options["action"]
         said, lines, code = getattr(self, f"_{action}")(options)
         if options["json"]:
@@ -68,11 +69,11 @@ class Command(FabricCommand):
         found = models_list(owner_actor())
         lines = [line for endpoint in found.endpoints for line in _endpoint_lines(endpoint)]
         lines += [f"{name}: published by another version, so its models are not shown" for name in found.unread]
-        return _listed(found), lines or ["No published fabric names a model, and FABRIC_MODEL is not set."], OK
+        return _models_json(found), lines or ["No published fabric names a model, and FABRIC_MODEL is not set."], OK
 
     def _test(self, options: dict[str, Any]) -> tuple[JSON, list[str], int]:
         actor = owner_actor()
-        wanted = _picked(models_list(actor), options["model"])
+        wanted = _pick_model(models_list(actor), options["model"])
         if not options["json"] and wanted.testable:
             worst = wanted.worst_usd_micros
             self.tell(f"asking {wanted.model} at {wanted.url}: {'it is unpriced' if worst is None else f'at most {worst:,} micro-dollars'}")  # fmt: skip
@@ -94,11 +95,11 @@ class Command(FabricCommand):
 
     def _delete(self, options: dict[str, Any]) -> tuple[JSON, list[str], int]:
         deleted = key_delete(actor=owner_actor(), provider=options["provider"], host=options["host"])
-        said = f"the key that ended in {deleted.last_four} is deleted: {deleted.host} is asked without it"
+        said = f"the key that ended in {deleted.last_four} is deleted: {deleted.host} is called without it"
         return {"provider": deleted.provider, "host": deleted.host, "last_four": deleted.last_four}, [said], OK
 
     def _read(self, variable: str) -> str:
-        """A key from where nobody else of the machine reads it; from a terminal it is not echoed."""
+        """Read a key from a place that other users of the machine cannot read; a terminal does not echo it."""
         if variable:
             if variable not in os.environ:
                 raise Refused(f"--from-env: {variable[:80]} is not set", code="invalid", field="key")
@@ -108,8 +109,8 @@ class Command(FabricCommand):
         return sys.stdin.read(4 * CHARS_MAX)
 
 
-def _picked(found: ModelList, wanted: str) -> Model:
-    """By id, or by a model id that only one has."""
+def _pick_model(found: ModelList, wanted: str) -> DeclaredModel:
+    """Return a model by id, or by a model id that only one has."""
     for model in found.models:
         if model.id == wanted:
             return model
@@ -131,7 +132,7 @@ def _endpoint_lines(one: EndpointTold) -> list[str]:
     return [where, *(f"  {_line(model)}" for model in one.models)]
 
 
-def _line(model: Model) -> str:
+def _line(model: DeclaredModel) -> str:
     price = model.price.price
     costs = "unpriced"
     if price is not None:
@@ -148,7 +149,7 @@ def _line(model: Model) -> str:
     return f"{model.id}  {model.model or model.spec.name}  {costs}  used by {used}  {tested}"
 
 
-def _listed(found: ModelList) -> JSON:
+def _models_json(found: ModelList) -> JSON:
     return {
         "models": [_model(model) for model in found.models],
         "keys": [_key(one.key) for one in found.endpoints if one.key],
@@ -157,7 +158,7 @@ def _listed(found: ModelList) -> JSON:
     }
 
 
-def _model(model: Model) -> JSON:
+def _model(model: DeclaredModel) -> JSON:
     price, test = model.price.price, model.test
     return {
         "id": model.id,

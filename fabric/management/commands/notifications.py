@@ -1,4 +1,4 @@
-"""`manage.py notifications`: what was told outside the console, and sending again what failed."""
+"""`manage.py notifications`: lists messages sent outside the console, and sends failed ones again."""
 
 from __future__ import annotations
 
@@ -6,42 +6,41 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.notifications import State, rfc3339
-from fabric.core.words import instant
+from fabric.core.texts.notifications import NotificationState, rfc3339
+from fabric.core.values.words import instant
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.notifications import NotificationView, notification_view, notifications_list
-from fabric.services.notification_sending import notification_resend
-from fabric.services.workspaces import owner_actor
+from fabric.services.actors import owner_actor
+from fabric.services.notifications.delivery import notification_resend
 
 
 class Command(FabricCommand):
-    """Lists notifications, or has one sent again."""
+    """Lists notifications, or sends one again."""
 
-    help = (
-        "List what was told by e-mail and webhook, the newest first, or have one sent again: a worker does it within seconds, "
-        "under the same id."
-    )
+    help = "List the messages by e-mail and webhook, the newest first, or send one again: a worker does it within seconds, under the same id."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do."""
+        """Add the actions."""
         what = parser.add_subparsers(dest="what", required=True)
         listing = what.add_parser("list", help="the newest, with what became of each")
-        listing.add_argument("--state", choices=[state.value for state in State], help="only those that stand so")
+        listing.add_argument(
+            "--state", choices=[state.value for state in NotificationState], help="only those that stand so"
+        )
         again = what.add_parser("retry", help="have one sent again, with all its attempts")
         again.add_argument("id", help="as listed")
         for one in (listing, again):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Carry out the chosen action."""
         actor = owner_actor()
         if options["what"] == "retry":
             seen = notification_view(actor, notification_resend(actor=actor, notification_id=options["id"]).id)
             found, more = [seen] if seen else [], False
         else:
-            found, more = notifications_list(actor, State(options["state"]) if options["state"] else None)
+            found, more = notifications_list(actor, NotificationState(options["state"]) if options["state"] else None)
         if options["json"]:
-            self.put({"notifications": [told(one) for one in found], "more": more})
+            self.put({"notifications": [notification_json(one) for one in found], "more": more})
             return OK
         for one in found:
             self.stdout.write(_line(one))
@@ -60,8 +59,8 @@ def _line(one: NotificationView) -> str:
     return f"{said}; {one.error}" if one.error else said
 
 
-def told(one: NotificationView) -> dict[str, Any]:
-    """A notification as a program reads it."""
+def notification_json(one: NotificationView) -> dict[str, Any]:
+    """Return a notification as a program reads it."""
     return {
         "id": one.id,
         "told": one.told,

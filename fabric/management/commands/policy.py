@@ -1,4 +1,6 @@
-"""`manage.py policy`: the workspace's policy, and what is spent of the caps of keys; sets it from a file of JSON or YAML."""
+"""`manage.py policy`: shows the workspace's policy, and the spending under the caps of keys; sets it from a file of
+JSON or YAML.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.actor import Actor
-from fabric.core.words import dollars
+from fabric.core.people.actor import Actor
+from fabric.core.values.words import dollars
 from fabric.core.workspace_policy.rules import RULES
 from fabric.management.base import OK, FabricCommand, read_text
 from fabric.management.payloads import payload_read
-from fabric.selectors.workspace_policies import PolicyView, standing_policy
+from fabric.selectors.workspaces.policies import PolicyView, standing_policy
+from fabric.services.actors import owner_actor
+from fabric.services.budgets.keys import key_budgets
 from fabric.services.errors import Refused
-from fabric.services.key_budgets import key_budgets
-from fabric.services.workspace_policies import policy_set
-from fabric.services.workspaces import owner_actor
+from fabric.services.workspaces.policies import policy_set
 
 BYTES_MAX = 256 * 1024
 
@@ -25,10 +27,10 @@ BYTES_MAX = 256 * 1024
 class Command(FabricCommand):
     """Shows the policy, or sets it."""
 
-    help = "Show the workspace's policy, which holds for every fabric whoever wrote it, or set it from a file of JSON or YAML."
+    help = "Show the workspace's policy, which holds for every fabric, or set it from a file of JSON or YAML."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do."""
+        """Add the actions."""
         parser.add_argument(
             "--set", metavar="FILE", default="", help="set the policy that this file of JSON or YAML says"
         )
@@ -41,7 +43,7 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Carry out the chosen action."""
         actor = owner_actor()
         stands = standing_policy(actor.workspace_id)
         if options["set"]:
@@ -63,12 +65,12 @@ class Command(FabricCommand):
 
 
 def _set(actor: Actor, path: str, expect: int) -> PolicyView:
-    """Sets the policy that a file says. Refused, with the file, the line and the field of each problem."""
+    """Set the policy in a file. Raises Refused, with the file, the line and the field of each problem."""
     given = payload_read(path, read_text(Path(path), most=BYTES_MAX, what="a policy"), field="set")
     try:
         return policy_set(actor=actor, policy=given.value, expect=expect)
     except Refused as refused:
         if refused.code != "invalid":
             raise
-        placed = tuple(given.placed(one) for one in refused.problems)
+        placed = tuple(given.place_problem(one) for one in refused.problems)
         raise Refused(placed[0], code="invalid", field=refused.field, problems=placed) from None

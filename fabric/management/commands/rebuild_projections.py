@@ -1,4 +1,6 @@
-"""`manage.py rebuild_projections [--run R] [--check]`: rows and questions worked out again from events, and put right."""
+"""`manage.py rebuild_projections [--run R] [--check]`: computes rows and reviews again from events, and repairs
+them.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +10,28 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.selectors.replay import run_ids
-from fabric.services.projections import projections_rebuild
-from fabric.services.workspaces import owner_actor
+from fabric.selectors.runs.replay import run_ids
+from fabric.services.actors import owner_actor
+from fabric.services.runs.projections import projections_rebuild
 
 
 class Command(FabricCommand):
     """Rebuilds all runs, or one."""
 
     help = (
-        "Work out the rows of runs and the open questions again from the events, and put them right; --check only says "
+        "Work out the rows of runs and the open reviews again from the events, and put them right; --check only says "
         "what differs. Runs that a worker owns are left alone, and so are damaged journals. Exit code 1 when something "
         "is damaged, or with --check differs."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which, and whether to change anything."""
+        """Add the run, and the option to change nothing."""
         parser.add_argument("--run", default="", metavar="RUN", help="that run alone")
         parser.add_argument("--check", action="store_true", help="change nothing")
         parser.add_argument("--json", action="store_true", help="nothing but a line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Rebuilds, and says what differed."""
+        """Rebuild, and report the differences."""
         actor = owner_actor()
         results: Counter[str] = Counter()
         rebuilt: list[dict[str, Any]] = []

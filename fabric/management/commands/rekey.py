@@ -1,4 +1,4 @@
-"""`manage.py rekey [--forget]`: a new key for stored secrets, and all of them sealed anew under it."""
+"""`manage.py rekey [--forget]`: adds a new key for stored secrets, and seals all of them anew under it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from fabric.adapters.key_ring import alone, key_added, keys_forgotten, ring_of
-from fabric.core.audit import Act
+from fabric.core.audit.lines import Act
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.services.audit import audit_record
+from fabric.secrets.key_ring import alone, key_added, keys_forgotten, read_ring
+from fabric.services.actors import owner_actor
+from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
-from fabric.services.rekeying import keys_in_use, values_older, values_resealed
-from fabric.services.workspaces import owner_actor
+from fabric.services.installation.rekeying import keys_in_use, values_older, values_resealed
 
 
 class Command(FabricCommand):
@@ -29,14 +29,14 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do."""
+        """Add the options."""
         parser.add_argument(
             "--forget", action="store_true", help="make no key; drop those that nothing is sealed under"
         )
         parser.add_argument("--json", action="store_true", help="nothing but a line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Seals anew and says how many."""
+        """Seal anew and report the number."""
         data, given = Path(settings.FABRIC_DATA), settings.FABRIC_KEY_RING
         if given and options["forget"]:
             raise Refused("the key ring is FABRIC_KEY_RING: take the old key out of it yourself", code="invalid")
@@ -46,17 +46,17 @@ class Command(FabricCommand):
                 key_added(data)
             found = values_resealed()
             forgotten = keys_forgotten(data, keys_in_use()) if options["forget"] else 0
-        ring = ring_of(data, given)
+        ring = read_ring(data, given)
         counts = {"made": made, **asdict(found), "forgotten": forgotten, "keys": len(ring)}
         report = {"key": ring[0].id.hex(), **counts}
         audit_record(actor=owner_actor(), act=Act.SECRETS_SEALED_ANEW, subject=report["key"], **counts)
         if options["json"]:
             self.put(report)
         else:
-            self._said(report)
+            self._write_report(report)
         return OTHER_END if found.unopened else OK
 
-    def _said(self, report: dict[str, Any]) -> None:
+    def _write_report(self, report: dict[str, Any]) -> None:
         if report["made"]:
             self.stdout.write(f"A new key {report['key']} was made.")
         self.stdout.write(

@@ -1,4 +1,4 @@
-"""`manage.py replay_run RUN|--all`: refolds journals and compares them, byte for byte, with what is stored."""
+"""`manage.py replay_run RUN|--all`: refolds journals and compares them, byte for byte, with the stored state."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, OTHER_END, FabricCommand
-from fabric.selectors.replay import replay_run, run_ids
-from fabric.services.workspaces import owner_actor
+from fabric.selectors.runs.replay import replay_run, run_ids
+from fabric.services.actors import owner_actor
 
 
 class Command(FabricCommand):
@@ -20,14 +20,14 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """A run, or all of them."""
+        """Add the run, or the option for all of them."""
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument("run", nargs="?", metavar="RUN", help="the run's id")
         which.add_argument("--all", action="store_true", help="every run of the workspace")
         parser.add_argument("--json", action="store_true", help="nothing but the line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Refolds and says what differs."""
+        """Refold and report the differences."""
         actor = owner_actor()
         runs = events = 0
         differing: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""`manage.py retention`: erases the contents of runs that ended longer ago than their workspace keeps them; sets how long that is."""
+"""`manage.py retention`: erases the contents of runs beyond their workspace's retention; sets the retention."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, FabricCommand
 from fabric.models import Workspace
-from fabric.services.memory_retention import entries_prune, values_expire
-from fabric.services.retention import retention_apply, retention_set
-from fabric.services.workspaces import owner_actor
+from fabric.services.actors import owner_actor
+from fabric.services.installation.retention import retention_apply, retention_set
+from fabric.services.memories.retention import entries_prune, values_expire
 
 
 class Command(FabricCommand):
-    """Erases, says what would be erased, or sets how long contents are kept."""
+    """Erases contents, shows those that are due, or sets the retention."""
 
     help = (
         "Erase what runs were given and said, the days after their end that their workspace keeps it; headers and the "
@@ -23,7 +23,7 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do."""
+        """Add the actions."""
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--dry-run", action="store_true", help="say what would be erased, and erase nothing")
         what.add_argument("--days", type=int, metavar="N", help="from now on keep contents N days; erases nothing yet")
@@ -31,7 +31,7 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Carry out the chosen action."""
         actor = owner_actor()
         if options["days"] is not None or options["for_good"]:
             retention_set(actor=actor, days=options["days"])

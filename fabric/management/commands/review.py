@@ -1,4 +1,6 @@
-"""`manage.py review list|show|next|claim|release|reassign|close`: the review queue at the machine, in the name of its owner."""
+"""`manage.py review list|show|next|claim|release|reassign|close`: the review queue at the machine, in the name of
+its owner.
+"""
 
 from __future__ import annotations
 
@@ -6,63 +8,67 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric import wiring
-from fabric.core.actor import Actor
-from fabric.core.words import clock, cut, instant, words
+from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
+from fabric.core.values.words import clock, cut, instant, words
 from fabric.management.base import OK, FabricCommand
-from fabric.management.card import card, in_line, question, question_json
-from fabric.selectors.answers import undoing
-from fabric.selectors.escalations import escalation_get
-from fabric.selectors.review_claims import ClaimView, claim_of
-from fabric.selectors.review_lateness import is_over
-from fabric.selectors.review_queue import QueueFilter, QueueRow, Tab, queue_page, queue_rows
-from fabric.selectors.store_time import store_now
-from fabric.selectors.time_limit import TookTooLong
-from fabric.selectors.visible import visible_line
-from fabric.services.claims import Claimed, review_claim, review_claim_next, review_reassign, review_release
+from fabric.management.output.reviews import card, content_json, in_line, review_lines
+from fabric.selectors.database_time import TookTooLong, store_now
+from fabric.selectors.reviews.answers import describe_undo, is_over
+from fabric.selectors.reviews.assignments import ClaimView, find_claim
+from fabric.selectors.reviews.lookup import get_review
+from fabric.selectors.reviews.queue import QueueFilter, QueueRow, Tab, queue_page, queue_rows
+from fabric.selectors.visible_text import visible_line
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.tickets import ticket_close, ticket_fork
-from fabric.services.workspaces import owner_actor
+from fabric.services.reviews.assignments import (
+    Claimed,
+    review_claim,
+    review_claim_next,
+    review_reassign,
+    review_release,
+)
+from fabric.services.reviews.follow_ups import close_follow_up, fork_follow_up
 
 NARROWS = ("fabric", "tier", "item", "stage", "failure", "role", "holder", "text")
 
 
 class Command(FabricCommand):
-    """Lists questions, takes them in hand, hands them on, closes tickets."""
+    """Lists, claims and reassigns reviews, and closes follow-ups."""
 
     help = (
-        "The review queue: list what waits, show a whole question, take a question in hand so that no other person answers it meanwhile, let it go, "
-        "hand it to another person, close a ticket. Answer with `manage.py decide`."
+        "List the review queue, and show a whole review. Claim one so that no other person answers it meanwhile, release it, or "
+        "assign it. Close a follow-up. Answer with `manage.py decide`."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do."""
+        """Add the actions."""
         what = parser.add_subparsers(dest="what", required=True)
         listing = what.add_parser("list", help="a part of the queue, the most urgent first")
         listing.add_argument("--tab", choices=[tab.value for tab in Tab], default=Tab.OPEN.value, help="which part")
         listing.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many")
-        listing.add_argument("--after", default="", metavar="CURSOR", help="go on where the page before ended")
-        following = what.add_parser("next", help="take the most urgent one in hand that nobody has")
+        listing.add_argument("--after", default="", metavar="CURSOR", help="continue after the previous page")
+        following = what.add_parser("next", help="claim the most urgent unclaimed one")
         for one in (listing, following):
             for name in NARROWS:
                 one.add_argument(f"--{name}", default="", metavar="TEXT", help=_HELP[name])
-        show = what.add_parser("show", help="a whole question, the consequence of each answer, and its digest")
-        claim = what.add_parser("claim", help="take one in hand, for five minutes")
+        show = what.add_parser("show", help="a whole review, the consequence of each answer, and its digest")
+        claim = what.add_parser("claim", help="claim one for five minutes")
         release = what.add_parser("release", help="let it go")
-        hand = what.add_parser("reassign", help="hand it to somebody else, who has half an hour to open it")
-        close = what.add_parser("close", help="close a ticket: its run has ended and does not change")
+        hand = what.add_parser("reassign", help="assign it to another person, who has half an hour to open it")
+        close = what.add_parser("close", help="close a follow-up: its run has ended and does not change")
         for one in (show, claim, release, hand, close):
             one.add_argument("id", metavar="ITEM", help="its id, as listed")
-        hand.add_argument("to", metavar="USER", help="a member who is asked")
-        close.add_argument("--note", required=True, metavar="TEXT", help="what became of it")
+        hand.add_argument("to", metavar="USER", help="a member who may decide it")
+        close.add_argument("--note", required=True, metavar="TEXT", help="description of the work done")
         close.add_argument(
-            "--fork", type=int, metavar="SEQ", help="also start a run that goes on from that event of its run"
+            "--fork", type=int, metavar="SEQ", help="also start a run that continues from that event of its run"
         )
         for one in (listing, show, following, claim, release, hand, close):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Carry out the chosen action."""
         actor = owner_actor()
         try:
             done: int = getattr(self, f"_{options['what']}")(actor, options)
@@ -72,10 +78,10 @@ class Command(FabricCommand):
 
     def _list(self, actor: Actor, options: dict[str, Any]) -> int:
         tab = Tab(options["tab"])
-        page = queue_page(actor, tab, _narrowed(options), limit=options["limit"], after=options["after"])
+        page = queue_page(actor, tab, _read_filter(options), limit=options["limit"], after=options["after"])
         now = store_now()
         if options["json"]:
-            self.put({"items": [told(row, now) for row in page.rows], "next": page.next or None})
+            self.put({"items": [review_json(row, now) for row in page.rows], "next": page.next or None})
             return OK
         for row in page.rows:
             self.stdout.write(_line(row, now))
@@ -86,66 +92,66 @@ class Command(FabricCommand):
         return OK
 
     def _show(self, actor: Actor, options: dict[str, Any]) -> int:
-        item, now = escalation_get(actor, options["id"]), store_now()
+        item, now = get_review(actor, options["id"]), store_now()
         (row,) = queue_rows(actor, [item])
         if options["json"]:
-            self.put(told(row, now))
+            self.put(review_json(row, now))
             return OK
-        for line in question(item) if item.open else [_line(row, now), *card(item)]:
+        for line in review_lines(item) if item.open else [_line(row, now), *card(item)]:
             self.stdout.write(line)
         return OK
 
     def _next(self, actor: Actor, options: dict[str, Any]) -> int:
-        taken = review_claim_next(actor=actor, wanted=_narrowed(options))
+        taken = review_claim_next(actor=actor, wanted=_read_filter(options))
         if taken is not None:
-            return self._held(actor, taken, options)
+            return self._hold_claim(actor, taken, options)
         if options["json"]:
             self.put({"item": None})
         else:
-            self.stdout.write("Nothing waits that nobody has in hand.")
+            self.stdout.write("No unclaimed review is open.")
         return OK
 
     def _claim(self, actor: Actor, options: dict[str, Any]) -> int:
-        return self._held(actor, review_claim(actor=actor, escalation_id=options["id"]), options)
+        return self._hold_claim(actor, review_claim(actor=actor, review_id=options["id"]), options)
 
     def _reassign(self, actor: Actor, options: dict[str, Any]) -> int:
-        return self._held(actor, review_reassign(actor=actor, escalation_id=options["id"], to=options["to"]), options)
+        return self._hold_claim(actor, review_reassign(actor=actor, review_id=options["id"], to=options["to"]), options)
 
     def _release(self, actor: Actor, options: dict[str, Any]) -> int:
-        item = escalation_get(actor, options["id"])
-        claim = claim_of(actor, item.id)
+        item = get_review(actor, options["id"])
+        claim = find_claim(actor, item.id)
         held = claim is not None and claim.holder == actor.name
-        released = held and review_release(actor=actor, escalation_id=item.id, lease=claim.lease if claim else 0)
+        released = held and review_release(actor=actor, review_id=item.id, lease=claim.lease if claim else 0)
         if options["json"]:
             self.put({"item": item.id, "released": released})
         else:
-            self.stdout.write(f"Item {item.id} is let go." if released else f"Item {item.id} was not in your hand.")
+            self.stdout.write(f"Item {item.id} is released." if released else f"Item {item.id} was not claimed by you.")
         return OK
 
     def _close(self, actor: Actor, options: dict[str, Any]) -> int:
-        asked = {"actor": actor, "escalation_id": options["id"], "note": options["note"]}
+        asked = {"actor": actor, "review_id": options["id"], "note": options["note"]}
         if options["fork"] is None:
-            closed = ticket_close(**asked)
+            closed = close_follow_up(**asked)
         else:
-            closed = ticket_fork(store=wiring.store(), nudge=wiring.nudge(), seq=options["fork"], **asked)
+            closed = fork_follow_up(store=wiring.store(), nudge=wiring.nudge(), seq=options["fork"], **asked)
         one = closed.closure
         if options["json"]:
             fork = one.fork_run_id or None
-            self.put({"item": one.escalation_id, "closed_by": one.closed_by, "fork": fork, "recorded": closed.created})
+            self.put({"item": one.review_id, "closed_by": one.closed_by, "fork": fork, "recorded": closed.created})
             return OK
-        fork = f"; run {one.fork_run_id} goes on from it" if one.fork_run_id else ""
-        self.stdout.write(f"Item {one.escalation_id} is closed{'' if closed.created else ' already'}{fork}.")
+        fork = f"; run {one.fork_run_id} continues from it" if one.fork_run_id else ""
+        self.stdout.write(f"Item {one.review_id} is closed{'' if closed.created else ' already'}{fork}.")
         return OK
 
-    def _held(self, actor: Actor, taken: Claimed, options: dict[str, Any]) -> int:
-        item = escalation_get(actor, taken.claim.escalation_id)
+    def _hold_claim(self, actor: Actor, taken: Claimed, options: dict[str, Any]) -> int:
+        item = get_review(actor, taken.claim.review_id)
         if options["json"]:
-            self.put(told(queue_rows(actor, [item])[0], store_now()) | {"fresh": taken.fresh})
+            self.put(review_json(queue_rows(actor, [item])[0], store_now()) | {"fresh": taken.fresh})
             return OK
         since = f", taken over from {taken.claim.taken_from}" if taken.claim.taken_from else ""
         until = f"until {clock(taken.claim.lease_until)} UTC"
-        self.stdout.write(f"Item {item.id} is in {taken.claim.holder}'s hand {until}{since}.")
-        self.tell(*question(item))
+        self.stdout.write(f"Item {item.id} is claimed by {taken.claim.holder} {until}{since}.")
+        self.tell(*review_lines(item))
         return OK
 
 
@@ -156,40 +162,40 @@ _HELP = {
     "stage": "only in that stage",
     "failure": "only of that row of the decision table",
     "role": "only what asks for that role or user",
-    "holder": "only what that person has in hand, or decided",
+    "holder": "only reviews that this person claimed or decided",
     "text": "only with that in the reason or the run's title",
 }
 
 
-def _narrowed(options: dict[str, Any]) -> QueueFilter:
+def _read_filter(options: dict[str, Any]) -> QueueFilter:
     return QueueFilter(**{name: options[name] for name in NARROWS})
 
 
 def _line(row: QueueRow, now: int) -> str:
-    one = row.question
+    one = row.review
     if row.closure is not None:
         stands = f"closed by {row.closure.closed_by} {instant(row.closure.closed_at)}"
-    elif one.ticket:
-        stands = f"a ticket since {instant(one.opened_at)}"
+    elif one.follow_up:
+        stands = f"a follow-up since {instant(one.opened_at)}"
     elif one.decided_at is not None:
         stands = f"{one.verb} by {one.decided_by} {instant(one.decided_at)}"
     elif row.answer is not None:
         given = row.answer
-        stands = f"{given.verb} by {given.decided_by} {instant(given.decided_at)} ({undoing(given, now)})"
+        stands = f"{given.verb} by {given.decided_by} {instant(given.decided_at)} ({describe_undo(given, now)})"
     else:
         stands = f"{'was due' if is_over(one, now) else 'due'} {instant(one.due_at)}"
     about = " ".join(filter(None, [one.fabric_name, words(one.item), words(one.stage)]))
     held = f" [{row.holder} until {clock(row.claim.lease_until)} UTC]" if row.claim is not None and row.holder else ""
-    second = f" [{', '.join(one.agreed)} agreed, a second person is asked]" if one.second_wanted else ""
+    second = f"[{', '.join(one.agreed)} agreed, a second person must]" if one.second_wanted else ""
     call = f": {said}" if (said := in_line(one)) else ""
     return f"{one.id} {stands}, {about}: {cut(visible_line(one.reason))}{call}{held}{second}"
 
 
-def told(row: QueueRow, now: int) -> dict[str, Any]:
-    """A question as a program reads it. ``now``: microseconds since the epoch, UTC, by the database's clock."""
-    one = row.question
+def review_json(row: QueueRow, now: int) -> dict[str, Any]:
+    """Return a review as a program reads it. ``now``: microseconds since the epoch, UTC, by the database's clock."""
+    one = row.review
     return {
-        **question_json(one, row.answer, now),
+        **content_json(one, row.answer, now),
         "failure_type": one.failure_type,
         "open": one.open,
         "opened_at": one.opened_at,

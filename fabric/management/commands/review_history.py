@@ -1,4 +1,4 @@
-"""`manage.py review_history`: who decided what and how long it took, as a file."""
+"""`manage.py review_history`: exports decisions with author and duration, as a file."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, FabricCommand
-from fabric.selectors.decision_export import DecisionLines
-from fabric.selectors.decision_history import HistoryFilter
 from fabric.selectors.list_file import FORMS
-from fabric.selectors.run_query_values import Bounds, instants
-from fabric.services.decision_export import decisions_export
+from fabric.selectors.reviews.decisions.history import DecisionLines, HistoryFilter
+from fabric.selectors.runs.query.values import Bounds, instants
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.workspaces import owner_actor
+from fabric.services.reviews.decisions import decisions_export
 
 
 class Command(FabricCommand):
-    """Exports decisions; the audit stream tells of it."""
+    """Exports decisions; the audit stream records it."""
 
-    help = "Export who decided what, the newest first, to a file or to standard output. The export stands in the audit stream."
+    help = "Export the decisions of people, the newest first, to a file or to standard output. The audit stream records the export."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which, and where to."""
+        """Add the filters and the target."""
         parser.add_argument(
             "--since", default="", help="decided then or later: 2026-11-01, -7d, today; otherwise from the first on"
         )
@@ -35,7 +34,7 @@ class Command(FabricCommand):
         parser.add_argument("--out", type=Path, help="the file, which must not be there yet; otherwise standard output")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Write the file."""
         since, until = _when(options, "since"), _when(options, "until")
         wanted = HistoryFilter(since=since or 0, until=until, by=options["by"], fabric=options["fabric"])
 
@@ -47,7 +46,9 @@ class Command(FabricCommand):
 
 
 def _when(options: dict[str, Any], name: str) -> int | None:
-    """The beginning of an instant as it was typed, microseconds since the epoch; None: nothing was. Refused invalid."""
+    """Return the beginning of a typed instant, microseconds since the epoch; None: none was typed. Raises Refused
+    invalid.
+    """
     text = str(options[name]).strip()
     if not text:
         return None

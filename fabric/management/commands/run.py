@@ -1,4 +1,6 @@
-"""`manage.py run FABRIC --input TEXT|FILE` starts a run and follows it; `manage.py run VERB RUN` takes hold of one (``VERBS``)."""
+"""`manage.py run FABRIC --input TEXT|FILE` starts a run and follows it; `manage.py run VERB RUN` controls one
+(``VERBS``).
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,23 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric import wiring
-from fabric.adapters.documents import FILE_BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
-from fabric.core.actor import Actor
-from fabric.core.taxonomy import Tier
+from fabric.adapters.documents.attachments import FILE_BYTES_MAX, FILES_MAX, AttachmentRefused, list_documents
+from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
+from fabric.core.values.taxonomy import Tier
+from fabric.core.values.units import JSON
 from fabric.management.base import DETACHED, OK, FabricCommand, read_bytes, read_text
-from fabric.management.card import question
-from fabric.management.following import Following, silent
-from fabric.management.reporting import documents_read, progress, report, summary
-from fabric.runtime.origin import excerpt, origin_of
-from fabric.runtime.ports import Document
-from fabric.selectors.runs import run_get
-from fabric.services.control import run_cancel, run_context, run_pause, run_resume, run_say, run_terminate
+from fabric.management.output.reviews import review_lines
+from fabric.management.output.runs import documents_read, progress, report, summary
+from fabric.management.run_follower import Following, silent
+from fabric.runtime.ports.batch_parts import excerpt, find_origin
+from fabric.runtime.ports.journal import Document
+from fabric.selectors.runs.lookup import run_get
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.forks import REQUEST, Edit, run_fork
-from fabric.services.runs import TEXT_BYTES_MAX, run_start
-from fabric.services.workspaces import owner_actor
+from fabric.services.runs.control import run_cancel, run_context, run_pause, run_resume, run_say, run_terminate
+from fabric.services.runs.forks import REQUEST, ForkEdit, run_fork
+from fabric.services.runs.start import TEXT_BYTES_MAX, run_start
 
 PATH_CHARS_MAX = 4_096
 
@@ -39,7 +42,7 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The fabric, the request, what is attached."""
+        """Add the fabric, the request and the attachments."""
         parser.add_argument(
             "fabric",
             metavar="FABRIC|VERB",
@@ -47,7 +50,7 @@ class Command(FabricCommand):
         )
         parser.add_argument("run", nargs="?", metavar="RUN", help=f"the run's id, after {', '.join(VERBS)}")
         parser.add_argument("--reason", default="", metavar="TEXT", help="why: kept in the journal; terminate needs it")
-        parser.add_argument("--event", type=int, metavar="N", help="fork: the event to go on from")
+        parser.add_argument("--event", type=int, metavar="N", help="fork: the event to continue from")
         parser.add_argument(
             "--edit", metavar="STAGE", help="fork: --input is the new output of this stage as JSON, not a request"
         )
@@ -75,7 +78,7 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Starts the run or takes hold of it, follows it, reports."""
+        """Start or control the run, follow it, report."""
         actor = owner_actor()
         if options["run"] is not None:
             return self._taken_hold_of(actor, options)
@@ -83,9 +86,9 @@ class Command(FabricCommand):
             verb = options["fabric"]
             raise Refused(f"the run is missing: manage.py run {verb} RUN", code="invalid", field="run")
         if options["input"] is None:
-            raise Refused("say what is asked with --input TEXT or --input FILE", code="invalid", field="input")
+            raise Refused("give the request with --input TEXT or --input FILE", code="invalid", field="input")
         text = _request(options["input"])
-        documents = _attached(options["attach"])
+        documents = _read_attachments(options["attach"])
         started = run_start(
             store=wiring.store(),
             nudge=wiring.nudge(),
@@ -97,11 +100,11 @@ class Command(FabricCommand):
             tier=options["tier"],
         )
         if not options["json"]:
-            self.tell(*(_read_of(one) for one in documents))
-        return self._followed(actor, started.run_id, options)
+            self.tell(*(_describe_reading(one) for one in documents))
+        return self._follow_run(actor, started.run_id, options)
 
     def _taken_hold_of(self, actor: Actor, options: dict[str, Any]) -> int:
-        """Does what the verb says; follows the run where it is hosted here, or a fork."""
+        """Carry out the verb; follow the run where it is hosted here, or a fork."""
         verb, given = options["fabric"], options["input"]
         if verb not in VERBS:
             message = f"{verb[:40]!r} is nothing that can be done with a run; possible are: {', '.join(VERBS)}"
@@ -112,15 +115,15 @@ class Command(FabricCommand):
             options | {"text": None if given is None else _request(given)},
         )
         if not elsewhere or verb == "fork":
-            return self._followed(actor, run_id, options)
+            return self._follow_run(actor, run_id, options)
         run = run_get(actor, run_id)
-        self.tell(f"{verb} is recorded; the running engine goes on with run {run_id}")
+        self.tell(f"{verb} is recorded; the running engine continues run {run_id}")
         if options["json"]:
             self.put(summary(actor, run) | {"documents": documents_read(run.id)})
         return OK
 
-    def _followed(self, actor: Actor, run_id: str, options: dict[str, Any]) -> int:
-        """Follows the run to its end, or to what it waits for."""
+    def _follow_run(self, actor: Actor, run_id: str, options: dict[str, Any]) -> int:
+        """Follow the run to its end, or to its wait for a person."""
         say = progress(self)
         if say is not None:
             self.tell(f"run {run_id} (Ctrl-C detaches)")
@@ -129,36 +132,33 @@ class Command(FabricCommand):
             run_id,
             say=say or silent,
             wait=options["wait"],
-            asked=lambda item: self.tell(*question(item)),
+            asked=lambda item: self.tell(*review_lines(item)),
         )
         try:
             run = following.to_rest()
         except KeyboardInterrupt:
-            return self._detached(actor, following, as_json=options["json"])
+            return self._detach(actor, following, as_json=options["json"])
         return report(self, actor, run, as_json=options["json"], documents=documents_read(run.id))
 
-    def _detached(self, actor: Actor, following: Following, *, as_json: bool) -> int:
-        """Ctrl-C: the run is left as it is, for nothing that was journaled is lost."""
+    def _detach(self, actor: Actor, following: Following, *, as_json: bool) -> int:
+        """Handle Ctrl-C: the run goes on elsewhere, and nothing journaled is lost."""
         run = following.look()
         if run.terminal:
             return report(self, actor, run, as_json=as_json, documents=documents_read(run.id))
         if wiring.engine_running():
-            self.tell(f"detached: run {run.id} goes on in the engine that is running")
+            self.tell(f"detached: run {run.id} continues in the running engine")
         else:
-            self.tell(
-                f"detached: run {run.id} is kept ({run.state}) and goes on as soon as an engine runs: manage.py up"
-            )
+            self.tell(f"detached: run {run.id} is stored ({run.state}) and continues when an engine runs: manage.py up")
         if as_json:
             self.put(summary(actor, run) | {"documents": documents_read(run.id)})
         return DETACHED
 
 
-JSON = Any
 Ports = dict[str, Any]
 
 
-def _held(service: Callable[..., bool], *given: str) -> Callable[[Ports, dict[str, Any]], str]:
-    """A verb that asks something of the run itself; ``given``: the options that go with it."""
+def _control_verb(service: Callable[..., bool], *given: str) -> Callable[[Ports, dict[str, Any]], str]:
+    """Return the function of a verb that controls the run itself; ``given``: its options."""
 
     def act(ports: Ports, options: dict[str, Any]) -> str:
         service(**ports, **{name: options[name] for name in given})
@@ -168,19 +168,19 @@ def _held(service: Callable[..., bool], *given: str) -> Callable[[Ports, dict[st
 
 
 def _say(ports: Ports, options: dict[str, Any]) -> str:
-    """A message of a person, which whoever speaks next reads."""
+    """Send a person's message, which the next speaker reads."""
     run_say(**ports, text=options["text"] or "")
     return str(ports["run_id"])
 
 
 def _context(ports: Ports, options: dict[str, Any]) -> str:
-    """Context variables that the run's rules see from now on."""
+    """Write context variables, which the run's rules see from now on."""
     run_context(**ports, set=dict(map(_variable, options["set"])), delete=options["delete"])
     return str(ports["run_id"])
 
 
 def _variable(given: str) -> tuple[str, JSON]:
-    """``NAME=VALUE``; a value that is no JSON is text."""
+    """Return ``NAME=VALUE``; a value that is no JSON is text."""
     name, equals, value = given.partition("=")
     if not equals:
         raise Refused(f"{given[:60]!r} names no value; write NAME=VALUE", code="invalid", field="set")
@@ -192,12 +192,12 @@ def _variable(given: str) -> tuple[str, JSON]:
 
 def _fork(ports: Ports, options: dict[str, Any]) -> str:
     if options["event"] is None:
-        raise Refused("say which event to go on from with --event N", code="invalid", field="event")
+        raise Refused("give the event to continue from with --event N", code="invalid", field="event")
     edit = None
     if options["edit"] is not None:
-        edit = Edit(options["edit"], _json(options["text"]))
+        edit = ForkEdit(options["edit"], _json(options["text"]))
     elif options["text"] is not None:
-        edit = Edit(REQUEST, options["text"])
+        edit = ForkEdit(REQUEST, options["text"])
     return run_fork(**ports, now=wiring.clock().now, seq=options["event"], edit=edit).run_id
 
 
@@ -211,19 +211,19 @@ def _json(text: str | None) -> JSON:
 
 
 VERBS: Mapping[str, Callable[[Ports, dict[str, Any]], str]] = {
-    "cancel": _held(run_cancel, "reason"),
-    "terminate": _held(run_terminate, "reason"),
-    "pause": _held(run_pause, "reason"),
-    "resume": _held(run_resume),
+    "cancel": _control_verb(run_cancel, "reason"),
+    "terminate": _control_verb(run_terminate, "reason"),
+    "pause": _control_verb(run_pause, "reason"),
+    "resume": _control_verb(run_resume),
     "say": _say,
     "context": _context,
     "fork": _fork,
 }
-"""What can be done with a run; each gives the id of the run that goes on."""
+"""Actions on a run; each returns the id of the run that goes on."""
 
 
 def _request(given: str) -> str:
-    """The request's text: given itself, or the content of the file that is named."""
+    """Return the request's text: the argument itself, or the content of the named file."""
     if given == "-":
         return sys.stdin.read(TEXT_BYTES_MAX + 1)
     path = Path(given)
@@ -234,19 +234,19 @@ def _request(given: str) -> str:
     return read_text(path, most=TEXT_BYTES_MAX, what="a request") if is_file else given
 
 
-def _read_of(document: Document) -> str:
-    """Returns the reading of a file, in one line."""
-    origin = origin_of(document.origin)
+def _describe_reading(document: Document) -> str:
+    """Return the reading of a file, in one line."""
+    origin = find_origin(document.origin)
     assert origin is not None  # every file has one
     return f"{document.name}: {'; '.join((origin.words(), *origin.notes))}: {excerpt(document.text)}"
 
 
-def _attached(paths: list[Path]) -> tuple[Document, ...]:
+def _read_attachments(paths: list[Path]) -> tuple[Document, ...]:
     if len(paths) > FILES_MAX:
         message = f"{len(paths)} files are attached; at most {FILES_MAX} files are taken; attach fewer"
         raise Refused(message, code="too_large", field="documents")
     files = [(path.name, read_bytes(path, most=FILE_BYTES_MAX, what="a document")) for path in paths]
     try:
-        return documents_of(files)
+        return list_documents(files)
     except AttachmentRefused as error:
         raise Refused(str(error), code=error.code, field="documents") from None

@@ -7,14 +7,13 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.scopes import Scope
-from fabric.core.words import instant
+from fabric.core.people.scopes import Scope
+from fabric.core.values.units import JSON
+from fabric.core.values.words import instant
 from fabric.management.base import OK, FabricCommand
-from fabric.selectors.tokens import TokenView, tokens_list
-from fabric.services.tokens import DAYS, DAYS_MAX, FABRICS_MAX, token_create, token_revoke
-from fabric.services.workspaces import owner_actor
-
-JSON = Any
+from fabric.selectors.people import TokenView, tokens_list
+from fabric.services.actors import owner_actor
+from fabric.services.people.tokens import DAYS, DAYS_MAX, FABRICS_MAX, token_create, token_revoke
 
 
 class Command(FabricCommand):
@@ -23,10 +22,10 @@ class Command(FabricCommand):
     help = "Make a bearer token for the API, list the tokens, or revoke one."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """``create NAME``, ``list`` and ``revoke NAME``."""
+        """Add ``create NAME``, ``list`` and ``revoke NAME``."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
         making = actions.add_parser("create", help="make a token; it is printed once and cannot be shown again")
-        making.add_argument("name", metavar="NAME", help="what it is called in the list, e.g. the program's name")
+        making.add_argument("name", metavar="NAME", help="name of the token in the list, e.g. the program's name")
         making.add_argument(
             "--user", default="", metavar="U", help="the service account for which it acts (default: the local owner)"
         )
@@ -38,7 +37,7 @@ class Command(FabricCommand):
             nargs="+",
             default=[Scope.READ.value],
             metavar="SCOPE",
-            help=f"what it may do: {', '.join(Scope)} (default: read)",
+            help=f"scopes of the token: {', '.join(Scope)} (default: read)",
         )
         making.add_argument(
             "--fabric",
@@ -54,7 +53,7 @@ class Command(FabricCommand):
             action.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does one of the three."""
+        """Carry out the chosen action."""
         action = {"create": self._create, "list": self._list, "revoke": self._revoke}[options["action"]]
         return action(options)
 
@@ -89,7 +88,7 @@ class Command(FabricCommand):
     def _list(self, options: dict[str, Any]) -> int:
         found, now = tokens_list(owner_actor()), time.time_ns() // 1_000
         if options["json"]:
-            self.put([_listed(view, now) for view in found])
+            self.put([_token_json(view, now) for view in found])
             return OK
         width = max((len(view.name) for view in found), default=0)
         for view in found:
@@ -109,12 +108,12 @@ class Command(FabricCommand):
         if options["json"]:
             self.put({"name": options["name"], "revoked": True, "changed": fresh})
         else:
-            how = "is revoked: it lets nobody in any more" if fresh else "was revoked before; nothing changed"
+            how = "is revoked and no longer works" if fresh else "was revoked before; nothing changed"
             self.stdout.write(f"token {options['name']} {how}")
         return OK
 
 
-def _listed(view: TokenView, now: int) -> JSON:
+def _token_json(view: TokenView, now: int) -> JSON:
     return {
         "name": view.name,
         "state": view.state(now),

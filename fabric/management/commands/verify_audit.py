@@ -1,4 +1,6 @@
-"""`manage.py verify_audit [--run R]`: journals, audit stream and checkpoints, read again and held against their hashes and signatures."""
+"""`manage.py verify_audit [--run R]`: verifies journals, audit stream and checkpoints by their hashes and
+signatures.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,16 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from fabric import wiring
-from fabric.adapters.signing import verified
+from fabric.composition import engine as wiring
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.models import Run
-from fabric.selectors.verify import Counted, Finding, verify_journals
-from fabric.selectors.verify_stream import verify_checkpoints, verify_streams
+from fabric.secrets.signing import verify_signature
+from fabric.selectors.audit.journal_verification import AuditFinding, VerifiedCounts, verify_journals
+from fabric.selectors.audit.stream_verification import verify_checkpoints, verify_streams
 from fabric.services.errors import Refused
 
 FINDINGS_MAX = 1_000
-"""Told one by one in the line of JSON; all are counted."""
+"""Largest number of findings in the line of JSON; all are counted."""
 _key = re.compile(r"[0-9a-f]{64}")
 
 
@@ -32,7 +34,7 @@ class Command(FabricCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """A run, or all of them; keys that were in use before."""
+        """Add the run, or the option for all of them, and earlier keys."""
         parser.add_argument("--run", default="", metavar="RUN", help="that run alone, and what checkpoints say of it")
         parser.add_argument(
             "--key", action="append", default=[], metavar="HEX", help="a public key that signed checkpoints before"
@@ -40,8 +42,8 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="nothing but a line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Verifies, and says what is wrong as it is found."""
-        counted, faults = Counted(), 0
+        """Verify, and report each fault as it is found."""
+        counted, faults = VerifiedCounts(), 0
         findings: list[dict[str, Any]] = []
         for finding in self._findings(counted, options):
             faults += 1
@@ -58,7 +60,7 @@ class Command(FabricCommand):
             self._sum_up(counted, faults)
         return OTHER_END if faults else OK
 
-    def _findings(self, counted: Counted, options: dict[str, Any]) -> Iterator[Finding]:
+    def _findings(self, counted: VerifiedCounts, options: dict[str, Any]) -> Iterator[AuditFinding]:
         run_id, keys = options["run"], [key.lower() for key in options["key"]]
         if bad := [key for key in keys if not _key.fullmatch(key)]:
             raise Refused(
@@ -67,14 +69,14 @@ class Command(FabricCommand):
         trusted = {wiring.signer().public, *keys}
         checkpoints = verify_checkpoints(
             counted,
-            verified=verified,
+            verified=verify_signature,
             trusted=trusted,
             run_id=run_id,
             folder=settings.FABRIC_CHECKPOINTS,
         )
         found = verify_journals(counted, run_id)
         if not run_id:
-            return chain(found, verify_streams(counted, verified=verified, trusted=trusted), checkpoints)
+            return chain(found, verify_streams(counted, verified=verify_signature, trusted=trusted), checkpoints)
         both = list(chain(found, checkpoints))
         if not both and not Run.objects.filter(id=run_id).exists():
             raise Refused(
@@ -82,7 +84,7 @@ class Command(FabricCommand):
             )
         return iter(both)
 
-    def _sum_up(self, counted: Counted, faults: int) -> None:
+    def _sum_up(self, counted: VerifiedCounts, faults: int) -> None:
         looked = (
             f"{counted.runs:,} runs with {counted.events:,} events, {counted.lines:,} audit lines, "
             f"{counted.checkpoints:,} checkpoints"

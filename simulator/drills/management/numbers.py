@@ -8,7 +8,7 @@ DIGITS = 10
 
 
 def number_given(option: str, given: str, least: int, most: int) -> int:
-    """A whole number of an option. Refused for what is none, or out of range."""
+    """Return the whole number of an option. Raises Refused if it is invalid, or out of range."""
     if not given.isdecimal() or not given.isascii() or len(given) > DIGITS or not least <= int(given) <= most:
         raise Refused(
             f"{option} is {given[:40]!r}: give a whole number from {least} to {most:,}",

@@ -1,7 +1,7 @@
 """All tables of drills."""
 
 import django.db.models.deletion
-import fabric.models.keys
+import fabric.models.fields.identities
 from django.db import migrations, models
 
 
@@ -15,45 +15,48 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Lever',
+            name='DrillStop',
             fields=[
                 ('workspace', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='+', serialize=False, to='fabric.workspace')),
                 ('pulled_by', models.TextField()),
                 ('pulled_at', models.BigIntegerField()),
                 ('reason', models.TextField()),
             ],
+            options={
+                'db_table': 'drills_drill_stop',
+            },
         ),
         migrations.CreateModel(
             name='Drill',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('number', models.PositiveIntegerField()),
                 ('mode', models.TextField(default='virtual')),
-                ('scenario', fabric.models.keys.KeyField(blank=True, db_default='', default='')),
+                ('scenario', fabric.models.fields.identities.KeyField(blank=True, db_default='', default='')),
                 ('source', models.TextField(blank=True, db_default='', default='')),
                 ('parameters', models.TextField(blank=True, db_default='{}', default='{}')),
-                ('failure', fabric.models.keys.KeyField(blank=True)),
-                ('tier', fabric.models.keys.KeyField()),
+                ('failure', fabric.models.fields.identities.KeyField(blank=True)),
+                ('tier', fabric.models.fields.identities.KeyField()),
                 ('seed', models.BigIntegerField()),
                 ('cap_usd_micros', models.BigIntegerField(blank=True, null=True)),
                 ('cap_s', models.PositiveIntegerField(blank=True, null=True)),
-                ('covers', fabric.models.keys.KeyField()),
-                ('batch', fabric.models.keys.KeyField()),
+                ('covers', fabric.models.fields.identities.KeyField()),
+                ('batch', fabric.models.fields.identities.KeyField()),
                 ('place', models.PositiveSmallIntegerField(default=0)),
                 ('asked_by', models.TextField()),
                 ('via', models.TextField(blank=True, default='')),
                 ('reason', models.TextField(blank=True, default='')),
                 ('asked_at', models.BigIntegerField()),
-                ('status', fabric.models.keys.KeyField(default='queued')),
+                ('status', fabric.models.fields.identities.KeyField(default='queued')),
                 ('holder', models.TextField(blank=True, default='')),
                 ('started_at', models.BigIntegerField(blank=True, null=True)),
                 ('ended_at', models.BigIntegerField(blank=True, null=True)),
-                ('verdict', fabric.models.keys.KeyField(blank=True, default='')),
+                ('verdict', fabric.models.fields.identities.KeyField(blank=True, default='')),
                 ('expected', models.TextField(blank=True, default='')),
                 ('observed', models.TextField(blank=True, default='')),
                 ('why', models.TextField(blank=True, default='')),
                 ('stopped_by', models.TextField(blank=True, default='')),
-                ('run_id', fabric.models.keys.KeyField(blank=True, db_default='', default='')),
+                ('run_id', fabric.models.fields.identities.KeyField(blank=True, db_default='', default='')),
                 ('body', models.TextField(blank=True, default='{}')),
                 ('fabric', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='fabric.fabric')),
                 ('revision', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='fabric.revision')),
@@ -63,10 +66,10 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Schedule',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
                 ('cells', models.TextField(default='all')),
                 ('mode', models.TextField(default='virtual')),
-                ('scenario', fabric.models.keys.KeyField(blank=True, default='')),
+                ('scenario', fabric.models.fields.identities.KeyField(blank=True, default='')),
                 ('cron', models.TextField()),
                 ('reason', models.TextField(blank=True, default='')),
                 ('made_by', models.TextField()),
@@ -74,7 +77,7 @@ class Migration(migrations.Migration):
                 ('paused_by', models.TextField(blank=True, default='')),
                 ('next_at', models.BigIntegerField()),
                 ('last_at', models.BigIntegerField(blank=True, null=True)),
-                ('last_batch', fabric.models.keys.KeyField(blank=True, default='')),
+                ('last_batch', fabric.models.fields.identities.KeyField(blank=True, default='')),
                 ('last_said', models.TextField(blank=True, default='')),
                 ('version', models.PositiveIntegerField(default=1)),
                 ('fabric', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='fabric.fabric')),
@@ -84,10 +87,10 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='StoredScenario',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('name', fabric.models.keys.KeyField()),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('name', fabric.models.fields.identities.KeyField()),
                 ('source', models.TextField()),
-                ('captured_from', fabric.models.keys.KeyField(blank=True, default='')),
+                ('captured_from', fabric.models.fields.identities.KeyField(blank=True, default='')),
                 ('made_by', models.TextField()),
                 ('made_at', models.BigIntegerField()),
                 ('changed_at', models.BigIntegerField()),
@@ -98,9 +101,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Strike',
             fields=[
-                ('id', fabric.models.keys.KeyField(default=fabric.models.keys.new_id, primary_key=True, serialize=False)),
-                ('run_id', fabric.models.keys.KeyField()),
-                ('fault', fabric.models.keys.KeyField()),
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('run_id', fabric.models.fields.identities.KeyField()),
+                ('fault', fabric.models.fields.identities.KeyField()),
                 ('command_id', models.TextField()),
                 ('attempt', models.PositiveIntegerField()),
                 ('at', models.BigIntegerField()),

@@ -1,0 +1,1 @@
+"""Django brings the tables of an older version up to date."""

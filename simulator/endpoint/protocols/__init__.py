@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import Name
 from simulator.endpoint.protocols.anthropic import ANTHROPIC
 from simulator.endpoint.protocols.chat import CHAT
 from simulator.endpoint.protocols.google import GOOGLE
 from simulator.endpoint.protocols.protocol import Protocol
 from simulator.endpoint.protocols.responses import RESPONSES
-from simulator.endpoint.scenario import Name
-from simulator.endpoint.server import Received
-from simulator.endpoint.steps import Step
-
-JSON = Any
+from simulator.endpoint.wire.server import Received
+from simulator.endpoint.wire.steps import Step
 
 COMPLETIONS = "/v1/chat/completions"
 PROTOCOLS: Mapping[Name, Protocol] = {one.name: one for one in (CHAT, RESPONSES, ANTHROPIC, GOOGLE)}
@@ -48,20 +46,23 @@ LISTED: Mapping[str, JSON] = {
 """The one model, as each protocol lists it."""
 
 
-def bare(path: str) -> str:
-    """A path without its query, which may hold a key."""
+def path_without_query(path: str) -> str:
+    """Return a path without its query, which may hold a key."""
     return path.partition("?")[0]
 
 
-def spoken(path: str) -> Protocol | None:
+def find_protocol(path: str) -> Protocol | None:
     """Returns the protocol that is asked for; None: nothing is served there."""
-    found = bare(path)
+    found = path_without_query(path)
     return next((PROTOCOLS[name] for name, pattern in PATHS.items() if pattern.fullmatch(found)), None)
 
 
-def models(received: Received) -> Step | None:
-    """The list of models, or the one model, in the form of who asks; None: something else is asked for."""
-    found = _models.fullmatch(bare(received.path))
+def list_models(received: Received) -> Step | None:
+    """Return the list of models, or the one model, in the form of the client.
+
+    None: the request wants something else.
+    """
+    found = _models.fullmatch(path_without_query(received.path))
     if found is None:
         return None
     if found["base"].endswith("/v1beta"):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from simulator.endpoint.answers import ABSENT, Answer, Call, Usage, seal
-from simulator.endpoint.protocols.protocol import Asked, Protocol, Unreadable
-from simulator.endpoint.scenario import Event, Refusal
-from simulator.endpoint.streaming import cut
-
-JSON = Any
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import Event, Refusal
+from simulator.endpoint.protocols.protocol import Protocol, SimulatedRequest, Unreadable
+from simulator.endpoint.wire.steps import ABSENT, SimulatedAnswer, SimulatedCall, Usage, seal
+from simulator.endpoint.wire.streams import cut_text
 
 STOPS: Mapping[str, str] = {
     "stop": "end_turn",
@@ -34,7 +32,7 @@ KINDS: Mapping[int, str] = {
 CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def read(asked: Asked) -> dict[str, JSON]:
+def read(asked: SimulatedRequest) -> dict[str, JSON]:
     """Blocks as messages: results of tools in messages of their own, before the text that stands beside them."""
     body = asked.body
     messages, tools = body.get("messages") or [], body.get("tools") or []
@@ -95,9 +93,9 @@ def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
     return {"type": "function", "function": function}
 
 
-def write(answer: Answer, asked: Asked) -> dict[str, JSON]:
-    """A ``message``."""
-    content = [*_thinking(answer), *([{"type": "text", "text": answer.text}] if answer.text else [])]
+def write(answer: SimulatedAnswer, asked: SimulatedRequest) -> dict[str, JSON]:
+    """Return a ``message``."""
+    content = [*_list_thinking(answer), *([{"type": "text", "text": answer.text}] if answer.text else [])]
     content += [_call(one, answer) for one in answer.calls]
     message: dict[str, JSON] = {
         "id": f"msg_{asked.number:06d}",
@@ -113,7 +111,7 @@ def write(answer: Answer, asked: Asked) -> dict[str, JSON]:
     return message
 
 
-def _thinking(answer: Answer) -> list[dict[str, JSON]]:
+def _list_thinking(answer: SimulatedAnswer) -> list[dict[str, JSON]]:
     if not answer.reasoning:
         return []
     if answer.seals == "redacted":
@@ -121,7 +119,7 @@ def _thinking(answer: Answer) -> list[dict[str, JSON]]:
     return [{"type": "thinking", "thinking": answer.reasoning, "signature": seal(answer.reasoning)}]
 
 
-def _call(call: Call, answer: Answer) -> dict[str, JSON]:
+def _call(call: SimulatedCall, answer: SimulatedAnswer) -> dict[str, JSON]:
     made = {"type": "tool_use", "id": call.id, "name": call.name}
     if call.id == ABSENT:
         del made["id"]
@@ -135,8 +133,8 @@ def _usage(usage: Usage) -> dict[str, JSON]:
     return said | {"cache_creation_input_tokens": 0, "cache_read_input_tokens": usage.cached or 0}
 
 
-def events(answer: Answer, asked: Asked) -> list[Event]:
-    """``message_start``, the blocks, ``message_delta``, ``message_stop``."""
+def events(answer: SimulatedAnswer, asked: SimulatedRequest) -> list[Event]:
+    """Return the events ``message_start``, the blocks, ``message_delta``, ``message_stop``."""
     message = write(answer, asked)
     opening = {**message, "content": [], "stop_reason": None}
     if "usage" in message:
@@ -151,19 +149,19 @@ def events(answer: Answer, asked: Asked) -> list[Event]:
     return [*found, _event(last), _event({"type": "message_stop"})]
 
 
-def _block(index: int, block: Mapping[str, JSON], answer: Answer) -> Iterator[Event]:
+def _block(index: int, block: Mapping[str, JSON], answer: SimulatedAnswer) -> Iterator[Event]:
     start, deltas = dict(block), []
     if block["type"] == "text":
         start["text"] = ""
-        deltas = [{"type": "text_delta", "text": piece} for piece in cut(block["text"])]
+        deltas = [{"type": "text_delta", "text": piece} for piece in cut_text(block["text"])]
     elif block["type"] == "thinking":
         start |= {"thinking": "", "signature": ""}
-        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in cut(block["thinking"])]
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in cut_text(block["thinking"])]
         deltas.append({"type": "signature_delta", "signature": block["signature"]})
     elif block["type"] == "tool_use" and not answer.turned:
-        number = index - sum(1 for _ in _thinking(answer)) - bool(answer.text)
+        number = index - sum(1 for _ in _list_thinking(answer)) - bool(answer.text)
         start["input"] = {}
-        pieces = ["", *cut(answer.calls[number].arguments)]
+        pieces = ["", *cut_text(answer.calls[number].arguments)]
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     yield _event({"type": "content_block_start", "index": index, "content_block": start})
     for delta in deltas:
@@ -177,13 +175,13 @@ def _event(data: dict[str, JSON], *, carries: bool = False) -> Event:
 
 
 def refuse(refusal: Refusal) -> JSON:
-    """Anthropic's error body."""
+    """Return Anthropic's error body."""
     kind = KINDS.get(refusal.status, "invalid_request_error" if refusal.status < 500 else "api_error")
     return {"type": "error", "error": {"type": kind, "message": refusal.message}, "request_id": "req_scripted"}
 
 
 def error_event(refusal: Refusal) -> Event:
-    """The event ``error``."""
+    """Return the event ``error``."""
     return _event({"type": "error", "error": refuse(refusal)["error"]})
 
 

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from simulator.endpoint.answers import ABSENT, Answer, Call, Usage, seal
-from simulator.endpoint.protocols.protocol import Asked, Protocol, Unreadable
-from simulator.endpoint.scenario import Event, Refusal
-from simulator.endpoint.streaming import chunks_of
-from simulator.endpoint.turns import problem
-
-JSON = Any
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import Event, Refusal
+from simulator.endpoint.behaviour.turns import problem
+from simulator.endpoint.protocols.protocol import Protocol, SimulatedRequest, Unreadable
+from simulator.endpoint.wire.steps import ABSENT, SimulatedAnswer, SimulatedCall, Usage, seal
+from simulator.endpoint.wire.streams import list_chunks
 
 DONE = "[DONE]"
 KINDS: Mapping[int, str] = {400: "invalid_request_error", 401: "invalid_request_error", 429: "requests"}
 """The type of an error by its status; any other is a server's."""
 
 
-def read(asked: Asked) -> dict[str, JSON]:
+def read(asked: SimulatedRequest) -> dict[str, JSON]:
     """The body as it is."""
     if wrong := problem(asked.body):
         raise Unreadable(wrong)
     return dict(asked.body)
 
 
-def write(answer: Answer, asked: Asked) -> dict[str, JSON]:
-    """A ``chat.completion``."""
-    message: dict[str, JSON] = {"role": "assistant", "content": answer.text, **_reasoning(answer)}
+def write(answer: SimulatedAnswer, asked: SimulatedRequest) -> dict[str, JSON]:
+    """Return a ``chat.completion``."""
+    message: dict[str, JSON] = {"role": "assistant", "content": answer.text, **_write_reasoning(answer)}
     if answer.calls:
         message["tool_calls"] = [_call(one, answer, first=not at) for at, one in enumerate(answer.calls)]
     completion: dict[str, JSON] = {
@@ -43,7 +41,7 @@ def write(answer: Answer, asked: Asked) -> dict[str, JSON]:
     return completion
 
 
-def _reasoning(answer: Answer) -> dict[str, JSON]:
+def _write_reasoning(answer: SimulatedAnswer) -> dict[str, JSON]:
     if not answer.reasoning:
         return {}
     if answer.seals == "details":
@@ -57,7 +55,7 @@ def _reasoning(answer: Answer) -> dict[str, JSON]:
     return {"reasoning_content": answer.reasoning}
 
 
-def _call(call: Call, answer: Answer, *, first: bool) -> dict[str, JSON]:
+def _call(call: SimulatedCall, answer: SimulatedAnswer, *, first: bool) -> dict[str, JSON]:
     arguments = call.args if answer.turned else call.arguments
     made: dict[str, JSON] = {"id": call.id, "type": "function"}
     made["function"] = {"name": call.name, "arguments": arguments}
@@ -83,11 +81,11 @@ def _usage(usage: Usage) -> dict[str, JSON]:
     return said
 
 
-def events(answer: Answer, asked: Asked) -> list[Event]:
+def events(answer: SimulatedAnswer, asked: SimulatedRequest) -> list[Event]:
     """Its chunks, and ``[DONE]``."""
     options = asked.body.get("stream_options")
     with_usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    chunks = chunks_of(write(answer, asked), with_usage=with_usage)
+    chunks = list_chunks(write(answer, asked), with_usage=with_usage)
     return [*(Event(one, carries=_carries(one)) for one in chunks), Event(DONE)]
 
 
@@ -97,7 +95,7 @@ def _carries(chunk: Mapping[str, JSON]) -> bool:
 
 
 def refuse(refusal: Refusal) -> JSON:
-    """OpenAI's error body."""
+    """Return OpenAI's error body."""
     kind = refusal.kind or KINDS.get(
         refusal.status, "invalid_request_error" if refusal.status < 500 else "server_error"
     )
@@ -112,7 +110,7 @@ def refuse(refusal: Refusal) -> JSON:
 
 
 def error_event(refusal: Refusal) -> Event:
-    """An error where a chunk is expected."""
+    """Return an error where a chunk is expected."""
     return Event(refuse(replace(refusal, kind=refusal.kind or "server_error")))
 
 

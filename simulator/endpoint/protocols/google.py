@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from simulator.endpoint.answers import ABSENT, Answer, Call, Usage, seal
-from simulator.endpoint.protocols.protocol import Asked, Protocol, Unreadable
-from simulator.endpoint.scenario import Event, Refusal
-from simulator.endpoint.streaming import cut
-
-JSON = Any
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import Event, Refusal
+from simulator.endpoint.protocols.protocol import Protocol, SimulatedRequest, Unreadable
+from simulator.endpoint.wire.steps import ABSENT, SimulatedAnswer, SimulatedCall, Usage, seal
+from simulator.endpoint.wire.streams import cut_text
 
 ENDS: Mapping[str, str] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
 STATUSES: Mapping[int, str] = {
@@ -33,14 +31,14 @@ MODES: Mapping[str, str] = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "require
 _capital = re.compile(r"[A-Z]")
 
 
-def given(found: JSON, name: str) -> JSON:
-    """A field by its JSON name, or as snake case, which Google takes too."""
+def read_field(found: JSON, name: str) -> JSON:
+    """Return a field by its JSON name, or by its snake case, which Google takes too."""
     if not isinstance(found, Mapping):
         return None
     return found.get(name, found.get(_capital.sub(lambda one: f"_{one[0].lower()}", name)))
 
 
-def read(asked: Asked) -> dict[str, JSON]:
+def read(asked: SimulatedRequest) -> dict[str, JSON]:
     """Contents as messages; a response of a function is a tool's message."""
     body = asked.body
     contents = body.get("contents") or []
@@ -49,29 +47,29 @@ def read(asked: Asked) -> dict[str, JSON]:
     if not isinstance(contents, list) or not all(isinstance(one, Mapping) for one in contents):
         raise Unreadable("Invalid value at 'contents': this is no list of objects")
     made: dict[str, JSON] = {"model": asked.path.partition("/models/")[2].partition(":")[0], "messages": []}
-    system = given(body, "systemInstruction")
+    system = read_field(body, "systemInstruction")
     if system:
         made["messages"].append({"role": "system", "content": _text(_parts(system))})
     for content in contents:
         made["messages"] += _messages(content)
-    declared = [one for tool in body.get("tools") or () for one in given(tool, "functionDeclarations") or ()]
+    declared = [one for tool in body.get("tools") or () for one in read_field(tool, "functionDeclarations") or ()]
     made["tools"] = [_tool(one) for one in declared]
-    calling = given(given(body, "toolConfig"), "functionCallingConfig") or {}
+    calling = read_field(read_field(body, "toolConfig"), "functionCallingConfig") or {}
     if calling.get("mode"):
         made["tool_choice"] = MODES.get(calling["mode"], "auto")
-    config = given(body, "generationConfig") or {}
-    schema = given(config, "responseJsonSchema") or given(config, "responseSchema")
+    config = read_field(body, "generationConfig") or {}
+    schema = read_field(config, "responseJsonSchema") or read_field(config, "responseSchema")
     if schema:
-        made["response_format"] = {"type": "json_schema", "json_schema": {"schema": lowered(schema)}}
-    elif given(config, "responseMimeType") == "application/json":
+        made["response_format"] = {"type": "json_schema", "json_schema": {"schema": lower_schema(schema)}}
+    elif read_field(config, "responseMimeType") == "application/json":
         made["response_format"] = {"type": "json_object"}
-    return made | {"max_tokens": given(config, "maxOutputTokens")}
+    return made | {"max_tokens": read_field(config, "maxOutputTokens")}
 
 
 def _parts(content: JSON) -> list[Mapping[str, JSON]]:
     if isinstance(content, str):
         return [{"text": content}]
-    return [one for one in given(content, "parts") or () if isinstance(one, Mapping)]
+    return [one for one in read_field(content, "parts") or () if isinstance(one, Mapping)]
 
 
 def _text(parts: list[Mapping[str, JSON]]) -> str:
@@ -80,13 +78,13 @@ def _text(parts: list[Mapping[str, JSON]]) -> str:
 
 def _messages(content: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
     parts = _parts(content)
-    responses = [one for part in parts if (one := given(part, "functionResponse"))]
+    responses = [one for part in parts if (one := read_field(part, "functionResponse"))]
     for number, one in enumerate(responses):
         told = one.get("response")
         text = told.get("result", told.get("output", told)) if isinstance(told, Mapping) else told
         said = text if isinstance(text, str) else json.dumps(text)
         yield {"role": "tool", "tool_call_id": str(one.get("id") or number), "content": said}
-    calls = [one for part in parts if (one := given(part, "functionCall"))]
+    calls = [one for part in parts if (one := read_field(part, "functionCall"))]
     role = "assistant" if content.get("role") == "model" else "user"
     made = [
         {
@@ -103,29 +101,31 @@ def _messages(content: Mapping[str, JSON]) -> Iterator[dict[str, JSON]]:
 
 
 def _tool(declared: Mapping[str, JSON]) -> dict[str, JSON]:
-    parameters = given(declared, "parametersJsonSchema") or lowered(declared.get("parameters") or {"type": "object"})
+    parameters = read_field(declared, "parametersJsonSchema") or lower_schema(
+        declared.get("parameters") or {"type": "object"}
+    )
     function = {"name": declared.get("name"), "description": declared.get("description"), "parameters": parameters}
     return {"type": "function", "function": function}
 
 
-def lowered(schema: JSON) -> JSON:
-    """Google's schema, whose types are in capitals, as JSON Schema."""
+def lower_schema(schema: JSON) -> JSON:
+    """Return Google's schema, whose types are in capitals, as JSON Schema."""
     if isinstance(schema, list):
-        return [lowered(one) for one in schema]
+        return [lower_schema(one) for one in schema]
     if not isinstance(schema, Mapping):
         return schema
-    made = {name: lowered(one) for name, one in schema.items()}
+    made = {name: lower_schema(one) for name, one in schema.items()}
     if isinstance(made.get("type"), str):
         made["type"] = made["type"].lower()
     return made
 
 
-def write(answer: Answer, asked: Asked) -> dict[str, JSON]:
-    """A ``GenerateContentResponse``."""
-    return _response(_said(answer), answer, asked, ends=True)
+def write(answer: SimulatedAnswer, asked: SimulatedRequest) -> dict[str, JSON]:
+    """Return a ``GenerateContentResponse``."""
+    return _response(_list_parts(answer), answer, asked, ends=True)
 
 
-def _response(parts: list[JSON], answer: Answer, asked: Asked, *, ends: bool) -> dict[str, JSON]:
+def _response(parts: list[JSON], answer: SimulatedAnswer, asked: SimulatedRequest, *, ends: bool) -> dict[str, JSON]:
     candidate: dict[str, JSON] = {"content": {"role": "model", "parts": parts}, "index": 0}
     if ends:
         candidate["finishReason"] = ENDS.get(answer.reason, answer.reason.upper())
@@ -135,7 +135,7 @@ def _response(parts: list[JSON], answer: Answer, asked: Asked, *, ends: bool) ->
     return body | {"modelVersion": answer.model, "responseId": f"response-{asked.number}"}
 
 
-def _said(answer: Answer) -> list[dict[str, JSON]]:
+def _list_parts(answer: SimulatedAnswer) -> list[dict[str, JSON]]:
     parts: list[dict[str, JSON]] = []
     if answer.reasoning:
         parts.append({"text": answer.reasoning, "thought": True})
@@ -148,7 +148,7 @@ def _said(answer: Answer) -> list[dict[str, JSON]]:
     return parts
 
 
-def _call(call: Call, answer: Answer) -> dict[str, JSON]:
+def _call(call: SimulatedCall, answer: SimulatedAnswer) -> dict[str, JSON]:
     made = {"name": call.name}
     if call.id != ABSENT:
         made["id"] = call.id
@@ -174,21 +174,21 @@ def _usage(usage: Usage) -> dict[str, JSON]:
     return said
 
 
-def events(answer: Answer, asked: Asked) -> list[Event]:
-    """A response for each bit of text and each call; the last has the reason why it ends."""
+def events(answer: SimulatedAnswer, asked: SimulatedRequest) -> list[Event]:
+    """Return a response for each bit of text and each call; the last has the reason why it ends."""
     parts: list[tuple[dict[str, JSON], bool]] = []
-    for part in _said(answer):
+    for part in _list_parts(answer):
         if "text" not in part:
             parts.append((part, True))
             continue
         rest = {name: one for name, one in part.items() if name != "text"}
-        parts += [({"text": piece, **rest}, not rest) for piece in cut(part["text"])]
+        parts += [({"text": piece, **rest}, not rest) for piece in cut_text(part["text"])]
     found = [Event(_response([part], answer, asked, ends=False), carries=carries) for part, carries in parts]
     return [*found, Event(_response([{"text": ""}], answer, asked, ends=True))]
 
 
 def refuse(refusal: Refusal) -> JSON:
-    """Google's error body."""
+    """Return Google's error body."""
     status = STATUSES.get(refusal.status, "INVALID_ARGUMENT" if refusal.status < 500 else "UNKNOWN")
     return {"error": {"code": refusal.status, "message": refusal.message, "status": status}}
 

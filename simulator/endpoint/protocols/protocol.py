@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from simulator.endpoint.answers import Answer
-from simulator.endpoint.scenario import Event, Name, Refusal
-
-JSON = Any
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import Event, Name, Refusal
+from simulator.endpoint.wire.steps import SimulatedAnswer
 
 
 class Unreadable(Exception):
@@ -22,14 +20,16 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request that is answered. ``number``: 1 for the first that asks for an answer; ``body`` as the client sent it."""
+class SimulatedRequest:
+    """One request that is answered. ``number``: 1 for the first that asks for an answer; ``body`` as the client sent
+    it.
+    """
 
     number: int
     body: Mapping[str, JSON]
     path: str
     stored: dict[str, list[Mapping[str, JSON]]] = field(default_factory=dict)
-    """Of the Responses API: the items of each response that is kept, by its id. The protocol writes it."""
+    """The items of each stored response of the Responses API, by its id. The protocol writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +37,27 @@ class Protocol:
     """One protocol. ``read`` gives the request as chat completions have it, and raises ``Unreadable``."""
 
     name: Name
-    read: Callable[[Asked], dict[str, JSON]]
-    write: Callable[[Answer, Asked], dict[str, JSON]]
-    events: Callable[[Answer, Asked], list[Event]]
+    read: Callable[[SimulatedRequest], dict[str, JSON]]
+    write: Callable[[SimulatedAnswer, SimulatedRequest], dict[str, JSON]]
+    events: Callable[[SimulatedAnswer, SimulatedRequest], list[Event]]
     refuse: Callable[[Refusal], JSON]
     error_event: Callable[[Refusal], Event]
     ends: Callable[[Event], bool]
     """True: this event says that the stream is at its end, and nothing else."""
 
-    def streams(self, asked: Asked) -> bool:
+    def streams(self, asked: SimulatedRequest) -> bool:
         """Returns True where a stream is asked for."""
         if self.name == "google":
             return ":streamGenerateContent" in asked.path
         return asked.body.get("stream") is True
 
 
-def encoded(events: Iterable[Event]) -> list[bytes]:
-    """Server-sent events as bytes, escaped throughout. HTML Standard, section 9.2."""
-    return [_encoded(event) for event in events]
+def encode_events(events: Iterable[Event]) -> list[bytes]:
+    """Return server-sent events as bytes, escaped throughout. HTML Standard, section 9.2."""
+    return [_encode_event(event) for event in events]
 
 
-def _encoded(event: Event) -> bytes:
+def _encode_event(event: Event) -> bytes:
     named = f"event: {event.name}\n" if event.name else ""
     text = event.data if isinstance(event.data, str) else json.dumps(event.data)
     return f"{named}data: {text}\n\n".encode()

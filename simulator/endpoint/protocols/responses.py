@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from simulator.endpoint.answers import ABSENT, Answer, Call, Usage, seal
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import Event, Refusal
 from simulator.endpoint.protocols import chat
-from simulator.endpoint.protocols.protocol import Asked, Protocol, Unreadable
-from simulator.endpoint.scenario import Event, Refusal
-from simulator.endpoint.streaming import cut
-
-JSON = Any
+from simulator.endpoint.protocols.protocol import Protocol, SimulatedRequest, Unreadable
+from simulator.endpoint.wire.steps import ABSENT, SimulatedAnswer, SimulatedCall, Usage, seal
+from simulator.endpoint.wire.streams import cut_text
 
 STORED_MAX = 1_000
 """Responses that are kept; the oldest goes."""
@@ -21,8 +19,11 @@ REASONS: Mapping[str, str] = {"length": "max_output_tokens", "content_filter": "
 """The reasons why a response is incomplete."""
 
 
-def items_of(asked: Asked) -> list[Mapping[str, JSON]]:
-    """The whole input: what ``previous_response_id`` stands for, and what the request has. ``Unreadable`` for an id that is not known."""
+def list_items(asked: SimulatedRequest) -> list[Mapping[str, JSON]]:
+    """Return the whole input: the items behind ``previous_response_id``, and the request's own.
+
+    Raises Unreadable for an unknown id.
+    """
     found: list[Mapping[str, JSON]] = []
     if previous := asked.body.get("previous_response_id"):
         if previous not in asked.stored:
@@ -37,13 +38,13 @@ def items_of(asked: Asked) -> list[Mapping[str, JSON]]:
     return [*found, *own]
 
 
-def read(asked: Asked) -> dict[str, JSON]:
+def read(asked: SimulatedRequest) -> dict[str, JSON]:
     """Items as messages; calls that stand side by side are of one message."""
     body = asked.body
     messages: list[dict[str, JSON]] = []
     if body.get("instructions"):
         messages.append({"role": "system", "content": body["instructions"]})
-    for item in items_of(asked):
+    for item in list_items(asked):
         _add(messages, item)
     tools = [{"type": "function", "function": one} for one in body.get("tools") or () if one.get("type") == "function"]
     made: dict[str, JSON] = {"model": body.get("model"), "messages": messages, "tools": tools}
@@ -84,10 +85,10 @@ def _text(content: JSON) -> str:
     return "\n".join(str(one.get("text", "")) for one in content or () if isinstance(one, Mapping))
 
 
-def write(answer: Answer, asked: Asked) -> dict[str, JSON]:
-    """A ``response``. It is stored unless the request says otherwise."""
+def write(answer: SimulatedAnswer, asked: SimulatedRequest) -> dict[str, JSON]:
+    """Return a ``response``. It is stored unless the request says otherwise."""
     body, number = asked.body, asked.number
-    output = [*_reasoning(answer, asked), *_message(answer, number)]
+    output = [*_list_reasoning(answer, asked), *_message(answer, number)]
     output += [_call(one, answer, number, at) for at, one in enumerate(answer.calls)]
     whole = answer.reason in ("stop", "tool_calls")
     reason = REASONS.get(answer.reason)
@@ -117,11 +118,11 @@ def write(answer: Answer, asked: Asked) -> dict[str, JSON]:
     if response["store"]:
         while len(asked.stored) >= STORED_MAX:
             del asked.stored[next(iter(asked.stored))]
-        asked.stored[response["id"]] = [*items_of(asked), *output]
+        asked.stored[response["id"]] = [*list_items(asked), *output]
     return response
 
 
-def _reasoning(answer: Answer, asked: Asked) -> list[dict[str, JSON]]:
+def _list_reasoning(answer: SimulatedAnswer, asked: SimulatedRequest) -> list[dict[str, JSON]]:
     if not answer.reasoning:
         return []
     item: dict[str, JSON] = {"id": f"rs_{asked.number:06d}", "type": "reasoning"}
@@ -131,7 +132,7 @@ def _reasoning(answer: Answer, asked: Asked) -> list[dict[str, JSON]]:
     return [item]
 
 
-def _message(answer: Answer, number: int) -> list[dict[str, JSON]]:
+def _message(answer: SimulatedAnswer, number: int) -> list[dict[str, JSON]]:
     if not answer.text and answer.calls:
         return []
     part = {"type": "output_text", "text": answer.text or "", "annotations": [], "logprobs": []}
@@ -139,7 +140,7 @@ def _message(answer: Answer, number: int) -> list[dict[str, JSON]]:
     return [{**message, "content": [part]}]
 
 
-def _call(call: Call, answer: Answer, number: int, at: int) -> dict[str, JSON]:
+def _call(call: SimulatedCall, answer: SimulatedAnswer, number: int, at: int) -> dict[str, JSON]:
     made: dict[str, JSON] = {"id": f"fc_{number:06d}_{at}", "type": "function_call", "status": "completed"}
     if call.id != ABSENT:
         made["call_id"] = call.id
@@ -157,8 +158,8 @@ def _usage(usage: Usage) -> dict[str, JSON]:
     }
 
 
-def events(answer: Answer, asked: Asked) -> list[Event]:
-    """From ``response.created`` to ``response.completed``, numbered."""
+def events(answer: SimulatedAnswer, asked: SimulatedRequest) -> list[Event]:
+    """Return the events from ``response.created`` to ``response.completed``, numbered."""
     response = write(answer, asked)
     opening = {**response, "status": "in_progress", "output": [], "usage": None}
     found = [_event("response.created", response=opening), _event("response.in_progress", response=opening)]
@@ -178,16 +179,16 @@ def _item(index: int, item: Mapping[str, JSON]) -> Iterator[Event]:
         return
     if item["type"] == "reasoning":
         summary, text = {**at, "summary_index": 0}, item["summary"][0]["text"]
-        yield _added(index, {**item, "summary": []})
+        yield _announce_item(index, {**item, "summary": []})
         yield _event("response.reasoning_summary_part.added", **summary, part={"type": "summary_text", "text": ""})
-        for piece in cut(text):
+        for piece in cut_text(text):
             yield _event("response.reasoning_summary_text.delta", **summary, delta=piece)
         yield _event("response.reasoning_summary_text.done", **summary, text=text)
         yield _event("response.reasoning_summary_part.done", **summary, part=item["summary"][0])
     else:
-        yield _added(index, {**item, "arguments": "", "status": "in_progress"})
+        yield _announce_item(index, {**item, "arguments": "", "status": "in_progress"})
         arguments = item["arguments"]
-        for piece in cut(arguments) if isinstance(arguments, str) else [arguments]:
+        for piece in cut_text(arguments) if isinstance(arguments, str) else [arguments]:
             yield _event("response.function_call_arguments.delta", carries=True, **at, delta=piece)
         yield _event("response.function_call_arguments.done", **at, name=item["name"], arguments=arguments)
     yield _event("response.output_item.done", output_index=index, item=item)
@@ -196,16 +197,16 @@ def _item(index: int, item: Mapping[str, JSON]) -> Iterator[Event]:
 def _text_item(index: int, item: Mapping[str, JSON]) -> Iterator[Event]:
     at = {"output_index": index, "item_id": item["id"], "content_index": 0}
     [part] = item["content"]
-    yield _added(index, {**item, "content": [], "status": "in_progress"})
+    yield _announce_item(index, {**item, "content": [], "status": "in_progress"})
     yield _event("response.content_part.added", **at, part={**part, "text": ""})
-    for piece in cut(part["text"]):
+    for piece in cut_text(part["text"]):
         yield _event("response.output_text.delta", carries=True, **at, delta=piece, logprobs=[])
     yield _event("response.output_text.done", **at, text=part["text"], logprobs=[])
     yield _event("response.content_part.done", **at, part=part)
     yield _event("response.output_item.done", output_index=index, item=item)
 
 
-def _added(index: int, item: Mapping[str, JSON]) -> Event:
+def _announce_item(index: int, item: Mapping[str, JSON]) -> Event:
     return _event("response.output_item.added", output_index=index, item=item)
 
 
@@ -214,7 +215,7 @@ def _event(kind: str, *, carries: bool = False, **data: JSON) -> Event:
 
 
 def error_event(refusal: Refusal) -> Event:
-    """The event ``error``."""
+    """Return the event ``error``."""
     return _event("error", code=refusal.code or None, message=refusal.message, param=None, sequence_number=0)
 
 

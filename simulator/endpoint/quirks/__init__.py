@@ -1,0 +1,1 @@
+"""Each quirk makes the endpoint answer in an odd form."""

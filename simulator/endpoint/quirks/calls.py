@@ -7,15 +7,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from simulator.endpoint.answers import ABSENT, Answer, Call
-from simulator.endpoint.misbehaviour import healthy
-from simulator.endpoint.quirks.saying import Change, calling, in_calls, own_tools, unchanged, with_arguments, with_ids
-from simulator.endpoint.rules.names import names
-from simulator.endpoint.scenario import Form, Name, Scenario
-from simulator.endpoint.steps import Step
-from simulator.endpoint.turns import Turn, calls
-
-JSON = Any
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import Behaviour, Form, Name
+from simulator.endpoint.behaviour.misbehaviour import healthy
+from simulator.endpoint.behaviour.turns import Turn, calls
+from simulator.endpoint.quirks.wording import (
+    Change,
+    answer_with_call,
+    change_calls,
+    keep_answer,
+    own_tools,
+    replace_ids,
+    rewrite_arguments,
+)
+from simulator.endpoint.validation.names import names
+from simulator.endpoint.wire.steps import ABSENT, SimulatedAnswer, SimulatedCall, Step
 
 TWO = ("part 1", "part 2")
 LONG_ID = "call_" + "0123456789" * 49 + "01234"
@@ -27,27 +33,27 @@ SPECIAL = "<|channel|>commentary"
 
 
 def _id(value: JSON) -> Change:
-    return lambda answer, turn: with_ids(answer, lambda at: value)
+    return lambda answer, turn: replace_ids(answer, lambda at: value)
 
 
 def _empty_arguments(turn: Turn) -> Step:
     tools = own_tools(turn)
-    found = calling(turn)
+    found = answer_with_call(turn)
     if found is None:
         return healthy(turn)
     free = next((tool for tool in tools if not (tool.get("parameters") or {}).get("required")), None)
     name = str(free["name"]) if free else found.calls[0].name
-    return Step(answer=replace(found, calls=(Call(name, "", found.calls[0].id),)))
+    return Step(answer=replace(found, calls=(SimulatedCall(name, "", found.calls[0].id),)))
 
 
-def _fields(turn: Turn, call: Call) -> tuple[Mapping[str, JSON], list[str]]:
-    """The properties of the tool that is called, and which of them are required."""
+def _fields(turn: Turn, call: SimulatedCall) -> tuple[Mapping[str, JSON], list[str]]:
+    """Return the properties of the called tool, and the names of the required ones."""
     tool = next((one for one in turn.tools if one.get("name") == call.name), {})
     parameters = tool.get("parameters") or {}
     return parameters.get("properties") or {}, list(parameters.get("required") or ())
 
 
-def _null_optional(answer: Answer, turn: Turn) -> Answer:
+def _null_optional(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
     made = []
     for call in answer.calls:
         fields, required = _fields(turn, call)
@@ -57,7 +63,7 @@ def _null_optional(answer: Answer, turn: Turn) -> Answer:
     return replace(answer, calls=tuple(made))
 
 
-def _big_integers(answer: Answer, turn: Turn) -> Answer:
+def _big_integers(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
     big = BIG[min(turn.number, 1)]
     made = []
     for call in answer.calls:
@@ -68,26 +74,26 @@ def _big_integers(answer: Answer, turn: Turn) -> Answer:
     return replace(answer, calls=tuple(made))
 
 
-def _special(answer: Answer, turn: Turn) -> Answer:
+def _special(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
     return replace(answer, calls=tuple(replace(one, name=one.name + SPECIAL) for one in answer.calls))
 
 
-def _cut(answer: Answer, turn: Turn) -> Answer:
-    """Cuts the arguments so that the rest is JSON by luck: the texts in them are shorter than they were to be."""
+def _cut(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
+    """Cut the texts inside the arguments, so that the rest is JSON by luck."""
 
     def shorter(text: str) -> str:
         args = json.loads(text)
         return json.dumps({name: one[: len(one) // 2] if isinstance(one, str) else one for name, one in args.items()})
 
-    return replace(with_arguments(answer, shorter), finish="length")
+    return replace(rewrite_arguments(answer, shorter), finish="length")
 
 
-def _broken(answer: Answer, turn: Turn) -> Answer:
-    return with_arguments(answer, lambda text: text[: max(1, len(text) - 4)])
+def _break_arguments(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
+    return rewrite_arguments(answer, lambda text: text[: max(1, len(text) - 4)])
 
 
 def _function_call(protocol: Name, body: JSON) -> JSON:
-    """The field that calls stood in before there were several."""
+    """Move the call into the field that had it before calls were several."""
     for choice in body["choices"]:
         made = choice["message"].pop("tool_calls", None)
         if made:
@@ -107,17 +113,17 @@ def _function_call_events(protocol: Name, events: list[Any]) -> list[Any]:
     return events
 
 
-def _written(write: Callable[[str, str], str]) -> Change:
-    """The first call, as text."""
+def _write_as_text(write: Callable[[str, str], str]) -> Change:
+    """Return a change that writes the first call as text."""
 
-    def change(answer: Answer, turn: Turn) -> Answer:
+    def change(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
         call = answer.calls[0]
         return replace(answer, text=write(call.name, call.arguments), calls=(), finish="stop")
 
     return change
 
 
-def _named(name: str, args: str, key: str = "arguments") -> str:
+def _name_call(name: str, args: str, key: str = "arguments") -> str:
     return f'{{"name": "{name}", "{key}": {args}}}'
 
 
@@ -126,17 +132,17 @@ def _xml(name: str, args: str) -> str:
     return f"<tool_call>\n<function={name}>\n{fields}</function>\n</tool_call>"
 
 
-AS_TEXT: Mapping[str, tuple[str, Callable[[str, str], str]]] = {
-    "text_call": ("in <tool_call> tags, as Qwen and Hermes do", lambda n, a: f"<tool_call>\n{_named(n, a)}\n</tool_call>"),
-    "text_call_open": ("in a <tool_call> tag that is never closed", lambda n, a: f"I look.\n<tool_call>\n{_named(n, a)}"),
-    "text_call_xml": ("in <function=...> and <parameter=...> tags, as Qwen Coder does", _xml),
-    "text_call_llama": ("in a <function=...> tag, as Llama does", lambda n, a: f"<function={n}>{a}</function>"),
-    "text_call_python": ("behind <|python_tag|>, as Llama does", lambda n, a: f"<|python_tag|>{_named(n, a, 'parameters')}"),
-    "text_call_mistral": ("behind [TOOL_CALLS], as Mistral does", lambda n, a: f"[TOOL_CALLS][{_named(n, a)}]"),
-    "text_call_mistral_args": ("behind [TOOL_CALLS] with [ARGS], as newer Mistrals do", lambda n, a: f"[TOOL_CALLS]{n}[ARGS]{a}"),
-    "text_call_deepseek": ("between DeepSeek's tokens", lambda n, a: f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>{n}\n```json\n{a}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
-    "text_call_bare": ("as a bare JSON object", _named),
-    "text_call_fence": ("in a ```json fence", lambda n, a: f"I will call the tool:\n\n```json\n{_named(n, a)}\n```"),
+AS_TEXT: Mapping[str, Callable[[str, str], str]] = {
+    "text_call": lambda n, a: f"<tool_call>\n{_name_call(n, a)}\n</tool_call>",
+    "text_call_open": lambda n, a: f"I look.\n<tool_call>\n{_name_call(n, a)}",
+    "text_call_xml": _xml,
+    "text_call_llama": lambda n, a: f"<function={n}>{a}</function>",
+    "text_call_python": lambda n, a: f"<|python_tag|>{_name_call(n, a, 'parameters')}",
+    "text_call_mistral": lambda n, a: f"[TOOL_CALLS][{_name_call(n, a)}]",
+    "text_call_mistral_args": lambda n, a: f"[TOOL_CALLS]{n}[ARGS]{a}",
+    "text_call_deepseek": lambda n, a: f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>{n}\n```json\n{a}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "text_call_bare": _name_call,
+    "text_call_fence": lambda n, a: f"I will call the tool:\n\n```json\n{_name_call(n, a)}\n```",
 }  # fmt: skip
 """The ways of models to write a call as text, where their server does not read it."""
 
@@ -145,25 +151,25 @@ def _parallel(turn: Turn) -> Step:
     return healthy(turn) if turn.result or not own_tools(turn) else calls(turn, TWO, own_tools(turn)[0])
 
 
-SCENARIOS: Mapping[str, Scenario] = {
-    "parallel_calls": Scenario("Makes two calls in one answer, then does its work.", _parallel),
-    "empty_arguments": Scenario("Calls a tool with an empty text for arguments, where it can one that requires none.", _empty_arguments),
-    "arguments_turned": Scenario("Gives arguments in the other form: an object where text is due, text where an object is.", in_calls(lambda answer, turn: replace(answer, turned=True))),
-    "same_id": Scenario("Gives each call of the first three turns the same id, as llama.cpp does.", in_calls(_id("call_0"), rounds=3)),
-    "same_id_at_once": Scenario("Gives two calls of one answer the same id.", in_calls(_id("call_0"), words=TWO)),
-    "no_id": Scenario("Makes calls without an id.", in_calls(_id(ABSENT), rounds=2)),
-    "empty_id": Scenario("Makes calls whose id is an empty text.", in_calls(_id(""), rounds=2)),
-    "null_id": Scenario("Makes calls whose id is null.", in_calls(_id(None), rounds=2)),
-    "number_id": Scenario("Makes calls whose id is a number.", in_calls(_id(7), rounds=2)),
-    "long_id": Scenario("Makes calls whose id has 500 characters.", in_calls(_id(LONG_ID), rounds=2)),
-    "odd_id": Scenario("Makes calls whose id has colons, dots and blanks, as Kimi's do.", in_calls(lambda answer, turn: with_ids(answer, lambda at: f"functions.{answer.calls[at].name}:{at} x"), rounds=2)),
-    "cut_call": Scenario("Cuts its first answer by length within a call whose arguments are JSON by luck.", in_calls(_cut), spoken=1),
-    "cut_call_broken": Scenario("Cuts its first answer by length within a call whose arguments are no JSON.", in_calls(lambda answer, turn: replace(_broken(answer, turn), finish="length")), spoken=1),
-    "cut_arguments": Scenario("Breaks off the arguments of its first call, and says that the call is whole.", in_calls(_broken), spoken=1),
-    "special_name": Scenario("Leaves special tokens in the name of its first call, and refuses a history with such a name.", in_calls(_special), spoken=1, rules=(names,)),
-    "function_call": Scenario("Makes its call in the old field function_call.", in_calls(unchanged), form=Form(_function_call, _function_call_events), protocols=("chat",)),
-    "null_optional": Scenario("Fills each optional argument with null.", in_calls(_null_optional)),
-    "big_integers": Scenario("Gives whole numbers beyond 2^53, and in its second turn beyond 2^63.", in_calls(_big_integers, rounds=2)),
-    **{name: Scenario(f"Writes its first call as text, {how}.", in_calls(_written(write)), spoken=1) for name, (how, write) in AS_TEXT.items()},
+BEHAVIOURS: Mapping[str, Behaviour] = {
+    "parallel_calls": Behaviour(_parallel),
+    "empty_arguments": Behaviour(_empty_arguments),
+    "arguments_turned": Behaviour(change_calls(lambda answer, turn: replace(answer, turned=True))),
+    "same_id": Behaviour(change_calls(_id("call_0"), rounds=3)),
+    "same_id_at_once": Behaviour(change_calls(_id("call_0"), words=TWO)),
+    "no_id": Behaviour(change_calls(_id(ABSENT), rounds=2)),
+    "empty_id": Behaviour(change_calls(_id(""), rounds=2)),
+    "null_id": Behaviour(change_calls(_id(None), rounds=2)),
+    "number_id": Behaviour(change_calls(_id(7), rounds=2)),
+    "long_id": Behaviour(change_calls(_id(LONG_ID), rounds=2)),
+    "odd_id": Behaviour(change_calls(lambda answer, turn: replace_ids(answer, lambda at: f"functions.{answer.calls[at].name}:{at} x"), rounds=2)),
+    "cut_call": Behaviour(change_calls(_cut), spoken=1),
+    "cut_call_broken": Behaviour(change_calls(lambda answer, turn: replace(_break_arguments(answer, turn), finish="length")), spoken=1),
+    "cut_arguments": Behaviour(change_calls(_break_arguments), spoken=1),
+    "special_name": Behaviour(change_calls(_special), spoken=1, rules=(names,)),
+    "function_call": Behaviour(change_calls(keep_answer), form=Form(_function_call, _function_call_events), protocols=("chat",)),
+    "null_optional": Behaviour(change_calls(_null_optional)),
+    "big_integers": Behaviour(change_calls(_big_integers, rounds=2)),
+    **{name: Behaviour(change_calls(_write_as_text(write)), spoken=1) for name, write in AS_TEXT.items()},
 }  # fmt: skip
-"""By what ``--scenario`` takes."""
+"""The behaviour of each fault whose ``play`` is this module."""

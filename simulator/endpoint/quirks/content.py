@@ -1,32 +1,29 @@
-"""Content that comes in an odd form: thinking that stands in the text or beside it, parts, finish reasons, counts of tokens."""
+"""Content comes in an odd form: thinking in the text or beside it, parts, finish reasons, counts of tokens."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from simulator.endpoint.answers import Answer, Usage
-from simulator.endpoint.quirks.saying import Change, in_all, in_texts
-from simulator.endpoint.scenario import EVERY, Event, Form, Name, Saying, Scenario
-from simulator.endpoint.turns import Turn
-
-JSON = Any
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import EVERY, Behaviour, Event, Form, Name, Saying
+from simulator.endpoint.behaviour.turns import Turn
+from simulator.endpoint.quirks.wording import Change, change_all, change_texts
+from simulator.endpoint.wire.steps import SimulatedAnswer, Usage
 
 THOUGHT = "They want to know. I say what I found."
 DRAFT = {"text": "WRONG DRAFT", "citations": []}
 HUGE = 10**15
-LONG_USAGE = (900, 60)
 
 
 def _thinks(before: str, after: str) -> Saying:
-    """The text of an answer with what was thought before it."""
-    return in_texts(lambda answer, turn: replace(answer, text=f"{before}{after}{answer.text or ''}"))
+    """Return a behaviour that puts a thought before the text of its answer."""
+    return change_texts(lambda answer, turn: replace(answer, text=f"{before}{after}{answer.text or ''}"))
 
 
-def _draft(answer: Answer, turn: Turn) -> Answer:
-    """A draft in the form of the answer stands before the closing tag."""
+def _draft(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
+    """Put a draft in the form of the answer before the closing tag."""
     try:
         drafted = {**json.loads(answer.text or ""), "text": DRAFT["text"]}
     except (ValueError, TypeError):
@@ -34,11 +31,11 @@ def _draft(answer: Answer, turn: Turn) -> Answer:
     return replace(answer, text=f"{json.dumps(drafted)}\n</think>\n\n{answer.text}")
 
 
-def _reasoning(answer: Answer, turn: Turn) -> Answer:
+def _add_reasoning(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
     return replace(answer, reasoning=THOUGHT)
 
 
-def _details(answer: Answer, turn: Turn) -> Answer:
+def _details(answer: SimulatedAnswer, turn: Turn) -> SimulatedAnswer:
     return replace(answer, reasoning=THOUGHT, seals="details")
 
 
@@ -48,14 +45,14 @@ def _parts(message: dict[str, JSON]) -> None:
         message["content"] = [thinking, {"type": "text", "text": message["content"]}]
 
 
-def _in_parts(protocol: Name, body: JSON) -> JSON:
-    """Content as a list of parts, as Mistral's Magistral has it."""
+def _split_content(protocol: Name, body: JSON) -> JSON:
+    """Turn content into a list of parts, as Mistral's Magistral has it."""
     for choice in body["choices"]:
         _parts(choice["message"])
     return body
 
 
-def _in_parts_events(protocol: Name, events: list[Event]) -> list[Event]:
+def _split_events(protocol: Name, events: list[Event]) -> list[Event]:
     for event in events:
         if isinstance(event.data, dict):
             for choice in event.data["choices"]:
@@ -64,29 +61,29 @@ def _in_parts_events(protocol: Name, events: list[Event]) -> list[Event]:
 
 
 def _finishes(word: str) -> Saying:
-    return in_all(lambda answer, turn: replace(answer, finish=word))
+    return change_all(lambda answer, turn: replace(answer, finish=word))
 
 
 def _uses(usage: Usage | None) -> Saying:
     change: Change = lambda answer, turn: replace(answer, usage=usage)  # noqa: E731 - A lambda says it in one line.
-    return in_all(change)
+    return change_all(change)
 
 
 FINISHES = ("tool_use", "eos", "end_turn", "stop_sequence", "pause_turn", "totally_new", "length", "content_filter")
-USAGES: Mapping[str, tuple[str, Usage | None]] = {
-    "usage_negative": ("negative counts of tokens", Usage(1116, -35)),
-    "usage_absurd": ("10^15 tokens", Usage(HUGE, HUGE)),
-    "usage_one": ("one token in and one out, however long the prompt is", Usage(1, 1)),
-    "usage_zero": ("no tokens at all", Usage(0, 0)),
-    "usage_float": ("counts of tokens with a fraction", Usage(1116.0, 35.5)),
-    "usage_text": ("counts of tokens as text", Usage("1116", "35")),
-    "usage_null": ("null for each count of tokens", Usage(None, None)),
-    "usage_cached": ("cached tokens inside the tokens of the prompt", Usage(1_000, 50, cached=800)),
-    "usage_cached_apart": ("cached tokens apart from the tokens of the prompt", Usage(200, 50, cached=800, apart=True)),
-    "usage_cached_too_many": ("more cached tokens than the prompt has", Usage(100, 50, cached=800)),
-    "usage_reasoning": ("reasoning tokens inside the tokens of the answer", Usage(100, 500, reasoning=450)),
-    "usage_reasoning_too_many": ("more reasoning tokens than the answer has", Usage(100, 50, reasoning=450)),
-    "usage_audio": ("audio tokens in the prompt", Usage(1_000, 50, audio=700)),
+USAGES: Mapping[str, Usage | None] = {
+    "usage_negative": Usage(1116, -35),
+    "usage_absurd": Usage(HUGE, HUGE),
+    "usage_one": Usage(1, 1),
+    "usage_zero": Usage(0, 0),
+    "usage_float": Usage(1116.0, 35.5),
+    "usage_text": Usage("1116", "35"),
+    "usage_null": Usage(None, None),
+    "usage_cached": Usage(1_000, 50, cached=800),
+    "usage_cached_apart": Usage(200, 50, cached=800, apart=True),
+    "usage_cached_too_many": Usage(100, 50, cached=800),
+    "usage_reasoning": Usage(100, 500, reasoning=450),
+    "usage_reasoning_too_many": Usage(100, 50, reasoning=450),
+    "usage_audio": Usage(1_000, 50, audio=700),
 }
 
 COUNTED: Mapping[str, tuple[Name, ...]] = {
@@ -98,16 +95,16 @@ COUNTED: Mapping[str, tuple[Name, ...]] = {
 }
 """Counts that not every protocol has."""
 
-SCENARIOS: Mapping[str, Scenario] = {
-    "think": Scenario("Puts what it thinks into the text, between <think> and </think>.", _thinks(f"<think>\n{THOUGHT}\n</think>\n\n", "")),
-    "think_closing": Scenario("Puts what it thinks into the text, with the closing </think> alone.", _thinks(f"{THOUGHT}\n</think>\n\n", "")),
-    "think_open": Scenario("Puts what it thinks into the text, and never closes <think>.", _thinks(f"<think>\n{THOUGHT}\n\n", "")),
-    "think_draft": Scenario("Drafts a wrong answer in the form of the answer, then closes </think> and gives the right one.", in_texts(_draft)),
-    "think_parts": Scenario("Gives content in parts, thinking first, as Mistral does.", _thinks("", ""), form=Form(_in_parts, _in_parts_events), protocols=("chat",)),
-    "reasoning": Scenario("Gives its reasoning beside the answer, where the protocol has its place.", in_all(_reasoning)),
-    "reasoning_details": Scenario("Gives its reasoning in reasoning_details, as OpenRouter does.", in_all(_details), protocols=("chat",)),
-    "reasoning_only": Scenario("Gives its reasoning, and no text at all.", in_texts(lambda answer, turn: replace(answer, text="", reasoning=THOUGHT))),
-    **{f"finish_{word}": Scenario(f"Ends each answer with {word} for a reason.", _finishes(word)) for word in FINISHES},
-    **{name: Scenario(f"Says that each answer took {what}.", _uses(usage), protocols=COUNTED.get(name, EVERY)) for name, (what, usage) in USAGES.items()},
+BEHAVIOURS: Mapping[str, Behaviour] = {
+    "think": Behaviour(_thinks(f"<think>\n{THOUGHT}\n</think>\n\n", "")),
+    "think_closing": Behaviour(_thinks(f"{THOUGHT}\n</think>\n\n", "")),
+    "think_open": Behaviour(_thinks(f"<think>\n{THOUGHT}\n\n", "")),
+    "think_draft": Behaviour(change_texts(_draft)),
+    "think_parts": Behaviour(_thinks("", ""), form=Form(_split_content, _split_events), protocols=("chat",)),
+    "reasoning": Behaviour(change_all(_add_reasoning)),
+    "reasoning_details": Behaviour(change_all(_details), protocols=("chat",)),
+    "reasoning_only": Behaviour(change_texts(lambda answer, turn: replace(answer, text="", reasoning=THOUGHT))),
+    **{f"finish_{word}": Behaviour(_finishes(word)) for word in FINISHES},
+    **{name: Behaviour(_uses(usage), protocols=COUNTED.get(name, EVERY)) for name, usage in USAGES.items()},
 }  # fmt: skip
-"""By what ``--scenario`` takes."""
+"""The behaviour of each fault whose ``play`` is this module."""

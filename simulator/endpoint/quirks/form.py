@@ -1,18 +1,18 @@
-"""Answers whose form is odd: fields that are missing or of another type, bytes around the JSON, codings that were not asked for."""
+"""Answers have an odd form: fields are missing or of another type, bytes surround the JSON, codings are unasked."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from simulator.endpoint.misbehaviour import always, healthy
-from simulator.endpoint.scenario import Event, Form, Name, Scenario
-from simulator.endpoint.steps import Step
-from simulator.endpoint.turns import Turn
+from fabric.core.values.units import JSON
+from simulator.endpoint.behaviour.definition import Behaviour, Event, Form, Name
+from simulator.endpoint.behaviour.misbehaviour import always, healthy
+from simulator.endpoint.behaviour.turns import Turn
+from simulator.endpoint.wire import steps
+from simulator.endpoint.wire.steps import Step
 
-JSON = Any
 Path = Sequence[str]
 """To a field: ``*`` stands for each item of a list."""
 
@@ -55,31 +55,31 @@ TYPES: Mapping[Name, Mapping[Path, JSON]] = {
 """Fields that carry nothing, with a value of another type than the protocol says."""
 
 
-def _walked(value: JSON, path: Path, change: Callable[[dict[str, JSON], str], None]) -> None:
+def _change_fields(value: JSON, path: Path, change: Callable[[dict[str, JSON], str], None]) -> None:
     """Changes each field that the path leads to."""
     key, *rest = path
     if key == "*":
         for one in value if isinstance(value, list) else ():
-            _walked(one, rest, change)
+            _change_fields(one, rest, change)
     elif isinstance(value, dict) and rest and key in value:
-        _walked(value[key], rest, change)
+        _change_fields(value[key], rest, change)
     elif isinstance(value, dict) and not rest:
         change(value, key)
 
 
-def without(name: str) -> Form:
+def drop_field(name: str) -> Form:
     """Answers and events without this field."""
 
     def whole(protocol: Name, body: JSON) -> JSON:
         for path in FIELDS[name].get(protocol, ()):
-            _walked(body, path, lambda found, key: found.pop(key, None))
+            _change_fields(body, path, lambda found, key: found.pop(key, None))
         return body
 
     return _each(whole)
 
 
 def _each(whole: Callable[[Name, JSON], JSON]) -> Form:
-    """The same change of the body and of each event."""
+    """Return a form that changes the body and each event in one way."""
 
     def events(protocol: Name, found: list[Event]) -> list[Event]:
         return [replace(one, data=whole(protocol, one.data)) if isinstance(one.data, dict) else one for one in found]
@@ -89,16 +89,16 @@ def _each(whole: Callable[[Name, JSON], JSON]) -> Form:
 
 def _other_types(protocol: Name, body: JSON) -> JSON:
     for path, value in TYPES[protocol].items():
-        _walked(body, path, lambda found, key, value=value: found.__setitem__(key, value))  # type: ignore[misc]
+        _change_fields(body, path, lambda found, key, value=value: found.__setitem__(key, value))  # type: ignore[misc]
     return body
 
 
-def _adding(more: Mapping[str, JSON]) -> Form:
+def _add_fields(more: Mapping[str, JSON]) -> Form:
     return _each(lambda protocol, body: body | more)
 
 
-def _replacing(mark: bytes, text: bytes) -> Form:
-    """A value that Python's JSON does not write, in an unused field."""
+def _replace_bytes(mark: bytes, text: bytes) -> Form:
+    """Return a form that puts a value that Python's JSON does not write into an unused field."""
 
     def change(raw: bytes) -> bytes:
         return raw.replace(mark, text)
@@ -106,11 +106,11 @@ def _replacing(mark: bytes, text: bytes) -> Form:
     def pieces(found: list[bytes]) -> list[bytes]:
         return [change(one) for one in found]
 
-    marked = _adding({"scripted": "MARK"})
+    marked = _add_fields({"scripted": "MARK"})
     return replace(marked, raw=change, pieces=pieces)
 
 
-def _nested(depth: int) -> JSON:
+def _nest_value(depth: int) -> JSON:
     value: JSON = []
     for _ in range(depth - 1):
         value = [value]
@@ -121,7 +121,7 @@ def _first(mark: bytes) -> Form:
     return Form(raw=lambda raw: mark + raw, pieces=lambda found: [mark + found[0], *found[1:]])
 
 
-def _behind(mark: bytes) -> Form:
+def _append_bytes(mark: bytes) -> Form:
     return Form(raw=lambda raw: raw + mark, pieces=lambda found: [*found, mark])
 
 
@@ -157,34 +157,38 @@ OTHER_FORM = Step(
 )
 
 
-def _changing(turn: Turn) -> Step:
-    """By the number of the request: the protocol's form, a bare text, Anthropic's form, and again."""
+def _change_form(turn: Turn) -> Step:
+    """Answer in the protocol's form, as a bare text, in Anthropic's form, and again, by the number of the request."""
     return (healthy(turn), BARE, OTHER_FORM)[(turn.count - 1) % 3]
 
 
 _numbers = {
-    "number_of_400_digits": ("a number of 400 digits", b"9" * DIGITS),
-    "number_nan": ("NaN", b"NaN"),
-    "number_infinity": ("Infinity", b"-Infinity"),
-    "number_huge_exponent": ("1e400", b"1e400"),
+    "number_of_400_digits": b"9" * DIGITS,
+    "number_nan": b"NaN",
+    "number_infinity": b"-Infinity",
+    "number_huge_exponent": b"1e400",
 }
 
-SCENARIOS: Mapping[str, Scenario] = {
-    **{f"missing_{name}": Scenario(f"Leaves out what says the {name} of an answer.", healthy, form=without(name)) for name in FIELDS},
-    "wrong_types": Scenario("Gives fields that carry nothing values of other types than the protocol says.", healthy, form=_each(_other_types)),
-    "unknown_fields": Scenario("Adds fields that no protocol knows.", healthy, form=_adding({"x_scripted": {"a": [1, None]}, "provider": "x"})),
-    "no_choices": Scenario("Answers with an empty list where the answer should be.", healthy, form=Form(_empty_choices, lambda protocol, found: found[-1:])),
-    "bom": Scenario("Begins the body with a byte order mark.", healthy, form=_first(BOM)),
-    "blank_lines": Scenario("Begins the body with blank lines, as a gateway does that waits.", healthy, form=_first(b"\r\n \n\n")),
-    "two_documents": Scenario("Sends the same document twice in one body.", healthy, form=_twice()),
-    "trailing_text": Scenario("Sends a line of a log behind the body.", healthy, form=_behind(b"\nINFO: done\n")),
-    "deep_json": Scenario("Adds a field that is nested 50 levels deep.", healthy, form=_adding({"scripted": _nested(DEEP)})),
-    "deep_json_10000": Scenario("Adds a field that is nested 10,000 levels deep.", healthy, form=_replacing(b'"MARK"', b"[" * 10_000 + b"]" * 10_000)),
-    **{name: Scenario(f"Adds a field that holds {what}.", healthy, form=_replacing(b'"MARK"', text)) for name, (what, text) in _numbers.items()},
-    "bare_text": Scenario("Answers with a text in JSON, and nothing around it.", always(BARE)),
-    "other_form": Scenario("Answers in the form of another protocol.", always(OTHER_FORM), protocols=("chat", "responses", "google")),
-    "changing_form": Scenario("Changes its form from request to request: its protocol's, a bare text, Anthropic's.", _changing),
-    "login_page": Scenario("Sends a login page with 200.", always(LOGIN)),
-    **{f"packed_{coding}": Scenario(f"Packs each body with {coding}, whether it may or not.", healthy, form=Form(encoding=coding)) for coding in ("gzip", "deflate", "br")},
+BEHAVIOURS: Mapping[str, Behaviour] = {
+    "html": Behaviour(always(steps.html())),
+    "nothing": Behaviour(always(steps.empty())),
+    "cut_json": Behaviour(always(steps.bad_json())),
+    "error_body": Behaviour(always(steps.error_body())),
+    **{f"missing_{name}": Behaviour(healthy, form=drop_field(name)) for name in FIELDS},
+    "wrong_types": Behaviour(healthy, form=_each(_other_types)),
+    "unknown_fields": Behaviour(healthy, form=_add_fields({"x_scripted": {"a": [1, None]}, "provider": "x"})),
+    "no_choices": Behaviour(healthy, form=Form(_empty_choices, lambda protocol, found: found[-1:])),
+    "bom": Behaviour(healthy, form=_first(BOM)),
+    "blank_lines": Behaviour(healthy, form=_first(b"\r\n \n\n")),
+    "two_documents": Behaviour(healthy, form=_twice()),
+    "trailing_text": Behaviour(healthy, form=_append_bytes(b"\nINFO: done\n")),
+    "deep_json": Behaviour(healthy, form=_add_fields({"scripted": _nest_value(DEEP)})),
+    "deep_json_10000": Behaviour(healthy, form=_replace_bytes(b'"MARK"', b"[" * 10_000 + b"]" * 10_000)),
+    **{name: Behaviour(healthy, form=_replace_bytes(b'"MARK"', text)) for name, text in _numbers.items()},
+    "bare_text": Behaviour(always(BARE)),
+    "other_form": Behaviour(always(OTHER_FORM), protocols=("chat", "responses", "google")),
+    "changing_form": Behaviour(_change_form),
+    "login_page": Behaviour(always(LOGIN)),
+    **{f"packed_{coding}": Behaviour(healthy, form=Form(encoding=coding)) for coding in ("gzip", "deflate", "br")},
 }  # fmt: skip
-"""By what ``--scenario`` takes."""
+"""The behaviour of each fault whose ``play`` is this module."""

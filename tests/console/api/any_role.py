@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from fabric.core.eligibility import KINDS_OF_PROGRAMS, PROGRAM
-from fabric.core.roles import Role
-from fabric.core.scopes import Scope
+from fabric.core.people.eligibility import KINDS_OF_PROGRAMS, PROGRAM
+from fabric.core.people.roles import Role
+from fabric.core.people.scopes import Scope
 
 WANTED = "FABRIC_ANY_ROLE"
 """Variable: what the command was given, as JSON."""

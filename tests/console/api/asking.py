@@ -14,7 +14,7 @@ from typing import Any
 
 import django
 
-from console.launch.paths import ROOT
+from console.launch.processes.data_directory import ROOT
 
 
 class Asking:
@@ -59,10 +59,10 @@ def main() -> None:
     from django.db import close_old_connections
     from django.test import Client
 
-    from fabric.core.scopes import Scope
-    from fabric.services.fabrics import fabric_publish
-    from fabric.services.tokens import token_create
-    from fabric.services.workspaces import owner_actor
+    from fabric.core.people.scopes import Scope
+    from fabric.services.actors import owner_actor
+    from fabric.services.fabrics.revisions import fabric_publish
+    from fabric.services.people.tokens import token_create
     from tests.fabric.services.world import SMALL
 
     actor = owner_actor()

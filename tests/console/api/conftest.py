@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from fabric.core.actor import Actor
-from fabric.core.scopes import Scope
-from fabric.services.tokens import token_create
+from fabric.core.people.actor import Actor
+from fabric.core.people.scopes import Scope
+from fabric.services.people.tokens import token_create
 from tests.console.api.client import Program
 from tests.console.conftest import _fresh_wiring, actor, browser, doubtful, owner, paying, small, stranger
 

@@ -42,23 +42,23 @@ class Race:
         """A start under a key."""
         return self.post("runs", {"fabric": self.fabric, "text": text}, **{"Idempotency-Key": key})
 
-    def question(self) -> Any:
-        """An open question of a run that really waits."""
-        from fabric.selectors.escalations import escalations_open
+    def review(self) -> Any:
+        """An open review of a run that really waits."""
+        from fabric.selectors.reviews.lookup import list_open_reviews
         from tests.fabric.services.world import ran
 
-        return escalations_open(self.actor, ran(self.actor, self.waiting).id)[0]
+        return list_open_reviews(self.actor, ran(self.actor, self.waiting).id)[0]
 
-    def answers(self, question: Any) -> int:
-        """How many answers to a question have reached its run."""
+    def answers(self, review: Any) -> int:
+        """How many answers to a review have reached its run."""
         from fabric.models import Inbox
 
-        return Inbox.objects.filter(run_id=question.run_id, input_id__startswith="decision:").count()
+        return Inbox.objects.filter(run_id=review.run_id, input_id__startswith="decision:").count()
 
-    def decide(self, question: Any, verb: str, message: str = "") -> Any:
+    def decide(self, review: Any, verb: str, message: str = "") -> Any:
         """An answer."""
-        body = {"verb": verb, "digest": question.digest, "message": message}
-        return self.post(f"escalations/{question.id}/decision", body)
+        body = {"verb": verb, "digest": review.digest, "message": message}
+        return self.post(f"reviews/{review.id}/decision", body)
 
 
 def starts(race: Race, at_once: Callable[..., Any], number: int) -> Any:
@@ -84,56 +84,56 @@ def cancels(race: Race, at_once: Callable[..., Any], number: int) -> Any:
 
 def decisions(race: Race, at_once: Callable[..., Any], _number: int) -> Any:
     """The same answer from everybody."""
-    question = race.question()
-    told = at_once([partial(race.decide, question, "approve")] * THREADS)
-    return sorted((status, body["recorded"]) for status, body in told), race.answers(question)
+    review = race.review()
+    told = at_once([partial(race.decide, review, "approve")] * THREADS)
+    return sorted((status, body["recorded"]) for status, body in told), race.answers(review)
 
 
 def other_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> Any:
     """A different answer from each: the statuses, whether the others are told of the first, and how many answers there are."""
-    question = race.question()
+    review = race.review()
     verbs = ["approve", "reject"] * (THREADS // 2)
-    told = at_once([partial(race.decide, question, verb, f"said by {n}") for n, verb in enumerate(verbs)])
+    told = at_once([partial(race.decide, review, verb, f"said by {n}") for n, verb in enumerate(verbs)])
     (first,) = {body["verb"] for status, body in told if status == 200}
     named = {(body["answer"]["verb"], body["answer"]["decided_by"]) for status, body in told if status == 409}
-    return sorted(status for status, _ in told), named == {(first, "owner")}, race.answers(question)
+    return sorted(status for status, _ in told), named == {(first, "owner")}, race.answers(review)
 
 
 def unread_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> Any:
     """Four people who have all read that nobody has answered before any of them writes: who was refused, and how many answers there are."""
     from dataclasses import replace
 
-    from fabric import wiring
-    from fabric.adapters.nudge import NullNudge
+    from fabric.composition import engine as wiring
     from fabric.services.errors import Refused
-    from fabric.services.escalations import escalation_decide
+    from fabric.services.reviews.decisions import decide_review
+    from fabric.worker.nudges.listener import NullNudge
     from tests.fabric.services.at_once import Together
 
-    question = race.question()
+    review = race.review()
     together: Any = Together(wiring.store(), THREADS)
     told = at_once(
         [
             partial(
-                escalation_decide,
+                decide_review,
                 store=together,
                 nudge=NullNudge(),
                 actor=replace(race.actor, name=f"person-{n}"),
-                escalation_id=question.id,
-                digest=question.digest,
+                review_id=review.id,
+                digest=review.digest,
                 verb=("approve", "reject")[n % 2],
                 message="No.",
             )
             for n in range(THREADS)
         ]
     )
-    return sorted(one.code for one in told if isinstance(one, Refused)), race.answers(question)
+    return sorted(one.code for one in told if isinstance(one, Refused)), race.answers(review)
 
 
 def revocation(race: Race, at_once: Callable[..., Any], number: int) -> Any:
     """A token that is revoked while it is used: each start was done or refused, and afterwards none is."""
-    from fabric.core.scopes import Scope
+    from fabric.core.people.scopes import Scope
     from fabric.models import Run
-    from fabric.services.tokens import token_create, token_revoke
+    from fabric.services.people.tokens import token_create, token_revoke
 
     name = f"short-{number}"
     short = Race(
@@ -165,11 +165,11 @@ SCENES = (starts, other_starts, cancels, decisions, other_decisions, unread_deci
 
 def main() -> None:
     """Race, then tell."""
-    from fabric.core.scopes import Scope
+    from fabric.core.people.scopes import Scope
     from fabric.models import Run
-    from fabric.services.fabrics import fabric_publish
-    from fabric.services.tokens import token_create
-    from fabric.services.workspaces import owner_actor
+    from fabric.services.actors import owner_actor
+    from fabric.services.fabrics.revisions import fabric_publish
+    from fabric.services.people.tokens import token_create
     from tests.fabric.services.at_once import at_once
     from tests.fabric.services.world import DOUBTFUL, SMALL
 

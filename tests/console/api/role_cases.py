@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 
-from fabric.core.scopes import Scope
+from fabric.core.people.scopes import Scope
 from fabric.models import ApiToken, Member
 from tests.console.api.any_role import PEOPLE, SERVICE_ROLES, SERVICES, asked
 from tests.console.api.test_any_request import known, read

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, settings
 from schemathesis import GenerationMode, checks
 
 from console.api.openapi import schema as document
-from fabric.models import Escalation, Incarnation
-from fabric.services.invitations import invitation_create
-from simulator.library.services import scenario_save
+from fabric.models import Incarnation, Review
+from fabric.services.people.invitations import invitation_create
+from simulator.drills.library.services import scenario_save
 from tests.console.bad_input import drilled, model_of
-from tests.fabric.services.told import notification_row
+from tests.fabric.services.notifications.scenes import notification_row
 from tests.fabric.services.world import change_waits, ran
-from tests.simulator.library.sources import plain
+from tests.simulator.drills.management.sources import plain
 
 REQUESTS = 20
 """Made up for an operation, beside those that the schema's bounds and examples give."""
@@ -52,10 +52,10 @@ for _one in (taken.config, taken.config.phases.coverage, taken.config.phases.fuz
 
 @pytest.fixture
 def known(actor, doubtful):
-    """Ids that there are, so that more than 404 is met: of a run that waits with a question."""
+    """Ids that there are, so that more than 404 is met: of a run that waits with a review."""
     run = ran(actor, doubtful)
     Incarnation.objects.create(name="w", started_at=0, lease_until=2**53)  # A live drill needs one that works.
-    return {"run_id": run.id, "name": doubtful, "escalation_id": Escalation.objects.get().id} | {
+    return {"run_id": run.id, "name": doubtful, "review_id": Review.objects.get().id} | {
         "notification_id": notification_row(actor, run.id),
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "model_id": model_of(actor.workspace_id),

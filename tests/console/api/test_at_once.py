@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from console.launch.paths import ROOT
-from simulator.bench.database import fresh
+from console.launch.processes.data_directory import ROOT
+from simulator.installation.database import temporary_database
 from tests.console.api.racing import CROWD, ROUNDS, SCENES, THREADS
-from tests.fabric.adapters.journal_worlds import installed
+from tests.fabric.stores.journal_worlds import installed
 from tests.own_server import own_server
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ def raced(environment, *scenes):
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def test_it_is_done_once(kind):
-    with fresh(kind) as environment:
+    with temporary_database(kind) as environment:
         told = raced(environment)
     assert told.pop("runs") == ROUNDS
     assert told == {name: [came_of] * ROUNDS for name, came_of in TOLD.items()}
@@ -52,7 +52,7 @@ def test_it_is_done_once(kind):
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def test_sixty_four_starts_with_one_key_are_one_run_and_one_answer(kind, tmp_path):
-    with fresh("sqlite") if kind == "sqlite" else roomy(tmp_path) as environment:
+    with temporary_database("sqlite") if kind == "sqlite" else roomy(tmp_path) as environment:
         told = raced(environment, "crowd")
     assert told["crowd"] == [[[200] * (CROWD - 1) + [201], 1, 1, 409, True]] * ROUNDS
 

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from fabric.services.sealing import audit_seal
+from fabric.services.audit.checkpoints import audit_seal
 from tests.people import member, token_of
 
 

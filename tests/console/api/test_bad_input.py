@@ -20,20 +20,20 @@ from django.middleware.csrf import get_token
 from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
-from console.api.openapi import example, operations, resolved, schema
-from console.body_limit import body_max
-from fabric.models import AuditLine, Escalation, Event, Inbox, Run
-from fabric.selectors.escalations import escalations_open
-from fabric.services.holds import hold_place
-from fabric.services.invitations import invitation_create
-from simulator.library.services import scenario_save
+from console.api.openapi import example, operations, resolve_reference, schema
+from console.site.requests.body_limit import body_max
+from fabric.models import AuditLine, Event, Inbox, Review, Run
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.audit.holds import hold_place
+from fabric.services.people.invitations import invitation_create
+from simulator.drills.library.services import scenario_save
 from tests.console.api.client import check, fits
 from tests.console.api.test_errors import HOSTILE
 from tests.console.bad_input import drilled, foreign, model_of
 from tests.console.nasty import ELSEWHERE, NASTY, VALUES, crossed, escaped
-from tests.fabric.services.told import notification_row
+from tests.fabric.services.notifications.scenes import notification_row
 from tests.fabric.services.world import change_waits, ran
-from tests.simulator.library.sources import plain
+from tests.simulator.drills.management.sources import plain
 
 __all__ = ["foreign"]
 
@@ -47,9 +47,9 @@ NOT_JSON = ("text/plain", "", "application/x-www-form-urlencoded", "multipart/fo
 
 @pytest.fixture
 def ids(actor, doubtful):
-    """Ids that there are: of a run that waits with a question."""
+    """Ids that there are: of a run that waits with a review."""
     run = ran(actor, doubtful)
-    return {"run_id": run.id, "name": doubtful, "escalation_id": escalations_open(actor, run.id)[0].id} | {
+    return {"run_id": run.id, "name": doubtful, "review_id": list_open_reviews(actor, run.id)[0].id} | {
         "notification_id": notification_row(actor, run.id),
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "model_id": model_of(actor.workspace_id),
@@ -70,9 +70,9 @@ def untouched(ids, foreign):
 
 
 def standing():
-    """What there is: runs, inputs, events, and how questions stand."""
+    """What there is: runs, inputs, events, and how reviews stand."""
     kept = [list(model.objects.order_by("pk").values_list("pk", flat=True)) for model in (Run, Inbox, Event)]
-    return [*kept, list(Escalation.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]
+    return [*kept, list(Review.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]
 
 
 def address(name, ids):
@@ -98,7 +98,7 @@ def ask(program, name, ids, *, query="", body=None, **more):
     return program.call(method, path, data=data, **more)
 
 
-# -- parameters --------------------------------------------------------------------------------------------------------
+# -- parameters ------------------------------------------------------------------------------------------------------
 
 PARAMETERS = [
     (name, parameter)
@@ -129,7 +129,7 @@ def test_every_parameter_may_be_anything(program, ids):
             answer = ask(program, name, ids, query=f"{parameter['name']}={escaped(text[:4_000])}")
         # Bytes that are no text arrive as U+FFFD.
         read = text[:4_000].encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-        if not acceptable(resolved(schema(), parameter["schema"]), read):
+        if not acceptable(resolve_reference(schema(), parameter["schema"]), read):
             assert answer.status_code in (400, 422), (said, answer.status_code)
             if answer.status_code == 422:
                 assert parameter["name"] in [error["path"] for error in answer.json()["errors"]], said
@@ -147,15 +147,15 @@ def test_each_operation_takes_each_parameter_that_it_knows_once(program, ids):
                 assert [error["path"] for error in answer.json()["errors"]] == [parameter["name"]], name
 
 
-# -- bodies ------------------------------------------------------------------------------------------------------------
+# -- bodies ----------------------------------------------------------------------------------------------------------
 
 
 def places(shape, before=()):
     """Every field of a body: the way to it."""
-    shape = resolved(schema(), shape)
+    shape = resolve_reference(schema(), shape)
     for field, one in shape.get("properties", {}).items():
         yield (*before, field)
-        told = resolved(schema(), one)
+        told = resolve_reference(schema(), one)
         if told.get("type") == "array":
             yield from places(told["items"], (*before, field, 0))
 
@@ -178,7 +178,7 @@ def item_shape(name, way):
     """The schema of a list's items."""
     shape = shape_of(name)
     for step in way:
-        shape = resolved(schema(), resolved(schema(), shape)["properties"][step])
+        shape = resolve_reference(schema(), resolve_reference(schema(), shape)["properties"][step])
     return shape["items"]
 
 
@@ -229,7 +229,7 @@ def test_each_body_is_a_json_object_within_its_bound_and_says_so(program, ids):
         assert program.call("POST", path, data=b" " * (body_max("POST", path) + 1)).status_code == 413, name
 
 
-# -- ids ---------------------------------------------------------------------------------------------------------------
+# -- ids -------------------------------------------------------------------------------------------------------------
 
 
 def test_every_kind_of_id_is_known_here(ids, foreign):
@@ -241,7 +241,7 @@ def test_every_kind_of_id_is_known_here(ids, foreign):
 
 @pytest.mark.usefixtures("untouched")
 def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids, foreign):
-    unknown = {"run_id": str(uuid4()), "name": "nobodys", "escalation_id": "0123456789abcdef"}
+    unknown = {"run_id": str(uuid4()), "name": "nobodys", "review_id": "0123456789abcdef"}
     unknown["notification_id"] = "fedcba9876543210fedcba9876543210"
     unknown |= {
         "scenario_name": "nobodys",
@@ -281,15 +281,15 @@ def test_ids_of_any_shape_name_nothing(program, ids):
 @pytest.mark.usefixtures("untouched")
 def test_ids_elsewhere_than_in_the_path(program, ids, foreign):
     for run_id in (str(uuid4()), foreign["run_id"]):
-        found = ask(program, "listEscalations", ids, query=f"run_id={run_id}").json()
-        assert found == {"escalations": [], "next_cursor": None}
+        found = ask(program, "listReviews", ids, query=f"run_id={run_id}").json()
+        assert found == {"reviews": [], "next_cursor": None}
     told = [ask(program, "startRun", ids, body={"fabric": name, "text": "Why?"}) for name in ("nobodys", "theirs")]
     assert [answer.status_code for answer in told] == [404, 404]
     first, second = (answer.json()["detail"].replace("nobodys", "theirs") for answer in told)
     assert first == second
 
 
-# -- other sites -------------------------------------------------------------------------------------------------------
+# -- other sites -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("untouched")

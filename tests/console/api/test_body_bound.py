@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from console.body_limit import API_BODY_MAX, API_START_MAX, BODY_MAX, BodyLimit, body_max
+from console.site.requests.body_limit import API_BODY_MAX, API_START_MAX, BODY_MAX, BodyLimit, body_max
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from console.body_limit import API_BODY_MAX, API_START_MAX, BODY_MAX, BodyLimit,
         ("GET", "/api/v1/runs", API_BODY_MAX),
         ("POST", "/api/v1/runs/x/cancel", API_BODY_MAX),
         ("POST", "/api/v1/runs/", API_BODY_MAX),
-        ("POST", "/api/v1/escalations/x/decision", API_BODY_MAX),
+        ("POST", "/api/v1/reviews/x/decision", API_BODY_MAX),
         ("POST", "/", BODY_MAX),
         ("POST", "/apiary", BODY_MAX),
     ],

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.chaos.servers import ServerMissing, tmpfs
+from tests.chaos.servers.local import ServerMissing, tmpfs
 from tests.console.api.asking import asking
-from tests.fabric.adapters.journal_worlds import installed, migrate
-from tests.fabric.adapters.test_disk_full import full
+from tests.fabric.stores.journal_worlds import installed, migrate
+from tests.fabric.stores.test_disk_full import full
 from tests.own_server import left_out, own_server
 
 pytestmark = pytest.mark.slow

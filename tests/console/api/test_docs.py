@@ -9,8 +9,8 @@ import jsonschema_rs
 import pytest
 
 from console.api.openapi import example, operations, schema
-from console.api.problems import KINDS
-from console.api.schemas import Given, Told
+from console.api.shapes.common import RequestShape, ResponseShape
+from console.site.errors.problems import KINDS
 from tests.console.api.client import fits
 
 OPERATIONS = [pytest.param(*one, id=one[2]["operationId"]) for one in operations(schema())]
@@ -118,6 +118,6 @@ def _kinds(of: type) -> set[type]:
 
 def test_no_two_shapes_have_one_name():
     """One of them would be described as the other."""
-    names = [one.__name__ for base in (Given, Told) for one in _kinds(base)]
+    names = [one.__name__ for base in (RequestShape, ResponseShape) for one in _kinds(base)]
     assert len(names) > 50
     assert sorted(names) == sorted(set(names))

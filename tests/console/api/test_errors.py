@@ -8,11 +8,11 @@ import time
 import pytest
 from django.db import OperationalError
 
-from console.api import fabrics
-from console.api.bodies import DEPTH_MAX, TOKENS_MAX, read_json
-from console.api.problems import KINDS, Problem, request_id, sentence
-from console.body_limit import API_BODY_MAX, API_START_MAX
-from console.views.errors import STATUS
+from console.api.fabrics import files as fabrics
+from console.api.middleware import DEPTH_MAX, TOKENS_MAX, read_json
+from console.site.errors.pages import STATUS
+from console.site.errors.problems import KINDS, Problem, request_id, write_line
+from console.site.requests.body_limit import API_BODY_MAX, API_START_MAX
 
 RUNS = "/api/v1/runs"
 JSON = "application/json"
@@ -116,7 +116,7 @@ def test_anything_else_is_415(program, small, announced):
 
 
 def test_a_body_over_a_megabyte(program):
-    answer = program.post("/api/v1/escalations/x/decision", raw=b" " * (API_BODY_MAX + 1))
+    answer = program.post("/api/v1/reviews/x/decision", raw=b" " * (API_BODY_MAX + 1))
     assert answer.status_code == 413
     assert "1 MB" in answer.json()["detail"]
 
@@ -175,7 +175,7 @@ def test_a_failure_before_the_operation_is_told_in_the_same_way(program, monkeyp
     def breaks(request, route):
         raise RuntimeError("before anything")
 
-    monkeypatch.setattr("console.api.callers.admit", breaks)
+    monkeypatch.setattr("console.site.access.callers.admit", breaks)
     assert program.get("/api/v1/fabrics").status_code == 500
 
 
@@ -195,7 +195,7 @@ def test_every_status_of_a_refusal_is_known():
 
 
 def test_every_kind_is_told_in_whole_sentences():
-    assert all(kind.otherwise == sentence(kind.otherwise) for kind in KINDS.values())
+    assert all(kind.otherwise == write_line(kind.otherwise) for kind in KINDS.values())
     assert len({kind.slug for kind in KINDS.values()}) == len(KINDS)
 
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from fabric.models import AuditLine
-from fabric.selectors.fabrics import fabric_get
-from fabric.services.fabrics import fabric_publish
+from fabric.selectors.fabrics.lookup import fabric_get
+from fabric.services.fabrics.revisions import fabric_publish
 from tests.console.bad_input import remember
-from tests.fabric.services.test_memories import REMEMBERING
+from tests.fabric.services.memories.test_changes import REMEMBERING
 
 MEMORIES = "/api/v1/fabrics/remembering/memories"
 GOOD = {"memory": "notes", "key": "budget", "version": 1, "reason": "It is wrong."}

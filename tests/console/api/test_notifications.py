@@ -2,9 +2,9 @@
 
 import pytest
 
-from fabric.core.notifications import Channel, Delivery, Happened
-from fabric.models import AuditLine, Escalation, Notification
-from tests.fabric.services.told import HOOK, known, made, sent, telling
+from fabric.core.texts.notifications import Channel, Delivery, NotificationHappening
+from fabric.models import AuditLine, Notification, Review
+from tests.fabric.services.notifications.scenes import HOOK, known, made, sent, telling
 from tests.fabric.services.world import nudge
 
 __all__ = ["nudge"]
@@ -13,13 +13,17 @@ NOTIFICATIONS = "/api/v1/notifications"
 
 @pytest.fixture
 def run_id(actor, nudge, small):
-    """An alert and a question for a webhook that refuses the alert."""
+    """An alert and a review for a webhook that refuses the alert."""
     known(HOOK)
     run_id = telling(actor, nudge, small)
     made(HOOK)
     sent(
         HOOK,
-        sends={Channel.WEBHOOK: lambda *_: Delivery(Happened.REFUSED, "https://hooks.example.org answered HTTP 410")},
+        sends={
+            Channel.WEBHOOK: lambda *_: Delivery(
+                NotificationHappening.REFUSED, "https://hooks.example.org answered HTTP 410"
+            )
+        },
     )
     return run_id
 
@@ -39,7 +43,7 @@ def test_they_are_listed_with_what_became_of_them(program, run_id):
 
 
 def test_one_that_was_not_needed_is_skipped_and_says_why(program, run_id):
-    Escalation.objects.update(decided_at=1, verb="approve")
+    Review.objects.update(decided_at=1, verb="approve")
     sent(HOOK, sends={})
     (skipped,) = program.get(f"{NOTIFICATIONS}?state=skipped").json()["notifications"]
     assert (skipped["state"], skipped["error"]) == ("skipped", "answered before it was sent")
@@ -58,6 +62,6 @@ def test_one_is_sent_again_and_one_that_was_sent_is_not(program, run_id):
     again = program.post(f"{NOTIFICATIONS}/{failed.id}/resend", {})
     assert (again.status_code, again.json()["state"], again.json()["attempts"]) == (200, "waiting", 1)
     assert AuditLine.objects.filter(kind="notification_resent", subject=failed.id).count() == 1
-    sent(HOOK, sends={Channel.WEBHOOK: lambda *_: Delivery(Happened.DELIVERED)})
+    sent(HOOK, sends={Channel.WEBHOOK: lambda *_: Delivery(NotificationHappening.DELIVERED)})
     assert program.post(f"{NOTIFICATIONS}/{failed.id}/resend", {}).status_code == 409
     assert program.post(f"{NOTIFICATIONS}/none/resend", {}).status_code == 404

@@ -7,14 +7,14 @@ import json
 import pytest
 
 from fabric.models import Incarnation
-from fabric.services.fabrics import fabric_publish
-from simulator.drills.batches import batch_drill
-from simulator.drills.models import Drill, StoredScenario
-from simulator.scenarios.chaostoolkit import experiment_of, imported
-from simulator.scenarios.shipped import library
+from fabric.services.fabrics.revisions import fabric_publish
+from simulator.drills.batches.batch import batch_drill
+from simulator.drills.models.tables import Drill, StoredScenario
+from simulator.scenarios.spec.chaostoolkit import build_experiment, import_experiment
+from simulator.scenarios.spec.collection import library
 from tests.fabric.services.world import ran
-from tests.simulator.library.sources import source
-from tests.simulator.library.test_capturing import FAILING
+from tests.simulator.drills.library.test_captures import FAILING
+from tests.simulator.drills.management.sources import source
 
 LIST = "/api/v1/scenarios"
 PLAY = "/api/v1/fabrics/small/scenarios/endpoint-down/drills"
@@ -32,7 +32,7 @@ def test_the_library_and_one_of_it(program, small):
         "version": 0,
         "made_at": None,
     }
-    assert one["words"][0].startswith("503, or another error")
+    assert one["words"][0].startswith("The endpoint answers 503, or another error")
     assert program.get(f"{LIST}/nosuch").status_code == 404
 
 
@@ -49,11 +49,11 @@ def test_one_is_checked_kept_and_taken_away_again(program, actor):
     assert program.post(LIST, {"source": source(), "name": "kept"}).status_code == 409
     taken = program.get(f"{LIST}/kept/export").json()
     assert taken["toml"] == StoredScenario.objects.get().source
-    assert imported(json.dumps(taken["chaostoolkit"])).scenario.name == "kept"
+    assert import_experiment(json.dumps(taken["chaostoolkit"])).scenario.name == "kept"
 
 
 def test_an_experiment_comes_in_with_what_is_left_out(program, actor):
-    tree = experiment_of(library()["tool-error"]) | {"controls": []}
+    tree = build_experiment(library()["tool-error"]) | {"controls": []}
     kept = program.post(LIST, {"source": json.dumps(tree), "name": "theirs"})
     assert kept.json()["left_out"] == ["controls: controls are not applied here, and are left out"]
 

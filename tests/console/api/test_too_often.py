@@ -6,12 +6,12 @@ import pytest
 from django.core.cache import cache
 from django.db import OperationalError, connection
 
-from console.throttle import WINDOW_S
-from fabric.core.scopes import Scope
+from console.site.requests.throttle import WINDOW_S
+from fabric.core.people.scopes import Scope
 from fabric.models import Run
-from fabric.services.tokens import token_create
+from fabric.services.people.tokens import token_create
 from tests.console.api.client import Program, check
-from tests.console.test_throttle import in_one_minute
+from tests.console.site.requests.test_throttle import in_one_minute
 
 FABRICS = "/api/v1/fabrics"
 MOST = 3

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from fabric.models import MemoryEntry
-from fabric.selectors.fabrics import fabric_get
-from fabric.services.fabrics import fabric_publish
-from tests.console.api.test_revealing import KEY, MASK, text, told
+from fabric.selectors.fabrics.lookup import fabric_get
+from fabric.services.fabrics.revisions import fabric_publish
+from tests.console.api.reviews.test_revealed_contents import KEY, MASK, text, told
 from tests.console.bad_input import remember
-from tests.fabric.services.test_memories import REMEMBERING
+from tests.fabric.services.memories.test_changes import REMEMBERING
 from tests.people import member, signed_in
 
 PAGE = "/fabrics/remembering/memory/notes"

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from console.launch.paths import ROOT
-from simulator.bench.database import inherited
-from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
+from console.launch.processes.data_directory import ROOT
+from simulator.installation.database import clean_environment
+from tests.console.launch.started_processes import PATIENCE_S, Lines, started
+from tests.ports import free_port
 
 pytest.importorskip("hatchling", reason="the build backend is part of requirements-test.lock")
 
@@ -59,7 +60,7 @@ def fabricflow(wheel, tmp_path_factory):
 
 
 def ask(script, data, *words):
-    environ = inherited() | {"FABRIC_DATA": str(data)}
+    environ = clean_environment() | {"FABRIC_DATA": str(data)}
     return subprocess.run(
         [str(script), *words], env=environ, cwd=data.parent, check=False, capture_output=True, text=True
     )
@@ -97,7 +98,7 @@ def plain(requirement):
 def test_an_installed_one_serves_runs_and_drills(fabricflow, tmp_path):
     data, port = tmp_path / "data", free_port()
     command = [str(fabricflow), "up", "--no-browser", "--data", str(data), "--port", str(port)]
-    options = {"env": inherited(), "cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    options = {"env": clean_environment(), "cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(command, **options) as process:
         Lines(process.stdout.fileno()).until(f"Fabric Flow runs at http://127.0.0.1:{port}")
         assert status(port, "/healthz") == 200
@@ -122,7 +123,11 @@ def status(port, path):
     return found
 
 
-def test_an_installed_one_has_no_tests_to_run(fabricflow, tmp_path):
-    said = ask(fabricflow, tmp_path / "data", "test")
+@pytest.mark.parametrize("command", ["test", "bench", "chaos"])
+def test_an_installed_one_says_that_what_needs_the_tests_needs_a_checkout(command, fabricflow, tmp_path):
+    said = ask(fabricflow, tmp_path / "data", command)
     assert said.returncode == 1
-    assert said.stderr == ("The tests are no part of what was installed: run `python3 manage.py test` in a checkout.\n")
+    assert said.stderr == (
+        f"`{command}` needs the tests, which are no part of what was installed: "
+        f"run `python3 manage.py {command}` in a checkout.\n"
+    )

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from console.launch import beating
-from console.launch.child import descendants
-from console.launch.paths import ROOT
-from console.launch.silence import LOADING, LOOK_S, Silence
-from simulator.bench.database import inherited
-from simulator.bench.tables import copy_sqlite
-from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started, wait_for_end
+from console.launch.processes import heartbeat as beating
+from console.launch.processes.data_directory import ROOT
+from console.launch.processes.heartbeat import LOADING, LOOK_S, Silence
+from console.launch.processes.keeper import descendants
+from simulator.installation.database import clean_environment, copy_sqlite
+from tests.console.launch.started_processes import PATIENCE_S, Lines, started, wait_for_end
+from tests.ports import free_port
 
 SUPERVISE = """
 import sys
@@ -34,7 +34,7 @@ sys.exit(Supervisor(specs, say=say, backoff_s=0.001, silence_s=3.0).run())
 # Beats, says its name and process id, and does what it is told to the first time that a child of this name is started.
 CHILD = """
 import ctypes, os, signal, sys, threading, time
-from console.launch.beating import beat_on
+from console.launch.processes.heartbeat import beat_on
 out, name = int(sys.argv[1]), sys.argv[2]
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 beat_on(every_s=0.2)
@@ -198,11 +198,13 @@ def healthy(port):
 @pytest.mark.slow
 def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
     """The real ones: a stopped web server beside a worker that keeps the lock, and a web server that answers nobody while its other threads go on."""
-    copy_sqlite(inherited(), tmp_path / "data")  # That `up` makes the tables itself: tests/console/test_prepare.py.
+    copy_sqlite(
+        clean_environment(), tmp_path / "data"
+    )  # That `up` makes the tables itself: tests/console/test_prepare.py.
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(HOLDING)
     port = free_port()
-    environ = inherited() | {"HOLDING": str(tmp_path), "PYTHONPATH": str(tmp_path / "site")}
+    environ = clean_environment() | {"HOLDING": str(tmp_path), "PYTHONPATH": str(tmp_path / "site")}
     command = [sys.executable, "-c", UP, "--no-browser", "--data", str(tmp_path / "data"), "--port", str(port)]
     with started(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         Lines(process.stdout.fileno()).next()

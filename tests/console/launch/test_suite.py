@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from console.launch import suite
-from console.launch.paths import ROOT
-from console.variables import SETTINGS
+from console.launch.processes.data_directory import ROOT
+from console.launch.variables.table import SETTINGS
 from tests import servers
-from tests.console.launch.processes import free_port
+from tests.ports import free_port
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from console.launch.paths import ROOT
+from console.launch.processes.data_directory import ROOT
 from console.launch.supervisor import BACKOFF_FIRST_S, BACKOFF_LAST_S, HEALTHY_AFTER_S, HOPELESS_AFTER, Backoff
-from tests.console.launch.processes import PATIENCE_S, Lines, started, wait_for_end
+from tests.console.launch.started_processes import PATIENCE_S, Lines, started, wait_for_end
 
 SUPERVISE = """
 import sys

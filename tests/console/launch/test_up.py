@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from console.launch import child, up
-from console.launch.child import descendants
-from console.launch.errors import Refused
-from console.launch.paths import ROOT
-from simulator.bench.database import inherited
-from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started, wait_for_end
+from console.launch import up
+from console.launch.processes import keeper as child
+from console.launch.processes.data_directory import ROOT
+from console.launch.processes.errors import StartRefused
+from console.launch.processes.keeper import descendants
+from simulator.installation.database import clean_environment
+from tests.console.launch.started_processes import PATIENCE_S, Lines, started, wait_for_end
+from tests.ports import free_port
 
 
 def command(data, port):
@@ -26,7 +28,7 @@ def command(data, port):
 def running(data):
     """Run `up` until it has said that it is ready; yield the process and the port."""
     port = free_port()
-    options = {"env": inherited(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    options = {"env": clean_environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(command(data, port), **options) as process:
         line = Lines(process.stdout.fileno()).next()
         assert line == f"Fabric Flow runs at http://127.0.0.1:{port} (Ctrl-C stops it).", (
@@ -37,7 +39,7 @@ def running(data):
 
 def refusal(data, port):
     done = subprocess.run(
-        command(data, port), env=inherited(), check=False, capture_output=True, text=True, timeout=PATIENCE_S
+        command(data, port), env=clean_environment(), check=False, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -105,7 +107,7 @@ def arguments(pid):
 def test_a_database_that_is_not_there_is_a_sentence(tmp_path):
     done = subprocess.run(
         command(tmp_path, free_port()),
-        env=inherited() | {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
+        env=clean_environment() | {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
         check=False,
         capture_output=True,
         text=True,
@@ -170,7 +172,7 @@ def test_a_port_below_1024_says_whose_it_is():
 def test_a_setting_that_cannot_be_used_is_refused_before_anything_is_done(tmp_path):
     done = subprocess.run(
         command(tmp_path / "data", free_port()),
-        env=inherited() | {"FABRIC_PUBLIC_URL": "banana"},
+        env=clean_environment() | {"FABRIC_PUBLIC_URL": "banana"},
         check=False,
         capture_output=True,
         text=True,
@@ -199,5 +201,5 @@ def test_a_reader_that_went_away_ends_nothing():
 
 def test_a_taken_port_is_a_sentence():
     port = free_port()
-    with up.listen(port), pytest.raises(Refused, match=f"Port {port} on 127.0.0.1 cannot be used .* --port"):
+    with up.listen(port), pytest.raises(StartRefused, match=f"Port {port} on 127.0.0.1 cannot be used .* --port"):
         up.listen(port)

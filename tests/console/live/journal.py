@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from console.live.frames import Batch, Head, Panel, Row
+from console.live.frames import LiveBatch, LiveHead, LiveRow, Panel
 from console.live.hub import Heard
-from console.live.watch import RunKey
+from console.live.reader import RunKey
 
 KEY = RunKey("w", "run-1")
 
@@ -59,7 +59,7 @@ class Journal:
 
         assert await asyncio.to_thread(wait)
 
-    def read(self, key: RunKey, after: int, limit: int, shown: Head | None = None) -> Batch:
+    def read(self, key: RunKey, after: int, limit: int, shown: LiveHead | None = None) -> LiveBatch:
         time.sleep(self.look_s)
         with self._lock:
             self.reads.append((after, limit))
@@ -67,14 +67,16 @@ class Journal:
             if self.broken:
                 raise OSError("the database is away")
             last = min(self.seq, after + limit)
-            rows = tuple(Row(seq, self.row.format(seq)) for seq in range(after + 1, last + 1))
+            rows = tuple(LiveRow(seq, self.row.format(seq)) for seq in range(after + 1, last + 1))
             self.rendered += len(rows)
             mark = self.head if self.urgent else ""
             if shown is not None and shown.mark == mark and not self.ended:
-                return Batch(rows, Head(self.seq - self.lag, self.ended, shown.panels, shown.drawn, mark, shown.again))
+                return LiveBatch(
+                    rows, LiveHead(self.seq - self.lag, self.ended, shown.panels, shown.drawn, mark, shown.again)
+                )
             self.drawn += 1
             panels = (Panel("head", self.head, f"<p>{self.head}</p>"),)
-            return Batch(rows, Head(self.seq - self.lag, self.ended, panels, self.seq, mark, self.again))
+            return LiveBatch(rows, LiveHead(self.seq - self.lag, self.ended, panels, self.seq, mark, self.again))
 
     def may_have_changed(self) -> bool:
         return True

@@ -41,7 +41,7 @@ class House:
     """What the scenes have in common: a fabric, and two servers of one public address over the same database."""
 
     def __init__(self) -> None:
-        from fabric.services.workspaces import workspace_default
+        from fabric.services.actors import workspace_default
 
         # A thousand pages and their server's ends are more descriptors than some systems give unasked.
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -54,13 +54,13 @@ class House:
     @property
     def server(self) -> Any:
         """The one that most scenes are played before."""
-        from simulator.bench.live import Server
+        from tests.benchmarks.console.live import Server
 
         return self._servers.get("first") or self._started("first", Server())
 
     def second(self) -> Any:
         """Another one."""
-        from simulator.bench.live import Server
+        from tests.benchmarks.console.live import Server
 
         return self._servers.get("second") or self._started("second", Server(self.server))
 
@@ -81,8 +81,8 @@ class Stage:
 
     def __init__(self, stack: ExitStack, house: House, scene: str) -> None:
 
-        from fabric import wiring
-        from simulator.bench.live import Feeder
+        from fabric.composition import engine as wiring
+        from tests.benchmarks.console.live import Feeder
 
         self._stack = stack
         self._house = house
@@ -95,7 +95,7 @@ class Stage:
 
     def proxied(self) -> tuple[Any, Proxy]:
         """Another server, which reaches its database through a proxy."""
-        from simulator.bench.live import Server
+        from tests.benchmarks.console.live import Server
 
         parts = urlsplit(os.environ["DATABASE_URL"])
         proxy = self._stack.enter_context(proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432))
@@ -108,7 +108,7 @@ class Stage:
 
     def sign_in(self, user: Any) -> str:
         """The cookies of somebody's browser."""
-        from fabric.services.workspaces import login_link_create
+        from fabric.services.actors import login_link_create
 
         return str(self.server.signed_in(login_link_create(user)))
 
@@ -127,7 +127,7 @@ class Stage:
 
 def flow5_revision(workspace: str) -> str:
     from fabric.models import Fabric, Revision
-    from simulator.bench.flow5 import SPEC
+    from tests.benchmarks.throughput.flow5 import SPEC
 
     fabric = Fabric.objects.create(workspace_id=workspace, name=SPEC.name, title=SPEC.title)
     body = SPEC.model_dump_json()

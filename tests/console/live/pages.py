@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from console.live.frames import FRAME_ROWS
 from console.live.hub import LiveHub
-from console.live.watch import RunKey, Subscription
+from console.live.reader import RunKey, Subscription
 from tests.console.live.journal import KEY, Ears, Journal
 
 FAR = 3600.0

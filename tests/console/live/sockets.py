@@ -11,7 +11,7 @@ from typing import Any
 from asgiref.testing import ApplicationCommunicator
 from django.test import Client
 
-from console.live.process import live_close
+from console.live.hub import live_close
 
 ORIGIN = "http://127.0.0.1:8420"
 

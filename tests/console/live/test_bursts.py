@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from console.live import watch as watch_module
+from console.live import reader as watch_module
 from console.live.frames import BEHIND_MAX, FRAME_ROWS
-from console.live.watch import RING_ROWS
+from console.live.reader import RING_ROWS
 from tests.console.live.journal import KEY, Journal
 from tests.console.live.pages import FAR, Page, joined, live
 

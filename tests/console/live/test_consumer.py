@@ -12,12 +12,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from console.live import consumer
-from fabric import wiring
-from fabric.adapters.nudge import NullNudge
-from fabric.selectors.escalations import escalations_open
-from fabric.services.fabrics import fabric_publish
-from fabric.services.runs import run_start
-from fabric.services.workspaces import login_link_create
+from fabric.composition import engine as wiring
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.actors import login_link_create
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.runs.start import run_start
+from fabric.worker.nudges.listener import NullNudge
 from tests.console.live.sockets import ORIGIN, close_code, cookie_of, frame_from, on_a_loop, rows_of, socket
 from tests.fabric.services.world import SMALL, ran
 
@@ -83,14 +83,14 @@ def test_the_page_and_its_socket_agree_about_the_panels(browser, actor, doubtful
         frame = await frame_from(unknown)
         while frame["seq"] < run.last_seq or "#panel-ask" not in frame["content"]:
             frame = await frame_from(unknown)
-        assert f"/runs/{run.id}/question" in frame["content"]
+        assert f"/runs/{run.id}/review" in frame["content"]
         assert "csrf" not in frame["content"]
         assert 'name="verb"' not in frame["content"]
         for sock in (known, unknown):
             await sock.disconnect()
 
     on_a_loop(scene)
-    assert escalations_open(actor, run.id)
+    assert list_open_reviews(actor, run.id)
 
 
 @pytest.mark.parametrize(

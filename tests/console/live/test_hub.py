@@ -6,8 +6,8 @@ import asyncio
 from contextlib import suppress
 
 from console.live import hub as hub_module
-from console.live import watch as watch_module
-from console.live.watch import RunKey
+from console.live import reader as watch_module
+from console.live.reader import RunKey
 from tests.console.live.journal import KEY, Journal
 from tests.console.live.pages import Page, joined, live
 

@@ -13,9 +13,10 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from simulator.bench import database
-from tests.console.launch.processes import PATIENCE_S, free_port, started
+from simulator.installation import database
+from tests.console.launch.started_processes import PATIENCE_S, started
 from tests.console.live.outage_scenes import SAID, WELL
+from tests.ports import free_port
 
 ON_POSTGRESQL = [pytest.param("postgresql", marks=pytest.mark.postgresql)]
 KINDS = ["sqlite", *ON_POSTGRESQL]
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 def played(kind, scenes, **more):
     """Plays scenes in a process of their own over a new database of that kind; what was said of each, and what else was."""
-    with database.fresh(kind) as found:
+    with database.temporary_database(kind) as found:
         environment = found | more
         done = subprocess.run(
             [sys.executable, "-m", SCENE, *scenes],

@@ -16,10 +16,10 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 from console.live import consumer
-from fabric import wiring
+from fabric.composition import engine as wiring
 from fabric.models import Run
-from fabric.services.fabrics import fabric_publish
-from fabric.services.runs import run_start
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.runs.start import run_start
 from tests.console.live.sockets import ORIGIN, cookie_of, on_a_loop, rows_of
 from tests.fabric.services.world import NOTES, SMALL
 

@@ -23,11 +23,11 @@ from websockets.typing import Origin
 from websockets.uri import parse_uri
 
 from console.live import consumer
-from console.live.process import live_close
-from fabric import wiring
-from fabric.adapters.nudge_socket import SocketNudge
+from console.live.hub import live_close
+from fabric.composition import engine as wiring
 from fabric.models import Revision
-from simulator.bench.live import Feeder
+from fabric.worker.nudges.local_socket import SocketNudge
+from tests.benchmarks.console.live import Feeder
 from tests.console.live.following import Page, following, stands_for
 from tests.console.live.sockets import ORIGIN, cookie_of
 

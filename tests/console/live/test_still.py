@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from console.live import watch as watch_module
+from console.live import reader as watch_module
 from tests.console.live.journal import Journal
 from tests.console.live.pages import Page, joined, live
 

@@ -1,7 +1,7 @@
 import pytest
 from django.template import Context, Template
 
-from console.templatetags.figures import share, size, span, thousands, usd, usd_column
+from console.templatetags.figures import capped_count, share, size, span, thousands, usd, usd_column
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,7 @@ def test_an_instant_is_utc_and_says_so():
 )
 def test_money_in_a_column_has_one_precision(micros, shown):
     assert usd_column(micros) == shown
+
+
+def test_counts_are_capped():
+    assert [capped_count(count) for count in (0, 1, 100, 101)] == ["", "1", "100", "100+"]

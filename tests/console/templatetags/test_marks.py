@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 from django.conf import settings
 
+from console.pages.reviews.parts.consequences import WORDS
 from console.templatetags.marks import EVENT_ICONS, FAILURES, STATES, TIERS, state_badge, state_icon
-from console.views.review_follows import WORDS
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import FailureType, Tier
-from fabric.selectors.display import EVENT_DISPLAY
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.selectors.runs.display import EVENT_DISPLAY
 
 SPRITE = set(re.findall(r'<symbol id="i-([\w-]+)"', (settings.BASE_DIR / "static" / "icons.svg").read_text()))
 

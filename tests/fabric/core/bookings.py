@@ -6,16 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fabric.core.commands import Command
-from fabric.core.inputs import CallFailed, ToolFinished
-from fabric.core.saga import Outcome
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause
+from fabric.core.events.commands import Command
+from fabric.core.events.inputs import CallFailed, ToolFinished
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.saga import Outcome
+from fabric.core.values.taxonomy import Cause
+from fabric.core.values.units import JSON
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import HANGS, Answer, asks, call, fails, summary
-
-JSON = Any
 
 
 @dataclass

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fabric.auditor import Derived, Ledger, note
+from fabric.auditor.comparison import carries_out, derive_one, judge_carrying_out, list_differences
+from fabric.auditor.numbers import Scheduled
 from fabric.core import events as ev
-from fabric.core.context import Compiled
-from fabric.core.derivation import Derived, Ledger, Rules, noted
-from fabric.core.derivation.compare import carrying_out, derived_one, differing, follows
-from fabric.core.derivation.numbers import Scheduled
-from fabric.core.derivation.speakers import TAKES, Speakers, speakers_of
-from fabric.core.envelope import Event
+from fabric.core.events.envelope import Event
 from fabric.core.graph.registry import BUILT_IN
-from fabric.core.taxonomy import Tier
+from fabric.core.state.context import CompiledFabric
+from fabric.core.state.run import Run
+from fabric.core.values.taxonomy import Tier
+from simulator.rules.facts.speakers import TAKES, Speakers, find_speakers
 
 
 class Deriving:
     """Follows one run's journal."""
 
-    def __init__(self, compiled: Compiled, tier: Tier) -> None:
-        self.compiled, self.ledger = compiled, Ledger(tier)
+    def __init__(self, compiled: CompiledFabric, tier: Tier) -> None:
+        self.compiled, self.ledger = compiled, Ledger(Run("run-1", tier=tier))
         self.derived: list[Derived] = []
         self.contents: dict[str, Any] = {}
         self.speakers: Speakers | None = None
@@ -30,7 +31,7 @@ class Deriving:
         if event.fact.kind not in TAKES:
             return
         if self.speakers is None:  # By now the journal has said whose team it is.
-            self.speakers = speakers_of(self.compiled.within(self.ledger.topology).spec, self.contents.get)
+            self.speakers = find_speakers(self._within().spec, self.contents.get)
         if self.speakers is None:
             return
         if event.content_ref:
@@ -44,19 +45,23 @@ class Deriving:
     def take(self, event: Event) -> None:
         """The next event; a decision that does not follow from those before it fails the test."""
         if isinstance(event.fact, ev.ReactionDecided):
-            found = derived_one(self.ledger, event, Rules.of(self.compiled, self.ledger.topology))
+            found = derive_one(self.ledger, event, self._within())
             assert found.verdict == "equal", f"a decision does not follow from its journal: {found.differences} {found}"
             self.derived.append(found)
-        elif self.derived and follows(self.derived[-1].fact, event.fact):
-            rules = Rules.of(self.compiled, self.ledger.topology)
-            pairs = carrying_out(self.ledger, self.derived[-1].fact, event, rules)
+        elif self.derived and carries_out(self.derived[-1].fact, event.fact):
+            pairs = judge_carrying_out(self.ledger, self.derived[-1].fact, event, self._within())
             assert pairs or not _with_numbers(event.fact), f"what was done is not judged: {event.fact}"
-            assert not differing(pairs), f"what was done does not follow from its journal: {differing(pairs)}"
+            assert not list_differences(pairs), (
+                f"what was done does not follow from its journal: {list_differences(pairs)}"
+            )
         else:
             assert not isinstance(event.fact, Scheduled), f"a retry that nothing decided: {event.fact}"
-        noted(self.ledger, event.fact)
+        note(self.ledger, event)
+
+    def _within(self) -> CompiledFabric:
+        return self.compiled.select_topology(self.ledger.run.topology)
 
 
 def _with_numbers(fact: Any) -> bool:
-    """Of a question only one that a model was looked at for has any."""
-    return not isinstance(fact, ev.EscalationOpened) or fact.weighed is not None
+    """Of a review only one that a model was looked at for has any."""
+    return not isinstance(fact, ev.ReviewOpened) or fact.weighed is not None

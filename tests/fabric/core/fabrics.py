@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.adapters.gate_evaluators import gate_evaluators
-from fabric.core.context import Compiled, compile_spec
-from fabric.core.cost import Price
-from fabric.core.flow import Stage
 from fabric.core.mechanisms.contract import Proposal, View
-from fabric.core.run import Run
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Tier
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.state.context import CompiledFabric, compile_spec
+from fabric.core.state.run import Run
+from fabric.core.values.cost import Price
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import Tier
+from fabric.core.values.units import JSON
 from fabric.core.workspace_policy.policy import WorkspacePolicy
-from fabric.core.workspace_policy.under import drawn
+from fabric.core.workspace_policy.under import tighten_fabric
+from fabric.policies.gates import gate_evaluators
 
-JSON = Any
 PRICES = {"small": Price(1_000_000, 2_000_000)}
 """One micro-dollar an input token, two an output token: sums that a reader can follow."""
 ROLES = ("planner", "aggregator", "critic", "finalizer")
@@ -83,8 +83,10 @@ def view(run: Run | None = None, now: int = 0, fabric: FabricSpec | None = None)
     return View(now, run or Run("run"), fabric or spec())
 
 
-def compiled_under(fabric: FabricSpec, policy: WorkspacePolicy, tier: Tier, number: int = 0, **how: Any) -> Compiled:
+def compiled_under(
+    fabric: FabricSpec, policy: WorkspacePolicy, tier: Tier, number: int = 0, **how: Any
+) -> CompiledFabric:
     """A published fabric as the runs of a tier see it under a workspace's policy."""
-    held, under = drawn(fabric, policy, tier, number)
+    held, under = tighten_fabric(fabric, policy, tier, number)
     evaluators = gate_evaluators(held)
     return compile_spec(held, evaluators=evaluators, revision=fabric.digest(), under=under, **how)

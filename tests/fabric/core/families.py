@@ -1,6 +1,6 @@
 """A family of runs in a scripted world: the real driver for each, one clock, a journal a run in a list, inboxes in dicts.
 
-Whoever is claimable is claimed at once; a run that rests is held by nobody. After every commit its journal is refolded and held against the
+Each claimable run is claimed at once; a resting run has no owner. After every commit its journal is refolded and compared with the
 driver's state, and the chain verified.
 """
 
@@ -12,39 +12,40 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core import events as ev
-from fabric.core.commands import AbortCall, CallModel, CallTool, Command
-from fabric.core.context import Compiled, compile_spec
-from fabric.core.envelope import from_row, verify_chain
+from fabric.core.child_runs.teams import map_specs
+from fabric.core.events.commands import AbortCall, CallModel, CallTool, Command
+from fabric.core.events.envelope import from_row, verify_chain
+from fabric.core.events.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
 from fabric.core.evolve import fold
-from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.flow import TERMINAL, RunState
-from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
-from fabric.core.run import Run
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause, Tier
-from fabric.core.teams import specs_of
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.state.context import CompiledFabric, compile_spec
+from fabric.core.state.run import Run
+from fabric.core.values.fingerprint import ZERO_HASH
+from fabric.core.values.flow import TERMINAL, RunState
+from fabric.core.values.taxonomy import Cause, Tier
+from fabric.core.values.units import JSON, US
+from fabric.policies.gates import gate_evaluators
 from fabric.runtime import prompts
-from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import (
-    Answered,
     Append,
     Arrived,
+    BatchRefused,
     Committed,
     Due,
     Effect,
     Happening,
     Perform,
-    Refused,
+    PortAnswered,
     Release,
     Taken,
     WakeAt,
 )
-from fabric.runtime.outgoing import WAKES
-from fabric.runtime.ports import Batch, Claimed, InboxItem, StoredRow
-from fabric.runtime.quarantine import CLAIMS_MAX, verdict
+from fabric.runtime.journal.batches import WAKES
+from fabric.runtime.ports.calls import ModelRequest, ToolOffer
+from fabric.runtime.ports.journal import Batch, ClaimedRun, InboxItem, StoredRow
+from fabric.runtime.quarantine.verdicts import CLAIMS_MAX, verdict
 from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES
 from tests.fabric.core.family_member import Member
@@ -52,8 +53,6 @@ from tests.fabric.core.scripts import GOOD, Answer, Script, fails
 from tests.fabric.core.standings import stood
 from tests.fabric.core.told import links
 
-JSON = Any
-US = 1_000_000
 T0 = 1_800_000_000 * US
 ROOT = "root"
 
@@ -89,16 +88,16 @@ class Household:
             tool.name: ToolOffer(name=tool.name, description="", parameters=tool.parameters or {})
             for tool in self.spec.all_tools
         }
-        inner = {name: self._compiled(spec) for name, spec in (self.nested or specs_of(self.spec)).items()}
+        inner = {name: self._compiled(spec) for name, spec in (self.nested or map_specs(self.spec)).items()}
         self.compiled = self._compiled(self.spec, inner)
 
-    def _compiled(self, spec: FabricSpec, nested: Mapping[str, Compiled] | None = None) -> Compiled:
+    def _compiled(self, spec: FabricSpec, nested: Mapping[str, CompiledFabric] | None = None) -> CompiledFabric:
         overhead = {agent.name: prompts.overhead_bytes(spec, agent, {}) for agent in spec.agents}
         return compile_spec(
             spec, prices=PRICES, prompt_overhead=overhead, nested=nested, evaluators=gate_evaluators(spec)
         )
 
-    # -- what a test does ----------------------------------------------------------------------------------------------
+    # -- what a test does ---------------------------------------------------------------------------------------------
 
     def start(self, text: str = "What is it?") -> Household:
         deadline = self.now + int(self.spec.policy.deadlines_of(self.tier).run_s * US)
@@ -122,10 +121,10 @@ class Household:
     def decide(
         self, run_id: str, verb: str, until: Callable[[Household], bool] = lambda family: False, message: str = ""
     ) -> Household:
-        """A person answers a run's first open question."""
-        fact = next(iter(self.runs[run_id].run.questions.values())).fact
-        given: Any = {"escalation_id": fact.escalation_id, "verb": verb, "digest": fact.digest, "message": message}
-        self.put(run_id, DecisionMade(input_id=f"decision:{fact.escalation_id}", actor="alice", **given))
+        """A person answers a run's first open review."""
+        fact = next(iter(self.runs[run_id].run.reviews.values())).fact
+        given: Any = {"review_id": fact.review_id, "verb": verb, "digest": fact.digest, "message": message}
+        self.put(run_id, DecisionMade(input_id=f"decision:{fact.review_id}", actor="alice", **given))
         self.go(steps=1)
         return self.go(until=until)
 
@@ -148,7 +147,7 @@ class Household:
         assert steps < 200_000, "the family does not come to rest"
         return self
 
-    # -- what a test looks at ------------------------------------------------------------------------------------------
+    # -- what a test looks at -----------------------------------------------------------------------------------------
 
     @property
     def root(self) -> Member:
@@ -169,7 +168,7 @@ class Household:
         assert isinstance(last, ev.RunEnded), f"the root has not ended: {self.root.run.state}, {self.root.kinds[-4:]}"
         return last
 
-    # -- the world -----------------------------------------------------------------------------------------------------
+    # -- the world ----------------------------------------------------------------------------------------------------
 
     def _one(self) -> bool:
         for member in self.runs.values():
@@ -188,7 +187,7 @@ class Household:
         if self.queue and self.queue[0][0] <= self.now:
             _, _, run_id, fence, happening = heappop(self.queue)
             member = self.runs[run_id]
-            if member.fence == fence and member.driver is not None and isinstance(happening, Answered):
+            if member.fence == fence and member.driver is not None and isinstance(happening, PortAnswered):
                 result = happening.result
                 if (run_id, result.command_id, result.attempt) not in self.aborted:
                     self._step(member, happening)
@@ -222,7 +221,7 @@ class Household:
         stored = tuple(
             StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in member.rows
         )
-        claimed = Claimed(
+        claimed = ClaimedRun(
             run_id=member.run_id,
             fence=member.fence,
             revision_id="revision",
@@ -279,7 +278,7 @@ class Household:
     def _full(self, member: Member, batch: Batch) -> None:
         """Nothing of the batch was written: the run is loaded again, and its process knows why."""
         assert member.driver is not None
-        member.driver.step(Refused("family_full"), self.now)
+        member.driver.step(BatchRefused("family_full"), self.now)
         for input_id in batch.consumed:
             member.taken.discard(input_id)
             member.inbox[input_id] = member.bodies[input_id]
@@ -342,7 +341,7 @@ class Household:
         about: dict[str, Any] = {
             "run_id": member.run_id,
             "trace_id": "t" * 32,
-            "spec": member.driver.compiled.spec,
+            "spec": member.driver.compiled_fabric.spec,
             "contents": member.driver.contents,
             "documents": lambda: (),
         }
@@ -357,7 +356,7 @@ class Household:
             at, given = command.deadline_at, fails(Cause.TIMEOUT, "no answer in time", billed=True).make
         assert given is not None
         self.order += 1
-        heappush(self.queue, (at, self.order, member.run_id, member.fence, Answered(given(command))))
+        heappush(self.queue, (at, self.order, member.run_id, member.fence, PortAnswered(given(command))))
 
     def _answer(self, member: Member, command: CallModel | CallTool) -> Answer:
         who = command.tool if isinstance(command, CallTool) else command.agent
@@ -376,7 +375,7 @@ class Household:
 def at_a_person(family: Household) -> bool:
     """Nobody holds a run of it, nothing waits to be taken, and its root asks a person."""
     waiting = any(family.claimable(member) for member in family.runs.values() if not member.run.terminal)
-    return bool(family.root.run.questions) and not family.held and not waiting
+    return bool(family.root.run.reviews) and not family.held and not waiting
 
 
 def descendants(household: Household, run_id: str) -> Iterator[Member]:

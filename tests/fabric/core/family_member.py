@@ -6,13 +6,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from fabric.core.envelope import Event, Row
-from fabric.core.mechanisms import budget, state_of
-from fabric.core.run import Run
-from fabric.core.taxonomy import Tier
+from fabric.core.events.envelope import Event, JournalRow
+from fabric.core.mechanisms import budget, find_state
+from fabric.core.state.run import Run
+from fabric.core.values.taxonomy import Tier
+from fabric.core.values.units import JSON
 from fabric.runtime.driver import RunDriver
-
-JSON = Any
 
 
 @dataclass
@@ -22,7 +21,7 @@ class Member:
     run_id: str
     tier: Tier
     seed: int
-    rows: list[Row] = field(default_factory=list)
+    rows: list[JournalRow] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     inbox: dict[str, bytes] = field(default_factory=dict)
     bodies: dict[str, bytes] = field(default_factory=dict)
@@ -54,7 +53,7 @@ class Member:
 
     @property
     def spent(self) -> int:
-        spent: int = state_of(self.run.guards, budget).spent_usd_micros
+        spent: int = find_state(self.run.guards, budget).spent_usd_micros
         return spent
 
     def content(self, ref: str) -> JSON:

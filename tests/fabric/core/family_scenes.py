@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.mechanisms import budget, state_of
-from fabric.core.taxonomy import Tier
+from fabric.core.mechanisms import budget, find_state
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Tier
+from fabric.core.values.units import JSON
 from tests.fabric.core.fabrics import plan, spec
 from tests.fabric.core.families import Household
 from tests.fabric.core.family_member import Member
 from tests.fabric.core.scripts import Answer, planned, say, summary
 
-JSON = Any
 ROOM = {"plan_branches": 1_000, "sub_agents_alive": 1_000, "sub_agents_spawned": 2_000}
 
 
@@ -46,7 +46,7 @@ def whole(family: Household) -> None:
     for member in family.runs.values():
         assert member.run.terminal, f"{member.run_id} is {member.run.state}"
         assert not member.run.family.alive
-        ledger = state_of(member.run.guards, budget)
+        ledger = find_state(member.run.guards, budget)
         assert not ledger.reserved
         below = [one for one in family.runs.values() if _parent(one) == member.run_id]
         own = sum(charged(fact) for fact in (event.fact for event in member.events))

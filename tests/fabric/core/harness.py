@@ -15,23 +15,22 @@ from heapq import heappop, heappush
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.commands import AbortCall, CallModel, CallTool, Command
-from fabric.core.context import Compiled
-from fabric.core.cost import Price
-from fabric.core.envelope import Event, Row, from_row, verify_chain
+from fabric.core.budgets.key_caps import KeyCaps
+from fabric.core.events.commands import AbortCall, CallModel, CallTool, Command
+from fabric.core.events.envelope import Event, JournalRow, from_row, verify_chain
+from fabric.core.events.inputs import INBOX, CallStreamed, CancelRequested, InboxInput, Result, RunRequested
 from fabric.core.evolve import fold
-from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.inputs import INBOX, CallStreamed, CancelRequested, InboxInput, Result, RunRequested
-from fabric.core.key_caps import KeyCaps
-from fabric.core.run import Run
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.state.context import CompiledFabric
+from fabric.core.state.run import Run
+from fabric.core.values.cost import Price
+from fabric.core.values.fingerprint import ZERO_HASH
+from fabric.core.values.taxonomy import Cause, Tier
+from fabric.core.values.units import JSON, US
 from fabric.core.workspace_policy.policy import NOTHING, WorkspacePolicy
 from fabric.runtime import prompts
-from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import (
-    Answered,
     Append,
     Arrived,
     Committed,
@@ -43,24 +42,25 @@ from fabric.runtime.happenings import (
     Need,
     OpenBreakers,
     Perform,
+    PortAnswered,
     Release,
     Streamed,
     Taken,
     WakeAt,
 )
-from fabric.runtime.ports import Batch, Claimed, Document, InboxItem, StoredRow
-from fabric.runtime.snapshots import Cadence
-from fabric.runtime.surprises import Surprises
-from fabric.runtime.usual_rates import UsualRates
-from simulator.kernel.breakers import VirtualBreakers
+from fabric.runtime.journal.snapshots import Cadence
+from fabric.runtime.ports.calls import ModelRequest, ToolOffer
+from fabric.runtime.ports.journal import Batch, ClaimedRun, Document, InboxItem, StoredRow
+from fabric.runtime.spending.overruns import Surprises
+from fabric.runtime.spending.usual_rates import UsualRates
+from simulator.world.breakers import VirtualBreakers
 from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES, compiled_under
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails, gives
 from tests.fabric.core.standings import stood
 from tests.fabric.core.tills import Till
-from tests.fabric.core.told import T0, US, Told, links, sent
+from tests.fabric.core.told import T0, Told, links, sent
 
-JSON = Any
 __all__ = ["T0", "US", "World", "ran", "rendered_bytes"]
 
 
@@ -101,7 +101,7 @@ class World(Told):
     def __post_init__(self) -> None:
         self.now = T0
         self.desk = self.till or Till()
-        self.rows: list[Row] = []
+        self.rows: list[JournalRow] = []
         self.events: list[Event] = []
         self.inbox: list[InboxItem] = []
         self.requests: list[ModelRequest] = []
@@ -124,7 +124,9 @@ class World(Told):
         self.offers = {one.name: one for one in offered}
         overhead = {a.name: prompts.overhead_bytes(self.spec, a, self.offers) for a in agents}
         how: dict[str, Any] = {"prices": self.prices, "validators": self.validators, "key_caps": self.key_caps}
-        self.compiled: Compiled = compiled_under(self.spec, self.policy, self.tier, prompt_overhead=overhead, **how)
+        self.compiled: CompiledFabric = compiled_under(
+            self.spec, self.policy, self.tier, prompt_overhead=overhead, **how
+        )
         self.deriving = Deriving(self.compiled, self.tier)
 
     # -- what a test does ----------------------------------------------------------------------------------------------
@@ -178,7 +180,7 @@ class World(Told):
         return self
 
     def answered(self, result: Result) -> None:
-        self._step(Answered(result))
+        self._step(PortAnswered(result))
 
     def crash(self) -> World:
         """The process is gone: state in memory and everything in flight with it. Another takes the run over."""
@@ -219,7 +221,7 @@ class World(Told):
         stored = tuple(StoredRow(*one) for one in kept)
         self.driver = RunDriver(self.compiled, self.cadence, held=self.desk, surprises=self.surprises, usual=self.usual)
         inbox, self.inbox = tuple(self.inbox), []
-        claimed = Claimed(
+        claimed = ClaimedRun(
             run_id="run-1",
             fence=self.fence,
             revision_id=self.compiled.revision,
@@ -258,19 +260,21 @@ class World(Told):
     def _wanted(self, happening: Happening) -> bool:
         if self.driver is None:
             return False
-        if not isinstance(happening, Answered):
+        if not isinstance(happening, PortAnswered):
             return True
         return self.late or (happening.result.command_id, happening.result.attempt) not in self._aborted
 
     def _step(self, happening: Happening) -> None:
         assert self.driver is not None
-        key, known = ("", "", 0), self.breakers if isinstance(happening, Answered) else None
-        if isinstance(happening, Answered) and known is not None:
+        key, known = ("", "", 0), self.breakers if isinstance(happening, PortAnswered) else None
+        if isinstance(happening, PortAnswered) and known is not None:
             key = ("run-1", happening.result.command_id, happening.result.attempt)
-            happening = Answered(known.noted("fabric-1", self.driver, sent(self.performed, *key[1:]), happening.result))
+            happening = PortAnswered(
+                known.note_result("fabric-1", self.driver, sent(self.performed, *key[1:]), happening.result)
+            )
         todo: list[Effect] = self.driver.step(happening, self.now)
-        if isinstance(happening, Answered) and known is not None:
-            known.answered(key, happening.result, self.driver)
+        if isinstance(happening, PortAnswered) and known is not None:
+            known.report_result(key, happening.result, self.driver)
         while todo:
             effect = todo.pop(0)
             if isinstance(effect, Append):
@@ -333,7 +337,7 @@ class World(Told):
         refused = self.breakers and self.driver and self.breakers.passes("fabric-1", self.driver, command, self.now)
         if refused:
             self._order += 1
-            heappush(self._queue, (self.now, self._order, Answered(refused)))
+            heappush(self._queue, (self.now, self._order, PortAnswered(refused)))
             return
         name = self._render(command)
         answer = self._answer(name, command)
@@ -350,7 +354,7 @@ class World(Told):
             self._order += 1
             heappush(self._queue, (self.now + int(seconds * US), self._order, Streamed(coming)))
         self._order += 1
-        heappush(self._queue, (at, self._order, Answered(given(command))))
+        heappush(self._queue, (at, self._order, PortAnswered(given(command))))
 
     def _render(self, command: CallModel | CallTool) -> str:
         assert self.driver is not None

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.memory import Origin
-from fabric.core.spec import FabricSpec
-from fabric.runtime.memory_port import MemoryCall, answer, finished
-from simulator.kernel.memory_memories import MemoryMemories
+from fabric.core.conversations.memory import Origin
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.units import JSON
+from fabric.runtime.ports.memories import MemoryCall, answer, tool_answer
+from simulator.stores.memory.memories import MemoryMemories
 from tests.fabric.core.fabrics import tree
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import HANGS, Answer, asks, call, summary
 
-JSON = Any
 FABRIC = "fabric-1"
 WRITE, READ, DELETE = "memory_write_notes", "memory_read_notes", "memory_delete_notes"
 
@@ -77,7 +77,7 @@ class Shelf:
         said = answer(self.store, about, args, key=command.idempotency_key, deadline_at=command.deadline_at)
         if first and command.tool in self.lost:
             return HANGS
-        return Answer(lambda c: finished(c.command_id, c.attempt, said), after_s=0.1)
+        return Answer(lambda c: tool_answer(c.command_id, c.attempt, said), after_s=0.1)
 
     def stands(self) -> dict[str, tuple[int, JSON]]:
         world = self.clock.world

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from fabric.core.commands import Command
-from fabric.core.inputs import CallFailed, ModelReplied, Result, ToolCall, ToolFinished
-from fabric.core.taxonomy import Cause
+from fabric.core.events.commands import Command
+from fabric.core.events.inputs import CallFailed, ModelReplied, Result, ToolCall, ToolFinished
+from fabric.core.values.taxonomy import Cause
+from fabric.core.values.units import JSON
 from tests.fabric.core.fabrics import plan
-
-JSON = Any
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from string import ascii_lowercase
-from typing import Any
 
-from fabric.core.cost import Price
-from fabric.core.spec import FabricSpec
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.cost import Price
+from fabric.core.values.units import JSON
 from tests.fabric.core.fabrics import PRICES, tree
 from tests.fabric.core.scripts import call, gives, say, summary
 
-JSON = Any
 DAY = {tier: {"call_s": 120, "stage_s": 3_600, "run_s": 86_400} for tier in ("interactive", "batch", "high_stakes")}
 CHEAP = {**PRICES, "thrifty": Price(100_000, 200_000), "nearly": Price(990_000, 1_900_000)}
 CAP = 60_000

@@ -1,12 +1,12 @@
-"""One agent's step (semantics.md 6): errors are told to the model and cost corrections, calls are executed once, outputs wait for their calls."""
+"""One agent's step (docs/specification/agent-step.md): errors are told to the model and cost corrections, calls are executed once, outputs wait for their calls."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, broken, call, gives, planned, say, summary
@@ -142,7 +142,7 @@ def test_the_same_call_id_with_other_arguments_is_an_error_before_any_effect():
     world = ran(lone(), {"worker": [asks(call(call_id="c", q="x"), call(call_id="c", q="y")), summary()]})
     assert world.executed == []
     assert [fact.cause for fact in world.of(ev.CallRefused)] == [Cause.DUPLICATE_CALL] * 2
-    assert "stands for two different calls" in told(world, 1)
+    assert "names two different calls" in told(world, 1)
 
 
 @pytest.mark.parametrize("given", ["", "  ", "x" * 65])

@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fabric.core import events as ev
-from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
-from fabric.core.living import live
-from fabric.core.mechanisms import budget, state_of
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.mechanisms import budget, find_state
+from fabric.core.spec.policies.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
+from fabric.core.state.living import is_live
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import HANGS, asks, broken, call, fails, gives, planned, say, scored, summary
@@ -98,8 +98,8 @@ def test_any_run_comes_to_an_end_within_its_bounds(scripts, tier, table, policy,
     for _ in range(40):
         if world.run.terminal:
             break
-        assert world.run.questions, "a run that neither ended nor waits for a person is stuck"
-        assert not live(world.run)
+        assert world.run.reviews, "a run that neither ended nor waits for a person is stuck"
+        assert not is_live(world.run)
         world.wait(10**6).go()
     hold(world)
 
@@ -113,7 +113,7 @@ def happen(world: World, act: str) -> None:
         world.cancel()
     elif act == "wait":
         world.wait(200)
-    elif act != "on" and world.run.questions:
+    elif act != "on" and world.run.reviews:
         world.decide("approve" if act == "stale" else act, digest="0" * 32 if act == "stale" else None)
 
 
@@ -124,10 +124,10 @@ def hold(world: World) -> None:
     assert world.kinds[0] == "run_started"
     assert len(world.of(ev.RunEnding)) <= 1
     assert len(world.end.reason) > 3
-    ledger = state_of(world.run.guards, budget)
+    ledger = find_state(world.run.guards, budget)
     assert ledger.reserved == {}
     assert ledger.spent_usd_micros <= world.spec.policy.budget.run_usd_micros
-    assert (world.run.pending, world.run.timers, world.run.questions) == ({}, {}, {})
+    assert (world.run.pending, world.run.timers, world.run.reviews) == ({}, {}, {})
     answered = [(f.command_id) for f in world.facts if f.kind in ("model_answered", "tool_answered")]
     assert len(answered) == len(set(answered))
     attempts = [(f.command_id, f.attempt) for f in world.of(ev.CallIssued)]

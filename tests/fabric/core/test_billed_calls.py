@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.charging import Charge, charge
-from fabric.core.cost import Price
-from fabric.core.inputs import CallFailed, ModelReplied
-from fabric.core.mechanisms import budget, state_of
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause, ErrorClass, Tier
-from fabric.core.token_parts import TokenParts
-from fabric.runtime.shares import SETTLES
-from fabric.runtime.surprises import LATELY_US, Surprises
+from fabric.core.budgets.charges import Charge, charge
+from fabric.core.events.inputs import CallFailed, ModelReplied
+from fabric.core.mechanisms import budget, find_state
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.cost import Price, TokenParts
+from fabric.core.values.taxonomy import Cause, ErrorClass, Tier
+from fabric.runtime.spending.overruns import LATELY_US, Surprises
+from fabric.runtime.spending.shares import SETTLES
 from tests.fabric.core.fabrics import lone, tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.mechanisms.test_run_caps import capped
@@ -40,7 +39,7 @@ def model_calls(world: World) -> list[ev.CallIssued]:
 
 
 def spent(world: World) -> int:
-    spent: int = state_of(world.run.guards, budget).spent_usd_micros
+    spent: int = find_state(world.run.guards, budget).spent_usd_micros
     return spent
 
 
@@ -98,8 +97,8 @@ def test_what_one_process_was_billed_another_learns_from_the_row_they_share_and_
     theirs.add(("fabric revision", "small"), budget.billed_above(10, 10, 400, 50), 8)
     fresh = Surprises()
     fresh.learn("fabric revision", rows["fabric revision"])
-    assert fresh.dearest(("fabric revision", "small"), 9) == budget.Billed(500, 50, 10, 10)
-    assert fresh.dearest(("fabric revision", "large"), 9) == budget.Billed(0, 500, 0, 10)
+    assert fresh.dearest(("fabric revision", "small"), 9) == budget.BilledAbove(500, 50, 10, 10)
+    assert fresh.dearest(("fabric revision", "large"), 9) == budget.BilledAbove(0, 500, 0, 10)
     assert fresh.dearest(("fabric revision", "small"), LATELY_US + 8).usd_micros == 0
     mine.add(("fabric revision", "small"), budget.billed_above(10, 10, 100, 5), 2 * LATELY_US)
     assert list(json.loads(rows["fabric revision"])) == ["small"]

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.breaker.policy import endpoint
-from fabric.core.breaker.table import Happened, Standing, after, encoded
-from fabric.core.flow import PROVIDER_AWAY, RunState
-from fabric.core.taxonomy import Cause, Tier
-from fabric.runtime.projection import columns
-from simulator.kernel.breakers import VirtualBreakers
-from simulator.kernel.memory_guards import MemoryGuards
+from fabric.core.breaker.table import BreakerHappening, Standing, apply_happening, encode_standing
+from fabric.core.spec.policies.breakers import endpoint
+from fabric.core.values.flow import PROVIDER_AWAY, RunState
+from fabric.core.values.taxonomy import Cause, Tier
+from fabric.runtime.journal.projection import columns
+from simulator.stores.memory.guards import MemoryGuards
+from simulator.world.breakers import VirtualBreakers
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import asks, call, fails, gives, say, summary
@@ -42,8 +42,8 @@ def world(script, *breakers, tier=Tier.BATCH, of=lone, **fields):
 
 def force(made, **how):
     (breaker,) = made.spec.policy.breakers
-    opened = after(breaker, Standing(), Happened.FORCED_OPEN, **how)
-    assert made.guards.change(SCOPE, breaker.kind, generation=0, state=encoded(opened))
+    opened = apply_happening(breaker, Standing(), BreakerHappening.FORCED_OPEN, **how)
+    assert made.guards.change(SCOPE, breaker.kind, generation=0, state=encode_standing(opened))
 
 
 def state(made, number=0):
@@ -83,7 +83,7 @@ def test_a_breaker_that_names_others_is_neither_moved_nor_met(scope, own, other)
 def test_it_waits_as_often_as_the_cell_says_and_then_asks_a_person():
     made = world({"worker": fails(Cause.SERVER_ERROR)}, ENDPOINT).start().go()
     assert made.reactions == ["retry"] * 5 + ["wait_for_breaker"] * 2 + ["escalate"]
-    assert "half" not in made.question.fact.reason
+    assert "half" not in made.review.fact.reason
     assert state(made) == "stopped"  # The third trip.
 
 
@@ -96,15 +96,13 @@ def test_a_refused_call_is_neither_sent_nor_paid_nor_a_retry():
     assert (refused.charged_usd_micros, refused.charged_tokens, refused.retry_after_s) == (0, 0, None)
     assert made.reactions == ["escalate"]
     skipped = {fact.reaction: fact.reason for fact in made.of(ev.RungSkipped)}
-    assert (
-        skipped["retry"] == "its circuit breaker is open: nobody is called, and waiting for it is an option of its own"
-    )
+    assert skipped["retry"] == "its circuit breaker is open, so no call is made; waiting is a separate option"
     assert skipped["wait_for_breaker"] == "only a person lets calls pass its circuit breaker again"
-    assert "opened by dana: maintenance" in made.question.fact.reason
+    assert "opened by dana: maintenance" in made.review.fact.reason
     (content,) = made.content_of(ev.AttemptFailed)
     assert json.loads(content["raw"]) == {  # S3's answer, as it is.
         "error": "circuit_breaker_open",
-        "message": "worker is not called until somebody resets it: its circuit breaker opened (forced)",
+        "message": "worker is not called until a person resets it: its circuit breaker opened (forced)",
         "agent_id": "worker",
         "failures": 0,
         "threshold": 0.0,
@@ -197,12 +195,12 @@ def test_a_told_wait_shortens_a_long_cooldown():
     assert (made.events[-1].at - made.events[0].at) / 1_000_000 < 200
 
 
-def test_a_quota_is_not_asked_again_and_the_question_says_when_it_is_back():
+def test_a_quota_is_not_asked_again_and_the_review_says_when_it_is_back():
     said = "https://x says that the account's quota or credit is used up (HTTP 429); it is back at 2026-11-28 18:00 UTC"
     used_up = fails(Cause.QUOTA, said, retry_after_s=20_000.0)
     made = world({"worker": used_up}, {"preset": "rate_limit"}, tier=Tier.HIGH_STAKES).start().go()
     assert len(made.requests) == 1
-    assert "it is back at 2026-11-28 18:00 UTC" in made.question.fact.reason
+    assert "it is back at 2026-11-28 18:00 UTC" in made.review.fact.reason
     failed = world({"worker": used_up}, {"preset": "rate_limit"}, tier=Tier.INTERACTIVE).start().go()
     assert len(failed.requests) == 1
     assert "it is back at 2026-11-28 18:00 UTC" in failed.end.reason
@@ -226,8 +224,8 @@ def test_a_run_that_waits_for_its_provider_says_until_when_and_names_the_failure
     assert now.reason.startswith(f"{PROVIDER_AWAY}2027-01-15 08:00:")
     assert now.reason.endswith(": the endpoint answered 503")
     made.go()
-    (question,) = made.run.questions.values()
-    assert question.fact.reason.startswith("the endpoint answered 503"), question.fact.reason
+    (review,) = made.run.reviews.values()
+    assert review.fact.reason.startswith("the endpoint answered 503"), review.fact.reason
 
 
 def test_a_run_that_has_something_else_to_do_does_not_wait_for_its_provider():
@@ -252,8 +250,13 @@ def test_waiting_for_the_probe_of_another_run_is_not_counted():
     """Batch waits twice. Another run's probe hangs for 100 s, so this run meets it four times and still goes on."""
     made = world({"worker": summary("Here.")}, ENDPOINT)
     (breaker,) = made.spec.policy.breakers
-    opened = after(breaker, Standing(), Happened.TRIPPED, signal="server_error", failures=3)
-    assert made.guards.change(SCOPE, breaker.kind, generation=0, state=encoded(after(breaker, opened, Happened.COOLED)))
+    opened = apply_happening(breaker, Standing(), BreakerHappening.TRIPPED, signal="server_error", failures=3)
+    assert made.guards.change(
+        SCOPE,
+        breaker.kind,
+        generation=0,
+        state=encode_standing(apply_happening(breaker, opened, BreakerHappening.COOLED)),
+    )
     assert made.guards.permit(SCOPE, breaker.kind, generation=1, holder="another run", for_s=100.0)
     made.start().go()
     assert made.reactions == ["wait_for_breaker"] * 4

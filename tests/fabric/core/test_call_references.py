@@ -1,13 +1,13 @@
-"""Calls that use what other calls gave (semantics.md 6, S2): they wait for it, get it, and fall with it; what is wrong with a reference is told before anything runs."""
+"""Calls that use what other calls gave (docs/specification/agent-step.md, S2): they wait for it, get it, and fall with it; what is wrong with a reference is told before anything runs."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.references import Unresolved, named_in, references_of, resolved
-from fabric.core.taxonomy import Cause
+from fabric.core.calls.proposed import Unresolved, list_references, names_in, resolve_references
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, gives, summary
@@ -177,12 +177,12 @@ def test_equal_calls_count_as_equal_by_what_they_were_sent_with():
 
 def test_what_is_no_reference_of_ours_is_left_alone():
     args = {"schema": {"$ref": "#/defs/a"}, "both": {"$ref": "calls.a.result", "more": 1}, "n": {"$ref": 3}}
-    assert references_of(args) == []
-    assert resolved(args, lambda call_id: {}) == args
+    assert list_references(args) == []
+    assert resolve_references(args, lambda call_id: {}) == args
 
 
 def test_references_are_found_wherever_they_stand():
-    found = references_of({"a": [{"b": ref("calls.x-1.result.k.0")}], "c": ref("calls.y.error")})
+    found = list_references({"a": [{"b": ref("calls.x-1.result.k.0")}], "c": ref("calls.y.error")})
     assert [(one.call_id, one.part, one.path, one.at) for one in found] == [
         ("x-1", "result", ("k", "0"), "a.0.b"),
         ("y", "error", (), "c"),
@@ -192,9 +192,9 @@ def test_references_are_found_wherever_they_stand():
 @pytest.mark.parametrize("text", ["calls.a", "calls.a.results", "calls..result", "calls.a b.result", "calls.a.result."])
 def test_what_is_spelt_wrongly_is_refused(text):
     with pytest.raises(Unresolved, match="is no reference"):
-        references_of({"q": ref(text)})
+        list_references({"q": ref(text)})
 
 
 def test_a_condition_names_calls_by_dot_and_by_bracket():
     said = "calls.a.error != null && size(calls['b-1'].result) > 2 || calls[\"c\"].result == my.calls.d"
-    assert named_in(said) == ("a", "b-1", "c")
+    assert names_in(said) == ("a", "b-1", "c")

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.context import Contents, Context
 from fabric.core.engine import decide
-from fabric.core.flow import TERMINAL, RunState
-from fabric.core.inputs import (
+from fabric.core.events.inputs import (
     CallFailed,
     CancelRequested,
     DecisionMade,
@@ -22,7 +20,9 @@ from fabric.core.inputs import (
     WorkerStopping,
 )
 from fabric.core.mechanisms import budget
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.state.context import Contents, Context
+from fabric.core.values.flow import TERMINAL, RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import T0, US, World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, planned, say, scored, summary
@@ -47,9 +47,9 @@ def lively(**fields) -> World:
 
 def test_the_lively_run_has_something_to_cancel_at_every_step():
     world = lively().go()
-    assert world.run.questions
-    assert {"retry_scheduled", "tool_answered", "escalation_opened", "deadlines_suspended"} <= set(world.kinds)
-    assert not lively().go(steps=STEPS).run.questions or len(world.rows) > STEPS / 2
+    assert world.run.reviews
+    assert {"retry_scheduled", "tool_answered", "review_opened", "deadlines_suspended"} <= set(world.kinds)
+    assert not lively().go(steps=STEPS).run.reviews or len(world.rows) > STEPS / 2
 
 
 @pytest.mark.parametrize("steps", range(STEPS))
@@ -63,7 +63,7 @@ def test_cancelled_at_any_point_a_run_ends_as_cancelled_and_issues_nothing_more(
     assert {fact.command_id for fact in world.of(ev.CallAborted)} >= out
     ledger = world.run.guards[budget.NAME]
     assert ledger.reserved == {}
-    assert (world.run.pending, world.run.timers, world.run.questions) == ({}, {}, {})
+    assert (world.run.pending, world.run.timers, world.run.reviews) == ({}, {}, {})
     assert world.kinds.count("run_ended") == 1
 
 
@@ -76,10 +76,10 @@ def test_what_was_in_flight_is_charged_at_worst_case():
     assert [abort.command_id for abort in world.aborted] == [issued.command_id]
 
 
-def test_cancelling_withdraws_the_open_question():
+def test_cancelling_withdraws_the_open_review():
     world = ran(lone(), {"worker": say("no")}, tier=Tier.HIGH_STAKES)
     world.cancel()
-    assert world.of(ev.EscalationWithdrawn)[0].reason == "the run is ending"
+    assert world.of(ev.ReviewWithdrawn)[0].reason == "the run is ending"
     assert world.end.state is RunState.CANCELLED
 
 
@@ -109,11 +109,11 @@ def test_cancelling_an_ending_run_ends_it_sooner_and_not_otherwise():
     assert len(world.of(ev.RunEnding)) == 1
 
 
-# -- terminal absorbs --------------------------------------------------------------------------------------------------
+# -- terminal absorbs ------------------------------------------------------------------------------------------------
 
 ARRIVALS = [
     RunRequested(input_id="i", request={"text": "x"}, deadline_at=T0),
-    DecisionMade(input_id="i", escalation_id="e", verb="approve", actor="bob", digest="d"),
+    DecisionMade(input_id="i", review_id="e", verb="approve", actor="bob", digest="d"),
     CancelRequested(input_id="i", actor="bob"),
     ModelReplied(command_id="fan_out.0.e0.r0.t1", attempt=1, text="late"),
     ToolFinished(command_id="fan_out.0.e0.r0.t1.c0", attempt=1, result="late"),

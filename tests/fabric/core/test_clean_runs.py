@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState, Stage
-from fabric.core.inputs import RunRequested
-from fabric.core.taxonomy import Tier
-from fabric.core.tracing import parties
-from fabric.runtime import projection
-from fabric.runtime.ports import Document
+from fabric.core.events.inputs import RunRequested
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Tier
+from fabric.core.values.tracing import parties
+from fabric.runtime.journal import projection
+from fabric.runtime.ports.journal import Document
 from tests.fabric.core.fabrics import lone, plan, spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, call, gives, planned, say, scored, summary

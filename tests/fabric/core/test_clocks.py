@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, Tier
-from simulator.kernel.control_checks import clocks
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
+from simulator.rules.runs.controls import clocks
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import T0, US, World
 from tests.fabric.core.scripts import fails, planned, summary
@@ -28,7 +28,7 @@ def meeting(tier: Tier, *, fan_in=QUORUM):
         "worker": lambda command: answers[int(command.step_id.split(".")[1])],
     }
     world = World(spec(table=ASKS, fan_in=fan_in), script, tier).start().go(until_s=10)
-    assert len(world.run.questions) == 1
+    assert len(world.run.reviews) == 1
     assert world.run.suspended is None
     return world
 
@@ -39,10 +39,10 @@ def taken(world: World) -> World:
 
 
 def ran_on(world: World) -> None:
-    """It went on without its question, on clocks that run."""
+    """It went on without its review, on clocks that run."""
     assert world.end.state is RunState.COMPLETED
-    assert [fact.reason for fact in world.of(ev.EscalationWithdrawn)] == ["the quorum is met"]
-    assert "deadlines_suspended" not in world.kinds[world.kinds.index("escalation_withdrawn") :]
+    assert [fact.reason for fact in world.of(ev.ReviewWithdrawn)] == ["the quorum is met"]
+    assert "deadlines_suspended" not in world.kinds[world.kinds.index("review_withdrawn") :]
 
 
 @pytest.mark.parametrize("tier", Tier)
@@ -56,7 +56,7 @@ def test_a_quorum_that_is_met_while_a_person_is_asked_goes_on(tier):
 def test_a_quorum_that_is_met_by_what_came_during_a_pause_goes_on_with_its_clocks(tier):
     world = pause(meeting(tier)).go()
     left = world.run.control.paused
-    world.wait(10_000 if tier is not Tier.INTERACTIVE else 60)  # Its question is due with the stage, pause or not.
+    world.wait(10_000 if tier is not Tier.INTERACTIVE else 60)  # Its review is due with the stage, pause or not.
     taken(resume(world))
     assert list(clocks(world.run)) == []
     assert world.run.deadline_at == world.now + left.run_remaining_us
@@ -81,7 +81,7 @@ def test_what_did_not_meet_it_leaves_the_clocks_to_the_person_once_the_run_may_g
     world.wait(5_000)
     resume(world).go()
     assert world.run.suspended.run_remaining_us == left
-    assert len(world.run.questions) == 1
+    assert len(world.run.reviews) == 1
     world.wait(5_000)
     taken(world.decide("approve"))
     assert world.run.deadline_at == world.now + left

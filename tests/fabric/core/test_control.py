@@ -6,11 +6,11 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.engine import wake_at
-from fabric.core.flow import RunState
-from fabric.core.inputs import PauseRequested, ResumeRequested, TerminateRequested
-from fabric.core.living import visible_state
-from fabric.core.taxonomy import Cause, Tier
-from fabric.runtime import projection
+from fabric.core.events.inputs import PauseRequested, ResumeRequested, TerminateRequested
+from fabric.core.state.living import visible_state
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
+from fabric.runtime.journal import projection
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import US, World
 from tests.fabric.core.scripts import HANGS, asks, call, fails, planned, scored, summary
@@ -32,7 +32,7 @@ def resume(world: World, number: int = 1) -> World:
     return world
 
 
-# -- terminate ---------------------------------------------------------------------------------------------------------
+# -- terminate -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", range(STEPS))
@@ -54,7 +54,7 @@ def test_terminating_while_it_is_being_cancelled_leaves_the_cancel_in_force():
     assert world.of(ev.CallAborted)[-1].reason == "terminated"
 
 
-# -- pause -------------------------------------------------------------------------------------------------------------
+# -- pause -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", range(STEPS))
@@ -67,8 +67,8 @@ def test_paused_at_any_point_a_run_issues_nothing_until_it_is_resumed_and_then_e
     resume(world).go()
     assert world.run.control.paused is None
     assert visible_state(world.run) is visible_state(undisturbed.run) is RunState.WAITING
-    assert [q.fact.reason for q in world.run.questions.values()] == [
-        q.fact.reason for q in undisturbed.run.questions.values()
+    assert [q.fact.reason for q in world.run.reviews.values()] == [
+        q.fact.reason for q in undisturbed.run.reviews.values()
     ]
 
 
@@ -118,11 +118,11 @@ def test_the_clocks_stand_still_while_it_is_paused(tier):
     assert world.end.state is RunState.COMPLETED
 
 
-def test_a_question_can_be_answered_during_the_pause_and_what_follows_waits_for_its_end():
+def test_a_review_can_be_answered_during_the_pause_and_what_follows_waits_for_its_end():
     world = lively().go()
     pause(world).go()
     world.decide("approve").go()
-    assert world.run.questions == {}
+    assert world.run.reviews == {}
     assert world.of(ev.DeadlinesReissued) == []
     assert visible_state(world.run) is RunState.PAUSED
     resume(world).go()
@@ -130,13 +130,13 @@ def test_a_question_can_be_answered_during_the_pause_and_what_follows_waits_for_
     assert len(world.of(ev.DeadlinesReissued)) == 1
 
 
-def test_a_question_expires_although_its_run_is_paused():
+def test_a_review_expires_although_its_run_is_paused():
     world = lively().go()
-    due = world.question.fact.due_at
+    due = world.review.fact.due_at
     pause(world).go()
     world.wait((due - world.now) / US + 1)
     assert world.end.state is RunState.ABORTED
-    assert world.of(ev.EscalationDecided)[-1].system
+    assert world.of(ev.ReviewDecided)[-1].system
 
 
 def test_a_waiting_run_that_was_paused_waits_on_with_its_clocks_stopped():

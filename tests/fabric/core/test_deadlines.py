@@ -1,4 +1,4 @@
-"""Deadlines as the engine keeps them: instants that nothing moves, attempts that could not finish, the rows they take (semantics.md 4)."""
+"""Deadlines as the engine keeps them: instants that nothing moves, attempts that could not finish, the rows they take (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.engine import wake_at
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import T0, US, World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, scored, summary
@@ -124,20 +124,20 @@ ESCALATES = {"cost_overrun": {"interactive": {"rungs": [{"reaction": "escalate"}
 def test_a_run_deadline_is_asked_about_once_and_then_waits_for_the_answer():
     fabric = spec(table=ESCALATES, deadlines={"interactive": {"call_s": 30, "stage_s": 40, "run_s": 40}})
     world = ran(fabric, {"planner": planned().after(25), "worker": HANGS})
-    (question,) = world.run.questions.values()
-    assert (question.fact.reason, question.at) == (
+    (review,) = world.run.reviews.values()
+    assert (review.fact.reason, review.at) == (
         "the deadline of the run at 2027-01-15 08:00:40 UTC has passed",
         T0 + 40 * US,
     )
-    assert wake_at(world.run) == question.fact.remind_at
+    assert wake_at(world.run) == review.fact.remind_at
     world.wait(301)
-    assert world.of(ev.EscalationOpened) == [question.fact]
-    assert world.end.reason == "nobody answered in time (the deadline of the run at 2027-01-15 08:00:40 UTC has passed)"
+    assert world.of(ev.ReviewOpened) == [review.fact]
+    assert world.end.reason == "no one answered in time (the deadline of the run at 2027-01-15 08:00:40 UTC has passed)"
 
 
-def test_a_question_that_nobody_answered_by_the_run_deadline_expires_and_is_not_asked_anew():
+def test_a_review_that_nobody_answered_by_the_run_deadline_expires_and_is_not_asked_anew():
     world = ran(spec(table=ESCALATES), {"critic": scored(0.2)})
-    assert world.question.fact.item == "post_stage"
+    assert world.review.fact.item == "post_stage"
     world.wait(301)
-    assert (world.of(ev.EscalationWithdrawn), len(world.of(ev.EscalationOpened))) == ([], 1)
-    assert world.end.reason.startswith("nobody answered in time (the score is 0.20")
+    assert (world.of(ev.ReviewWithdrawn), len(world.of(ev.ReviewOpened))) == ([], 1)
+    assert world.end.reason.startswith("no one answered in time (the score is 0.20")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, travel
 from tests.fabric.core.scripts import asks, call, summary
 
@@ -39,7 +39,7 @@ def test_a_declined_call_is_not_made_and_the_run_goes_on_with_the_words(tier):
     assert content["call"] == {"id": "call-9", "tool": "pay", "args": {"room": 9}}
     (told,) = [message.text for message in world.requests[-1].messages if message.role == "tool"]
     assert json.loads(told) == content, "the model reads the whole object"
-    assert world.of(ev.EscalationDecided)[0].verb == "decline"
+    assert world.of(ev.ReviewDecided)[0].verb == "decline"
 
 
 def test_what_refers_to_a_declined_call_is_refused_and_nobody_is_asked_about_it():
@@ -49,7 +49,7 @@ def test_what_refers_to_a_declined_call_is_refused_and_nobody_is_asked_about_it(
     world.decide("decline", message=TOO_DEAR)
     go(world, desk)
     assert [refused.cause for refused in world.of(ev.CallRefused)] == [Cause.USER_CANCEL, Cause.DEPENDENCY_FAILED]
-    assert len(world.of(ev.EscalationOpened)) == 1
+    assert len(world.of(ev.ReviewOpened)) == 1
     assert (desk.ledger, world.end.state) == ([], RunState.COMPLETED)
 
 
@@ -67,8 +67,8 @@ def test_who_declines_says_why():
     desk, world = asked([asks(booking(9, "pay")), summary()])
     world.decide("decline")
     go(world, desk)
-    assert "says why" in world.of(ev.InputIgnored)[0].reason
-    assert world.run.questions, "the question stays open"
+    assert "needs a reason" in world.of(ev.InputIgnored)[0].reason
+    assert world.run.reviews, "the review stays open"
 
 
 def test_who_started_the_run_may_decline_and_not_approve():
@@ -82,7 +82,7 @@ def test_who_started_the_run_may_decline_and_not_approve():
 
 def test_what_a_server_asks_in_mid_call_may_be_declined():
     """The answers to a question of a server are those to any call."""
-    from fabric.core.questions import VERBS
+    from fabric.core.reviews.reviews import VERBS
 
     assert "decline" in VERBS["pre_action"]
     assert not any("decline" in verbs for item, verbs in VERBS.items() if item != "pre_action")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from fabric.runtime.happenings import Due
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World
@@ -148,7 +148,7 @@ def test_a_cancel_is_obeyed_while_it_drains():
     assert world.end.state is RunState.CANCELLED
 
 
-def test_the_clocks_of_a_question_stop_although_it_drains():
+def test_the_clocks_of_a_review_stop_although_it_drains():
     """A branch that went to a person as the last thing before the stop: its run's deadline must not go on running."""
     table = {"provider_failure": {"high_stakes": {"rungs": [{"reaction": "escalate"}]}}}
     refuses = fails(Cause.SERVER_ERROR).after(2)
@@ -156,5 +156,5 @@ def test_the_clocks_of_a_question_stop_although_it_drains():
     world.drain()
     world._one(world._next())
     assert world.driver is None
-    assert len(world.run.questions) == 1
+    assert len(world.run.reviews) == 1
     assert world.run.suspended is not None

@@ -1,4 +1,4 @@
-"""docs/events.md is made of the dataclasses' own words, so it cannot fall behind them."""
+"""docs/reference/events.md is made of the dataclasses' own words, so it cannot fall behind them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ from typing import Any, get_args
 
 from fabric.core import events as ev
 from fabric.core.events import calls, children, control, conversation, decisions, lifecycle, parts, saga
-from fabric.core.verdict import Evidence
+from fabric.core.values.taxonomy import Evidence
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "events.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "events.md"
 WRITE = "WRITE_DOCS"
 """Set this variable when running this test to write the page anew."""
 HEAD = """# Events
 
-Everything that happens to a run is an event in its journal, and the run is the fold of them. A row is `seq`, `kind`, `version`, `header`,
-`payload`, `payload_hash` and `hash`. The *header* (the envelope and the fields below) is never erased; the *payload*, where a kind has a content,
-may be. `hash = H(hash before | seq | kind | version | header | payload_hash)`, so an erased payload leaves the chain whole.
+Everything that happens to a run is an event in its journal. The run is the fold of them.
 
-Every event travels in one envelope: `id` (run and seq), `trace_id`, `span_id`, `parent_span_id`, `timestamp`, `source` and `destination` (each a `layer`
-and an `agent_id`), and the fact itself. The ids and the two parties follow from the run and the fact and are not stored; fields at their
-default are left out of the header.
+A row is `seq`, `kind`, `version`, `header`, `payload`, `payload_hash` and `hash`. The *header* (the envelope and the
+fields below) is never erased. The *payload*, where a kind has a content, may be.
+`hash = H(hash before | seq | kind | version | header | payload_hash)`, so an erased payload leaves the chain whole.
 
-Instants (`*_at`, `not_before`) are microseconds since the epoch, UTC; durations (`*_s`) are seconds, `*_us` microseconds; money is integer micro-dollars. A
-kind is never edited in place: a changed one is a new version, and a row of an unknown kind or version is refused with a sentence.
+Every event travels in one envelope: `id` (run and seq), `trace_id`, `span_id`, `parent_span_id`, `timestamp`, `source`
+and `destination` (each a `layer` and an `agent_id`), and the fact itself. The ids and the two parties follow from the run
+and the fact, and are not stored. Fields at their default are left out of the header.
+
+| a name that ends in | is |
+|---|---|
+| `_at`, and `not_before` | microseconds since the epoch, UTC |
+| `_s`, `_us` | seconds, microseconds |
+| `_usd_micros` | micro-dollars |
+
+A kind is never edited in place: a changed one is a new version. A row of an unknown kind or version is refused.
 
 This page is made from `fabric/core/events/` by `tests/fabric/core/test_events_doc.py`.
 """
@@ -95,9 +102,9 @@ def test_the_page_says_what_the_classes_say():
     made = page()
     if os.environ.get(WRITE):
         PAGE.write_text(made)
-    assert PAGE.exists(), f"docs/events.md is missing: run this test once with {WRITE}=1 in the environment"
+    assert PAGE.exists(), f"docs/reference/events.md is missing: run this test once with {WRITE}=1 in the environment"
     assert PAGE.read_text() == made, (
-        f"docs/events.md is out of date: run this test once with {WRITE}=1 in the environment"
+        f"docs/reference/events.md is out of date: run this test once with {WRITE}=1 in the environment"
     )
 
 

@@ -1,12 +1,12 @@
-"""The fan-in policy: all, quorum(k), best_effort (semantics.md 1), and the caps on agents (semantics.md 4)."""
+"""The fan-in policy: all, quorum(k), best_effort (docs/specification/stages.md), and the caps on agents (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import plan, spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import HANGS, fails, planned, summary

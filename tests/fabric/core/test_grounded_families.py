@@ -1,16 +1,16 @@
-"""What a child run said founds its parent's answer: its tools answered there, and a team's answer was held against them there (semantics.md 9)."""
+"""A child run's tool answers are sources of its parent's answer (docs/specification/gates.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
+from fabric.core.decision.slices import from_child
 from fabric.core.evolve import fold
-from fabric.core.flow import RunState, Stage
-from fabric.core.forks import kept_at
-from fabric.core.frozen import replace
-from fabric.core.run import Run
-from fabric.core.topologies.slices import from_child
+from fabric.core.stages.forks import find_fork_point
+from fabric.core.state.run import Run
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.frozen import replace
 from tests.fabric.core.families import Household
 from tests.fabric.core.scripts import asks, gives, scored, summary
 from tests.fabric.core.test_judge_runs import ACCEPTS
@@ -81,6 +81,6 @@ def test_a_fork_that_keeps_a_team_s_answer_rests_on_it_too():
     entered = next(
         one.seq for one in root.events if isinstance(one.fact, ev.StageEntered) and one.fact.stage is Stage.FAN_IN
     )
-    point = kept_at(fold(Run("root", tier=root.tier, seed=root.seed), root.events[:entered]), sources=True)
+    point = find_fork_point(fold(Run("root", tier=root.tier, seed=root.seed), root.events[:entered]), sources=True)
     [lead] = [ref for branch, agent, ref in point.branches if agent == "lead"]
     assert [part[:2] for part in point.parts] == [(0, lead)]

@@ -1,14 +1,14 @@
-"""What a run's answer is held against: its documents, what its tools answered in this epoch, what was calculated (semantics.md 9)."""
+"""A run's answer is compared with its documents, its tools' answers and its calculations (docs/specification/gates.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause
-from fabric.runtime.ports import Document
-from fabric.runtime.snapshots import Cadence
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause
+from fabric.runtime.journal.snapshots import Cadence
+from fabric.runtime.ports.journal import Document
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, call, gives, summary

@@ -1,13 +1,13 @@
-"""What a guardrail's hit does to a run: the payload is blocked, and its bytes leave the run nowhere (semantics.md 3, 9)."""
+"""What a guardrail's hit does to a run: the payload is blocked, and its bytes leave the run nowhere (docs/specification/decision-table.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.context import compile_spec
-from fabric.core.flow import RunState, Stage
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.state.context import compile_spec
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.bookings import Desk, at_the_desk, go, one_by_one, travel
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import ran
@@ -58,8 +58,8 @@ def test_the_static_answer_stands_in_for_what_was_blocked():
 def test_in_high_stakes_a_person_is_asked_and_not_shown_the_bytes():
     world = ran(spec(**guarded()), {"finalizer": LEAKS}, tier=Tier.HIGH_STAKES)
     assert world.reactions == ["escalate"]
-    question = world.question.fact
-    assert SECRET not in str(question)
+    review = world.review.fact
+    assert SECRET not in str(review)
     world.decide("reject").go()
     assert world.end.state is RunState.ABORTED
     assert SECRET not in said(world)
@@ -97,7 +97,7 @@ def test_what_no_gate_has_met_yet_is_no_partial_result_either():
 def test_credentials_in_the_outcome_are_blocked_in_a_fabric_that_asks_for_nothing(gates, tier, end):
     world = ran(spec(gates=gates), {"finalizer": LEAKS}, tier=tier)
     if end is None:
-        assert world.question.fact.failure_type is FailureType.UNSAFE_OUTPUT
+        assert world.review.fact.failure_type is FailureType.UNSAFE_OUTPUT
         return
     assert world.end.state is end
     assert SECRET not in said(world)
@@ -110,7 +110,7 @@ def test_a_reason_against_it_lets_credentials_pass():
     assert world.outcome["text"] == f"The token is {SECRET}."
 
 
-# -- arguments ---------------------------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------------------------
 
 
 def test_a_call_with_a_secret_is_denied_before_it_goes_out():
@@ -138,7 +138,7 @@ def test_a_destructive_command_is_denied(command):
     assert world.executed == []
 
 
-# -- compensations -----------------------------------------------------------------------------------------------------
+# -- compensations ---------------------------------------------------------------------------------------------------
 
 
 def leaky_desk():
@@ -147,7 +147,7 @@ def leaky_desk():
     world = at_the_desk(travel(**guarded("arguments")), desk, one_by_one(1, fails(Cause.AUTH, "401")), tier=Tier.BATCH)
     world.script = {**world.script, "book": gives({"id": "b-1", "token": SECRET})}
     go(world, desk)
-    if world.question.fact.item == "failure":
+    if world.review.fact.item == "failure":
         world.decide("reject", message="no")
         go(world, desk)
     return desk, world
@@ -159,9 +159,9 @@ def test_a_compensation_that_would_carry_a_secret_out_is_not_sent_and_a_person_i
     (failed,) = world.of(ev.CompensationFailed)
     assert failed.cause is Cause.POLICY_DENIED
     assert "result.token: looks like credentials.github_token" in failed.message
-    question = world.question.fact
-    assert question.item == "compensation"
-    shown = world.content_of(ev.EscalationOpened)[-1]
+    review = world.review.fact
+    assert review.item == "compensation"
+    shown = world.content_of(ev.ReviewOpened)[-1]
     assert "result" not in shown["payload"]
     assert SECRET not in str(shown) + str(world.facts)
 
@@ -180,13 +180,13 @@ def test_a_compensation_without_one_goes_out():
     desk = Desk()
     world = at_the_desk(travel(**guarded("arguments")), desk, one_by_one(1, fails(Cause.AUTH, "401")), tier=Tier.BATCH)
     go(world, desk)
-    if world.run.questions:
+    if world.run.reviews:
         world.decide("reject", message="no")
         go(world, desk)
     assert desk.cancelled == desk.booked != []
 
 
-# -- compiled or refused -----------------------------------------------------------------------------------------------
+# -- compiled or refused ---------------------------------------------------------------------------------------------
 
 
 def test_gates_that_nobody_compiled_never_pass():

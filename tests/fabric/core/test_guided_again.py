@@ -1,17 +1,17 @@
-"""A person's words about a try hold for whatever is tried after it, until a person says something else (semantics.md 4 "Human waits")."""
+"""A person's words about a try hold for whatever is tried after it, until a person says something else (docs/specification/reviews.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Tier
-from fabric.runtime.snapshots import Cadence
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Tier
+from fabric.runtime.journal.snapshots import Cadence
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import fails, planned, say, summary
-from tests.fabric.core.test_retry_layers import DOWN, one
+from tests.fabric.core.spec.test_retry_layers import DOWN, one
 
 BAD = [say(f"No JSON, {why}.") for why in ("once", "twice", "three times", "again")]
 WORSE = [say(f"No JSON still, {why}.") for why in ("once", "twice", "three times", "again")]
@@ -26,7 +26,7 @@ def asked(fabric, *answers, until_s=None, **script):
     """A worker that gave no usable answer, about which a person is asked; memory is let go of as early as may be."""
     script = {"worker": [*BAD, *answers], **script}
     world = World(fabric, script, cadence=Cadence(on_release=1, while_owned=1)).start().go(until_s=until_s)
-    assert world.run.questions
+    assert world.run.reviews
     return world
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.families import Household
 from tests.fabric.core.family_scenes import ASKED, household, once_bad, whole
 from tests.fabric.core.scripts import fails, summary
@@ -22,7 +22,7 @@ def told(family, run_id, agent):
 
 
 def resting(family):
-    return bool(family.root.run.questions) and not family.root.run.family.alive
+    return bool(family.root.run.reviews) and not family.root.run.family.alive
 
 
 @pytest.mark.parametrize(("verb", "reads"), [("respond", WORDS), ("approve", "Approved for one more try.")])
@@ -30,7 +30,7 @@ def test_a_team_that_is_tried_once_more_is_told_what_a_person_said(verb, reads):
     fabric = hierarchy(under("lead", "solo"), {"lead": under("ann")}, table={"schema_grounding_fail": ASKED})
     gone = fails(Cause.AUTH, "the key was refused")
     family = Household(fabric, script := {"ann": gone, "solo": summary("Nothing.")}).start()
-    family.go(until=lambda family: any(one.run.questions for one in family.children))
+    family.go(until=lambda family: any(one.run.reviews for one in family.children))
     [team] = family.children
     family.decide(team.run_id, "reject", until=resting)
     script["ann"] = summary("At last.")

@@ -1,14 +1,14 @@
-"""Invariants of the fabric's own at the post-gates: CEL over payload, run and stage (semantics.md 1, 10)."""
+"""Invariants of the fabric's own at the post-gates: CEL over payload, run and stage (docs/specification/stages.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.context import compile_spec
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, FailureType
-from fabric.runtime.ports import Document
+from fabric.core.state.context import compile_spec
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, FailureType
+from fabric.runtime.ports.journal import Document
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import summary

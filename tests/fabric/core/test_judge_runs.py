@@ -1,4 +1,4 @@
-"""Judges beside the author: an agent on the plan before its gate passes it, one on grounding, and the oracle by tool, address and agent (semantics.md 1, 9)."""
+"""Judges beside the author: an agent on the plan before its gate passes it, one on grounding, and the oracle by tool, address and agent (docs/specification/stages.md)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.decision_table import Reaction
-from fabric.core.flow import RunState, Stage
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause, FailureType, Tier
-from fabric.runtime.ports import Document
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.policies.decision_table import Reaction
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
+from fabric.runtime.ports.journal import Document
 from tests.fabric.core.fabrics import agent, plan, tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, say, summary
@@ -46,7 +46,7 @@ def prompts_of(world, name):
     return ["\n".join(m.text for m in one.messages) for one in world.requests if one.agent == name]
 
 
-# -- the plan ----------------------------------------------------------------------------------------------------------
+# -- the plan --------------------------------------------------------------------------------------------------------
 
 
 def test_a_plan_goes_out_once_its_critic_has_accepted_it_and_its_gate_says_so():
@@ -83,13 +83,13 @@ def test_a_critic_that_is_never_content_is_bounded_by_the_rows_replans(tier, rea
 
 def test_a_score_below_tau_is_put_to_a_person_with_the_plan_and_an_approval_lets_that_plan_out():
     world = ran(judged(topology=PLAN_CRITIC), {"judge": verdict(score=0.4)})
-    (asked,) = world.of(ev.EscalationOpened)
+    (asked,) = world.of(ev.ReviewOpened)
     assert (asked.item, asked.stage, world.of(ev.ReactionDecided)[0].cause.cause) == (
         "post_stage",
         Stage.PLAN,
         Cause.BELOW_TAU,
     )
-    assert world.content_of(ev.EscalationOpened)[0]["payload"]["briefs"] == plan()["briefs"]
+    assert world.content_of(ev.ReviewOpened)[0]["payload"]["briefs"] == plan()["briefs"]
     world.decide("approve").go()
     assert (world.end.state, len(calls_of(world, "judge"))) == (RunState.COMPLETED, 1)
 
@@ -123,7 +123,7 @@ def test_a_verdict_that_says_two_things_or_rests_on_nothing_costs_a_correction(w
     assert world.end.state is RunState.COMPLETED
 
 
-# -- grounding ---------------------------------------------------------------------------------------------------------
+# -- grounding -------------------------------------------------------------------------------------------------------
 
 GROUNDED = {"grounding": "citations", "grounding_critic": "judge"}
 
@@ -223,7 +223,7 @@ def test_a_critic_that_reads_documents_by_tools_is_told_their_names():
     assert "Ostrava." not in first.partition("Result:")[0]
 
 
-# -- the oracle --------------------------------------------------------------------------------------------------------
+# -- the oracle ------------------------------------------------------------------------------------------------------
 
 
 def oracle(*checks, **more):

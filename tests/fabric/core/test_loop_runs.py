@@ -1,4 +1,4 @@
-"""Whole runs with detectors C and E and with each document's rule in their place (semantics.md 4 "Loop detectors")."""
+"""Whole runs with detectors C and E and with each document's rule in their place (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, Tier
-from fabric.runtime.ports import Document
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
+from fabric.runtime.ports.journal import Document
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, call, gives, say, summary

@@ -6,15 +6,16 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.mechanisms import budget, state_of
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.mechanisms import budget, find_state
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
+from tests.fabric.core.mechanisms.windows import SAME_CALLS
 from tests.fabric.core.scripts import HANGS, Answer, asks, broken, call, fails, gives, say, summary
 
 UNHEARD_S = 25 * 3_600
-"""Longer than any question waits."""
+"""Longer than any review waits."""
 
 
 def counting():
@@ -49,10 +50,7 @@ def test_the_same_call_for_ever():
     assert len(world.executed) == 2
     assert len(world.requests) == 5, "four, and the last word without tools"
     assert (world.end.state, world.end.reaction) == (RunState.FAILED, "surface")
-    assert (
-        'agent worker asked for look({"q":"x"}) 3 times within 5 calls, and each result was the same (limit 3)'
-        in world.end.reason
-    )
+    assert f'agent worker asked for look({{"q":"x"}}) {SAME_CALLS}' in world.end.reason
 
 
 def test_the_same_call_for_ever_with_an_answer_at_last_keeps_the_work():
@@ -62,7 +60,7 @@ def test_the_same_call_for_ever_with_an_answer_at_last_keeps_the_work():
     assert world.outcome["text"] == "What I found."
     assert (
         world.end.reason
-        == 'agent worker asked for look({"q":"x"}) 3 times within 5 calls, and each result was the same (limit 3), and nobody answered in time whether it may go on; worker then answered with the 2 results that it had'
+        == f'agent worker asked for look({{"q":"x"}}) {SAME_CALLS}, and no one decided in time; worker then answered with the 2 results that it had'
     )
 
 
@@ -192,7 +190,7 @@ def test_every_run_comes_to_a_truthful_end_in_every_tier(tier, script):
     worker = {"loop": alternating("x"), "storm": fails(), "junk": say("no"), "hang": HANGS}[script]
     world = ran(lone(), {"worker": worker}, tier=tier)
     for _ in range(3):
-        if world.run.questions:
+        if world.run.reviews:
             world.decide("approve").go()
     assert world.run.terminal
     assert world.end.state is not RunState.COMPLETED
@@ -217,6 +215,6 @@ def test_a_healthy_run_that_spends_within_its_cap_is_left_alone(tier, calls, tok
     deadlines = {tier: {"call_s": 120, "stage_s": 120, "run_s": 300}} if tier is Tier.INTERACTIVE else {}
     fabric = lone(budget={"run_usd_micros": 1_000_000}, deadlines=deadlines)
     world = ran(fabric, {"worker": [*dear, summary()], "look": counting()}, tier=tier)
-    assert (world.end.state, world.reactions, world.of(ev.EscalationOpened)) == (RunState.COMPLETED, [], [])
-    least = state_of(world.run.guards, budget).spent_usd_micros
+    assert (world.end.state, world.reactions, world.of(ev.ReviewOpened)) == (RunState.COMPLETED, [], [])
+    least = find_state(world.run.guards, budget).spent_usd_micros
     assert spent <= least < spent + 10_000

@@ -1,14 +1,14 @@
-"""The outcome oracle: the last check of finalize's post-gate, over what is handed in and what the plan said must be true of it (semantics.md 1)."""
+"""The outcome oracle: the last check of finalize's post-gate, over what is handed in and what the plan said must be true of it (docs/specification/stages.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.context import compile_spec
-from fabric.core.flow import RunState, Stage
-from fabric.core.taxonomy import Cause, FailureType, Tier
-from fabric.runtime.ports import Document
+from fabric.core.state.context import compile_spec
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
+from fabric.runtime.ports.journal import Document
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import planned, summary

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.inputs import ModelReplied
+from fabric.core.events.inputs import ModelReplied
 from fabric.core.mechanisms import budget
-from fabric.core.taxonomy import Cause, Tier
-from fabric.runtime.happenings import Answered
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
+from fabric.runtime.happenings import PortAnswered
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, say, scored, summary
@@ -118,7 +118,7 @@ def test_after_the_deadline_nothing_goes_out_again():
     assert world.performed[performed:] == []
 
 
-def test_a_question_is_still_open_for_the_next_owner():
+def test_a_review_is_still_open_for_the_next_owner():
     world = ran(lone(), {"worker": [say("no")] * 4 + [summary()]}, tier=Tier.HIGH_STAKES)
     rows = len(world.rows)
     world.crash().go()
@@ -145,7 +145,7 @@ def test_results_of_attempts_that_were_replaced_are_dropped():
     rows = len(world.rows)
     for attempt, taken in ((1, False), (3, False), (2, True), (2, False)):
         before = len(world.rows)
-        world._step(Answered(ModelReplied(command_id=command, attempt=attempt, text='{"text": "x"}')))
+        world._step(PortAnswered(ModelReplied(command_id=command, attempt=attempt, text='{"text": "x"}')))
         assert (len(world.rows) > before) is taken, attempt
         if world.driver is None:
             break

@@ -1,4 +1,4 @@
-"""Personas in runs: what an agent may not use it does not call, whatever its model proposes (S3 "Persona constraints"; semantics.md 7)."""
+"""Personas in runs: what an agent may not use it does not call, whatever its model proposes (S3 "Persona constraints"; docs/specification/protections.md)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
 from fabric.core.mechanisms import policy
 from fabric.core.mechanisms.policy import Config, State
-from fabric.core.spec import FabricSpec
-from fabric.core.spec_persona import Persona, covers, violations
-from fabric.core.spec_tools import ToolSpec
-from fabric.core.taxonomy import Cause, FailureType, Tier
-from fabric.core.verdict import PASS, Trip
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.tools import Persona, ToolSpec, covers, violations
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import PASS, Cause, FailureType, Tier, Trip
 from tests.fabric.core.fabrics import lone, proposal, tree, view
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, summary
@@ -39,7 +37,7 @@ def refusals(world) -> list[tuple[str, Cause]]:
     return [(fact.tool, fact.cause) for fact in world.of(ev.CallRefused)]
 
 
-# -- in a run ----------------------------------------------------------------------------------------------------------
+# -- in a run --------------------------------------------------------------------------------------------------------
 
 
 def test_a_call_that_the_persona_denies_does_not_go_out_and_the_one_beside_it_does():
@@ -91,7 +89,7 @@ def test_it_takes_the_unsafe_row_of_its_tier(tier, reaction):
 
 def test_what_people_are_asked_holds_the_violation_and_survives_the_process():
     world = ran(fabric(DENYING), BOTH, tier=Tier.HIGH_STAKES)
-    shown = world.content_of(ev.EscalationOpened)[-1]
+    shown = world.content_of(ev.ReviewOpened)[-1]
     assert shown["details"]["violations"][0]["value"] == "database:write"
     assert world.crash().go().of(ev.ReactionDecided)[0].cause.evidence.details["violations"][0]["action"] == "block"
 
@@ -121,7 +119,7 @@ def test_a_memory_is_a_tool_like_any_other():
     )
 
 
-# -- the rule ----------------------------------------------------------------------------------------------------------
+# -- the rule --------------------------------------------------------------------------------------------------------
 
 ALLOWS, DENIES = "allowed_capabilities", "denied_capabilities"
 
@@ -160,7 +158,7 @@ def test_a_tool_that_declares_none_needs_the_one_of_its_name_and_the_engine_itse
     assert policy.check(Config(), State(), proposal(**about | {"kind": "handoff"}), view(fabric=barring)) is PASS
 
 
-# -- as it is written --------------------------------------------------------------------------------------------------
+# -- as it is written ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

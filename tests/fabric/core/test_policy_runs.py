@@ -1,13 +1,13 @@
-"""Cedar policies in runs: asked before each call, spawn, stage and output; what none permits, and what cannot be evaluated, is denied (semantics.md 1, 2)."""
+"""Cedar policies in runs: asked before each call, spawn, stage and output; what none permits, and what cannot be evaluated, is denied (docs/specification/stages.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.context import compile_spec
-from fabric.core.flow import RunState, Stage
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.state.context import compile_spec
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, fails, gives, scored, summary

@@ -1,4 +1,4 @@
-"""A person who is asked about a call may have another tool called in its place (S2 "Correction"; semantics.md 6): judged anew, told to the agent, under the rules of an edit."""
+"""A person who is asked about a call may have another tool called in its place (S2 "Correction"; docs/specification/agent-step.md): judged anew, told to the agent, under the rules of an edit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.fingerprint import fingerprint
-from fabric.core.flow import RunState
-from fabric.core.saga import key_of, scope_of
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.fingerprint import fingerprint
+from fabric.core.values.flow import RunState
+from fabric.core.values.saga import build_key, read_scope
+from fabric.core.values.taxonomy import Cause, Tier
+from fabric.core.values.units import JSON
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import asks, call, fails, gives, say, summary
 
-JSON = Any
 STEP = "fan_out.0.e0.r0"
 PEOPLE = {"ann": "reviewer", "bea": "reviewer", "cid": "reviewer", "alice": "owner,reviewer"}
 TOOLS = [
@@ -45,7 +45,7 @@ def asked(*calls: Any, spec: FabricSpec | None = None, last: Any = None, **more:
         "look": gives("seen"),
     }
     world = World(spec or fabric(), {**script, **more.pop("script", {})}, **more).start().go()
-    assert world.question.fact.item == "pre_action"
+    assert world.review.fact.item == "pre_action"
     return world
 
 
@@ -64,7 +64,7 @@ def test_another_tool_is_called_under_the_calls_own_id_and_nobody_is_asked_again
     (edited,) = world.of(ev.CallEdited)
     assert (edited.tool, edited.proposed_tool, edited.actor) == ("look", "pay", "bob")
     assert (edited.proposed_hash, edited.args_hash) == (fingerprint({"room": 9}), fingerprint({"q": "x"}))
-    assert len(world.of(ev.EscalationOpened)) == 1
+    assert len(world.of(ev.ReviewOpened)) == 1
     assert world.of(ev.MutationIntended) == [], "looking something up leaves nothing to undo"
 
 
@@ -88,7 +88,7 @@ def test_what_refers_to_the_call_gets_the_others_result():
 def test_it_is_keyed_by_its_own_tool_and_undone_by_its_own_way_back():
     world = asked(last=fails(Cause.AUTH, "401")).decide("edit", tool="book", edited={"room": 1}).go()
     (intended,) = world.of(ev.MutationIntended)
-    key = key_of("run-1", scope_of(STEP, carry_over=False), "book", fingerprint({"room": 1}), 0)
+    key = build_key("run-1", read_scope(STEP, carry_over=False), "book", fingerprint({"room": 1}), 0)
     assert (intended.key, intended.tool, intended.compensation) == (key, "book", "cancel")
     assert [name for name, _ in world.executed] == ["book", "cancel"]
     assert world.executed[1][1] == {"key": key, "args": {"room": 1}, "result": "booked"}
@@ -114,26 +114,26 @@ def test_one_that_cannot_be_undone_goes_last_in_its_wave_by_the_same_word():
         ("respond", "book", None, "another tool goes with an edit, and with no other answer"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_followed_is_ignored_with_its_reason_and_the_question_stays(verb, tool, edited, said):
+def test_what_cannot_be_followed_is_ignored_with_its_reason_and_the_review_stays(verb, tool, edited, said):
     wants = {"book": lambda args: [] if isinstance(args.get("room"), int) else ["room: a number is wanted"]}
     world = asked(validators=wants).decide(verb, tool=tool, edited=edited, message="x").go()
     assert [said in one for one in ignored(world)] == [True], ignored(world)
-    assert (world.executed, bool(world.run.questions)) == ([], True)
+    assert (world.executed, bool(world.run.reviews)) == ([], True)
 
 
 def test_a_tool_that_the_agents_persona_bars_is_none_that_may_be_called():
     barred = fabric(agent={"persona": {"denied_capabilities": ["tool:book"]}})
     world = asked(spec=barred)
-    assert world.content_of(ev.EscalationOpened)[0]["takes_tools"] == ["look", "wire"]
+    assert world.content_of(ev.ReviewOpened)[0]["takes_tools"] == ["look", "wire"]
     world.decide("edit", tool="book", edited={}).go()
     assert "there are: look, wire" in ignored(world)[0]
 
 
-def test_another_question_takes_no_tool():
+def test_another_review_takes_no_tool():
     broken = {"worker": say("no")}
     cell = {"schema_grounding_fail": {"interactive": {"rungs": [{"reaction": "escalate"}]}}}
     world = World(lone(table=cell), broken).start().go().decide("approve", tool="look").go()
-    assert ignored(world) == ["another tool goes with an edit of a call, and this is another question"]
+    assert ignored(world) == ["another tool goes with an edit of a call, and this is another review"]
 
 
 def test_the_same_tool_with_the_same_arguments_is_an_approval():
@@ -157,16 +157,16 @@ def test_it_survives_the_loss_of_the_worker():
     assert {tool for tool, _ in world.executed} == {"look"}
 
 
-# -- two pairs of eyes -------------------------------------------------------------------------------------------------
+# -- two pairs of eyes -----------------------------------------------------------------------------------------------
 
 
 def test_where_two_agree_another_call_is_a_proposal_that_says_what_would_be_called():
     world = asked(spec=fabric(eyes=(Tier.BATCH,)), tier=Tier.BATCH, people=PEOPLE)
-    before = world.question.fact.digest
+    before = world.review.fact.digest
     world.decide("edit", tool="look", edited={"q": "x"}, actor="ann").go()
     assert (world.executed, len(world.of(ev.CallEdited))) == ([], 0)
-    assert world.question.fact.digest != before
-    (shown,) = world.content_of(ev.EscalationEdited)
+    assert world.review.fact.digest != before
+    (shown,) = world.content_of(ev.ReviewEdited)
     assert (shown["tool"], shown["tool_from"], shown["payload"]) == ("look", "pay", {"q": "x"})
     assert (shown["edited"], shown["edited_from"], shown["edited_by"]) == ({"q": "x"}, {"room": 9}, "ann")
     assert (shown["description"], shown["edit_schema"]) == ("Looks something up.", {"type": "object"})
@@ -182,10 +182,10 @@ def test_a_third_person_may_write_over_a_proposal_or_put_the_first_tool_back():
     world = asked(spec=fabric(eyes=(Tier.BATCH,)), tier=Tier.BATCH, people=PEOPLE)
     world.decide("edit", tool="look", edited={"q": "x"}, actor="ann").go()
     world.decide("edit", edited={"q": "y"}, actor="bea").go()
-    shown = world.content_of(ev.EscalationEdited)[-1]
+    shown = world.content_of(ev.ReviewEdited)[-1]
     assert (shown["tool"], shown["tool_from"], shown["payload"]) == ("look", "pay", {"q": "y"})
     world.decide("edit", tool="pay", edited={"room": 3}, actor="cid").go()
-    shown = world.content_of(ev.EscalationEdited)[-1]
+    shown = world.content_of(ev.ReviewEdited)[-1]
     assert (shown["tool"], "tool_from" in shown, shown["payload"]) == ("pay", False, {"room": 3})
     world.decide("approve", actor="ann").go()
     assert world.executed == [("pay", {"room": 3})]

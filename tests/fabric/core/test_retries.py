@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.draw import unit
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
-from fabric.core.words import words
+from fabric.core.values.command_ids import unit
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import CLASSIFY, Cause, FailureType, Tier
+from fabric.core.values.words import words
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import T0, US, ran
 from tests.fabric.core.scripts import HANGS, asks, fails, gives, summary
@@ -50,10 +50,10 @@ def test_batch_tries_five_times_more_and_then_asks_a_person():
     assert len(world.requests) == 6
     assert world.reactions == ["retry"] * 5 + ["escalate"]
     assert [fact.reaction for fact in world.of(ev.RungSkipped)] == ["wait_for_breaker"]
-    assert world.question.fact.required_role == "reviewer"
+    assert world.review.fact.required_role == "reviewer"
 
 
-def test_high_stakes_tries_twice_more_and_never_swaps():
+def test_high_stakes_tries_twice_more_and_never_falls_back():
     world = ran(lone(), {"worker": fails(Cause.RATE_LIMIT)}, tier=Tier.HIGH_STAKES)
     assert (len(world.requests), world.reactions) == (3, ["retry", "retry", "escalate"])
     assert world.of(ev.RungSkipped) == []
@@ -137,7 +137,7 @@ def test_what_does_not_go_away_by_itself_enters_at_the_last_rung(cause, tier, st
     assert len(world.requests) == 1
     assert {fact.reason for fact in world.of(ev.RungSkipped)[:2]} == {f"{words(cause)} does not go away by itself"}
     assert world.run.state is (state or RunState.RUNNING)
-    assert bool(world.run.questions) is (tier is Tier.HIGH_STAKES)
+    assert bool(world.run.reviews) is (tier is Tier.HIGH_STAKES)
 
 
 def test_a_malformed_answer_of_an_endpoint_is_tried_once_more():

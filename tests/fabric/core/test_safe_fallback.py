@@ -1,12 +1,12 @@
-"""Safe fallback: the fabric's static answer becomes the outcome (semantics.md 3)."""
+"""Safe fallback: the fabric's static answer becomes the outcome (docs/specification/decision-table.md)."""
 
 from __future__ import annotations
 
 import pytest
 
-from fabric.core.flow import RunState
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import tree
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails, scored, summary
@@ -53,7 +53,7 @@ def test_without_one_it_is_surfaced():
 @pytest.mark.parametrize(("tier", "state"), [(Tier.BATCH, RunState.ABORTED), (Tier.HIGH_STAKES, RunState.ABORTED)])
 def test_in_the_other_tiers_no_default_cell_uses_it(tier, state):
     world = ran(fabric(), {"finalizer": UNSAFE}, tier=tier)
-    if world.run.questions:
+    if world.run.reviews:
         world.decide("reject").go()
     assert world.end.state is state
     assert world.outcome is None or world.outcome["text"] != ANSWER

@@ -1,11 +1,11 @@
-"""A session's cap of tokens, beside its cap of money: the same gate, the same words (semantics.md 4 "budgets")."""
+"""A session's cap of tokens, beside its cap of money: the same gate, the same words (docs/specification/budgets.md)."""
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.budget_caps import NamedCap
-from fabric.core.cost import Price
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.spec.policies.budgets import NamedCap
+from fabric.core.values.cost import Price
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import fails, summary
@@ -51,7 +51,7 @@ def test_a_call_that_its_sessions_tokens_have_no_room_for_is_refused_in_the_same
     seen = decided.cause.evidence
     assert (decided.failure_type, seen.scope, seen.unit) == ("cost_overrun", "session_tokens", "tokens")
     worst = seen.details["worst_case"]
-    said = f"what this session may use: the next call may take {worst:,} tokens, but 50 tokens of 50 tokens is left"
+    said = f"the session's tokens: the next call may take {worst:,} tokens, but 50 tokens of 50 tokens is left"
     assert decided.cause.message.startswith(said)
     assert ended.of(ev.CallIssued) == []
     assert ended.end.state == "aborted"

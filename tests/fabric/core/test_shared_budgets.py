@@ -2,12 +2,9 @@
 
 import pytest
 
+from fabric.auditor import models
 from fabric.core import events as ev
-from fabric.core import guard
-from fabric.core.cost import Price
-from fabric.core.derivation import models
-from fabric.core.evolve import fold
-from fabric.core.grants import (
+from fabric.core.budgets.grants import (
     FABRIC,
     SESSION,
     SESSION_TOKENS,
@@ -19,20 +16,23 @@ from fabric.core.grants import (
     TokenWant,
     Want,
 )
-from fabric.core.inputs import CancelRequested, TimeReached
-from fabric.core.key_caps import KEY_DAY, KEY_MONTH
+from fabric.core.budgets.key_caps import KEY_DAY, KEY_MONTH
+from fabric.core.decision import guard
+from fabric.core.events.inputs import CancelRequested, TimeReached
+from fabric.core.evolve import fold
 from fabric.core.mechanisms import budget
 from fabric.core.mechanisms.contract import View
-from fabric.core.run import Run
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.state.run import Run
+from fabric.core.values.cost import Price
+from fabric.core.values.taxonomy import Cause, Tier
+from fabric.runtime.arrivals import UndecidedInputs
 from fabric.runtime.happenings import Denied, Granted
-from fabric.runtime.shares import SETTLES
-from fabric.runtime.undecided import Undecided
+from fabric.runtime.spending.shares import SETTLES
 from tests.fabric.core.fabrics import lone, proposal, spec, tree
 from tests.fabric.core.harness import World
+from tests.fabric.core.ladders.test_ladder import cell
 from tests.fabric.core.scripts import fails, planned, summary
-from tests.fabric.core.test_ladder import cell
 from tests.fabric.core.tills import T_ASKED, Till
 
 HOUR = {"fabric_hour_usd_micros": 1_000_000}
@@ -43,7 +43,7 @@ def world(fabric, till, script=None, **changed):
     return World(fabric, script or {}, till=till, **changed)
 
 
-# -- money -------------------------------------------------------------------------------------------------------------
+# -- money -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_scope_has_words_and_whatever_the_ledger_settles_is_settled_in_the_grants():
@@ -51,7 +51,9 @@ def test_every_scope_has_words_and_whatever_the_ledger_settles_is_settled_in_the
     assert set(budget.SHARED) == models.SHARED, "a decision about another model is derived by the same scopes"
     begins = {"call_issued", "lineage_pinned", "cap_raised", "budget_raised", "policy_taken_up"}
     of_children = {"child_spawned", "child_answered"}  # Each child settles its own calls.
-    blindly = {"run_ended"}  # Settles what only a run that was never folded leaves open (``runtime/quarantine.py``).
+    blindly = {
+        "run_ended"
+    }  # Settles what only a run that was never folded leaves open (``runtime/quarantine/verdicts.py``).
     assert set(SETTLES) == budget.OBSERVES - begins - of_children - blindly
 
 
@@ -111,7 +113,7 @@ def test_a_takeover_charges_the_lost_attempt_at_its_worst():
     assert lost.end.state == "completed"
 
 
-# -- a refusal ---------------------------------------------------------------------------------------------------------
+# -- a refusal -------------------------------------------------------------------------------------------------------
 
 
 def refused(caps=50, **more):
@@ -133,7 +135,7 @@ def test_the_tables_cell_decides_what_follows_a_refusal(tier, table, state):
     assert decision.reaction == table["rungs"][0]["reaction"]
     assert decision.cause.cause is Cause.BUDGET_GATE
     if state == "waiting":
-        assert ended.question.fact.item == "failure"
+        assert ended.review.fact.item == "failure"
     else:
         assert ended.end.state == state
     assert till.spent == {}
@@ -148,7 +150,7 @@ def test_the_evidence_of_a_refusal_says_where_the_budget_stood():
     assert seen.details["budget"] == FABRIC_1
     assert (seen.details["spent"], seen.details["granted"]) == (0, 0)
     assert seen.details["asked_at"] == 1_800_000_000_000_042
-    assert "what this fabric may spend in an hour: the next call may take $" in trip.message
+    assert "the fabric's budget for an hour: the next call may take $" in trip.message
     assert "of $0.00005 is left" in trip.message
 
 
@@ -187,11 +189,11 @@ def test_a_mechanism_that_is_not_asked_hides_no_want_of_another():
 
 
 def test_what_was_answered_holds_for_its_input_alone():
-    waiting = Undecided()
+    waiting = UndecidedInputs()
     waiting.add([(TimeReached(), ""), (TimeReached(), "row")])
     want = Want(FABRIC_1, 5)
     waiting.wait_for(Need((want,)))
-    assert waiting.told(want, Refusal(FABRIC_1, 0, 0, 0, True, 0))
+    assert waiting.take_answer(want, Refusal(FABRIC_1, 0, 0, 0, True, 0))
     assert waiting.shares.answers
     assert (waiting.take(), waiting.shares.answers, waiting.take()) == ("", {}, "row")
 
@@ -201,7 +203,7 @@ def test_a_refusal_can_be_derived_again_from_what_was_journaled():
     assert fold(Run("run-1", tier=ended.tier, seed=ended.seed), ended.events) == ended.run
 
 
-# -- what waits --------------------------------------------------------------------------------------------------------
+# -- what waits ------------------------------------------------------------------------------------------------------
 
 
 def waiting(**changed):
@@ -266,7 +268,7 @@ def test_commits_go_on_while_something_is_wanted():
     assert [fact.command_id for fact in held.of(ev.ModelAnswered)][-1].startswith("fan_out.")
 
 
-# -- retry tokens ------------------------------------------------------------------------------------------------------
+# -- retry tokens ----------------------------------------------------------------------------------------------------
 
 RETRIES = {"base_s": 0.1}
 
@@ -299,7 +301,7 @@ PRICES = {"small": Price(1_000_000, 2_000_000), "other": Price(2_000_000, 4_000_
 
 
 def test_a_model_of_the_same_endpoint_that_a_person_has_to_name_takes_no_token():
-    """In high-stakes it is looked at with each failure and each question, and asked by nobody: what others may need is not gone for that."""
+    """In high-stakes it is looked at with each failure and each review, and asked by nobody: what others may need is not gone for that."""
     given = tree(
         roles=(), retry=RETRIES, table=cell("provider_failure", ("fallback_model", 1), "escalate", tier="high_stakes")
     )
@@ -307,7 +309,7 @@ def test_a_model_of_the_same_endpoint_that_a_person_has_to_name_takes_no_token()
     till = Till(tokens=5)
     fabric, down = FabricSpec.model_validate(given), {"worker": fails(Cause.SERVER_ERROR)}
     asked = world(fabric, till, down, tier=Tier.HIGH_STAKES, prices=PRICES).start().go()
-    assert (asked.question.fact.model, till.asked, till.tokens) == ("other", [], 5)
+    assert (asked.review.fact.model, till.asked, till.tokens) == ("other", [], 5)
 
 
 def test_only_a_fabric_that_says_so_asks_nobody():
@@ -320,7 +322,7 @@ def test_only_a_fabric_that_says_so_asks_nobody():
 def test_a_retry_says_where_each_bucket_stood_after_it():
     ended, till = retrying(tokens=None)
     retries = ended.of(ev.RetryScheduled)
-    # Ten tokens, a first attempt has earned its tenth into a full bucket: 9 and 8 are left (semantics.md 4).
+    # Ten tokens, a first attempt has earned its tenth into a full bucket: 9 and 8 are left (docs/specification/budgets.md).
     names = ("fabric:fabric-1", "provider:scripted")
     for fact, level in zip(retries, (9_000, 8_000), strict=True):
         assert [(one.bucket, one.level) for one in fact.buckets] == [(name, level) for name in names]
@@ -349,7 +351,7 @@ def test_runs_of_one_fabric_that_ask_one_desk_stay_within_its_bucket():
     assert 10 <= retries <= 20 + 0.1 * firsts
 
 
-# -- shares ------------------------------------------------------------------------------------------------------------
+# -- shares ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_was_refused_holds_for_as_much_and_for_more():

@@ -1,4 +1,4 @@
-"""Sub-agents: 16 alive, 64 spawned a run, 16 a plan (semantics.md 4), over the whole tree of runs; whoever is refused says whose it is."""
+"""Sub-agents: 16 alive, 64 spawned a run, 16 a plan (docs/specification/protections.md), over the whole tree of runs; whoever is refused says whose it is."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState, Stage
-from fabric.core.mechanisms import hop_limit, state_of
-from fabric.core.payloads import Plan
-from fabric.core.taxonomy import Cause
-from fabric.core.topologies.slices import is_slice
+from fabric.core.decision.slices import is_slice
+from fabric.core.mechanisms import find_state, hop_limit
+from fabric.core.schema.payloads import Plan
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Cause
 from tests.fabric.core.fabrics import plan, spec
 from tests.fabric.core.families import Household
 from tests.fabric.core.family_member import Member
@@ -104,7 +104,7 @@ def test_what_a_child_did_not_start_its_parent_may() -> None:
     given = [fact.agents_spawned for fact in family.root.of(ev.ChildSpawned)]
     back = [fact.agents_back for fact in family.root.of(ev.ChildAnswered)]
     assert back == [one - 2 for one in given]
-    assert state_of(family.root.run.guards, hop_limit).spawned == 2 + 2 * 2
+    assert find_state(family.root.run.guards, hop_limit).spawned == 2 + 2 * 2
 
 
 def test_slices_start_their_briefs_and_no_more_than_the_family_has() -> None:
@@ -134,12 +134,12 @@ def test_a_child_of_before_counts_as_its_briefs() -> None:
 def test_a_planner_that_wants_ever_more_sub_agents_is_stopped_within_ten_requests(branches: int) -> None:
     """misbehaviour.md, row "sub-agents spawning": at most 10 requests, with the defaults."""
     world = ran(spec(), {"planner": planned(branches), "worker": summary("Found.")})
-    assert world.run.terminal or world.run.questions
+    assert world.run.terminal or world.run.reviews
     assert len(world.requests) <= 10
     assert not any(request.agent == "worker" for request in world.requests)
 
 
-# -- what a planner is told --------------------------------------------------------------------------------------------
+# -- what a planner is told ------------------------------------------------------------------------------------------
 
 
 def told(world: Any) -> str:

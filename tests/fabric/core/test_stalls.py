@@ -1,4 +1,4 @@
-"""What is a stall and what is none, by the letter of semantics.md 4: no event in the run; never for people who are waited for, never while a child lives.
+"""What is a stall and what is none, by the letter of docs/specification/protections.md: no event in the run; never for people who are waited for, never while a child lives.
 
 The window is 10 s here, and everybody who is waited for takes longer than that.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, travel
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.family_scenes import household, once_bad
@@ -62,26 +62,26 @@ def test_any_event_of_another_branch_holds_it_off_for_as_long_again(tier):
 @pytest.mark.parametrize("tier", Tier)
 def test_a_person_who_is_asked_about_a_failure_is_waited_for(tier):
     world = World(lone(**WATCHED, table=ASKS), {"worker": fails(Cause.AUTH, "401")}, tier).start().go()
-    due = world.question.fact.due_at
+    due = world.review.fact.due_at
     world.wait((due - world.now) / US - 1)
-    assert (stalls(world), len(world.run.questions)) == ([], 1)
+    assert (stalls(world), len(world.run.reviews)) == ([], 1)
 
 
 @pytest.mark.parametrize("tier", Tier)
 def test_a_person_who_is_asked_whether_a_stage_may_pass_is_waited_for(tier):
     world = World(spec(**WATCHED), {"planner": planned(1), "critic": scored(0.2)}, tier).start().go()
-    assert world.question.fact.item == "post_stage"
-    world.wait((world.question.fact.due_at - world.now) / US - 1)
-    assert (stalls(world), len(world.run.questions)) == ([], 1)
+    assert world.review.fact.item == "post_stage"
+    world.wait((world.review.fact.due_at - world.now) / US - 1)
+    assert (stalls(world), len(world.run.reviews)) == ([], 1)
 
 
 @pytest.mark.parametrize("tier", Tier)
 def test_a_person_who_is_asked_before_a_call_is_waited_for(tier):
     desk = Desk()
     world = go(at_the_desk(travel(**WATCHED), desk, [asks(booking(9, "pay")), summary()], tier=tier), desk)
-    assert world.question.fact.item == "pre_action"
-    world.wait((world.question.fact.due_at - world.now) / US - 1)
-    assert (stalls(world), len(world.run.questions)) == ([], 1)
+    assert world.review.fact.item == "pre_action"
+    world.wait((world.review.fact.due_at - world.now) / US - 1)
+    assert (stalls(world), len(world.run.reviews)) == ([], 1)
 
 
 @pytest.mark.parametrize("tier", Tier)
@@ -90,10 +90,10 @@ def test_beside_a_person_a_branch_that_hangs_is_a_stall_of_its_own(tier):
     answers = (fails(Cause.AUTH, "401").after(4), HANGS)
     script: dict[str, Any] = {"worker": lambda command: answers[int(command.step_id.split(".")[1])]}
     world = World(lone(**WATCHED, workers=2, table=ASKS), script, tier).start().go(until_s=4 + WINDOW_S - 0.000_001)
-    assert (stalls(world), len(world.run.questions)) == ([], 1)
+    assert (stalls(world), len(world.run.reviews)) == ([], 1)
     world.go(until_s=4 + WINDOW_S)
     assert stalls(world) == [("fan_out.1.e0.r0", 4 + WINDOW_S)]
-    assert {question.fact.step_id for question in world.run.questions.values()} == {
+    assert {review.fact.step_id for review in world.run.reviews.values()} == {
         "fan_out.0.e0.r0",
         "fan_out.1.e0.r0",
     }

@@ -1,15 +1,15 @@
-"""Honest ends: what hands over the work of a stopped agent ends as stopped, and nothing else does (semantics.md 3)."""
+"""Honest ends: what hands over the work of a stopped agent ends as stopped, and nothing else does (docs/specification/decision-table.md)."""
 
 from __future__ import annotations
 
 from fabric.core import events as ev
-from fabric.core.flow import ANSWERED, TERMINAL, RunState
+from fabric.core.values.flow import ANSWERED, TERMINAL, RunState
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.families import Household
 from tests.fabric.core.family_scenes import whole
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, call, summary
-from tests.fabric.core.test_forks import forked
+from tests.fabric.core.stages.test_forks import forked
 from tests.fabric.core.topologies.fabrics import hierarchy, under
 
 LOOPS = [asks(call(q="x")) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""The agent's step, sentence by sentence (semantics.md 6; S2), from call ids on: what is one call, what is no answer, and what a person says."""
+"""The agent's step, sentence by sentence (docs/specification/agent-step.md; S2), from call ids on: what is one call, what is no answer, and what a person says."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import json
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.inputs import ToolCall
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause
+from fabric.core.events.inputs import ToolCall
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, broken, call, say, summary
 from tests.fabric.core.test_the_agents_step import corrections, one, planning, plans, ref, refused, results, two
 
-# -- "Same call id and equal JSON arguments: executed once." -----------------------------------------------------------
+# -- "Same call id and equal JSON arguments: executed once." ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_same_call_is_executed_once(first, again):
     assert (len(world.executed), refused(world)) == (2, [])
 
 
-# -- "Same id, other arguments: error before any effect." --------------------------------------------------------------
+# -- "Same id, other arguments: error before any effect." ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_same_id_in_a_later_answer_is_another_call():
     assert (refused(world), len(world.executed)) == ([], 4)
 
 
-# -- "An empty call id: the engine gives one; of a plan that the agent writes itself it is an error." ------------------
+# -- "An empty call id: the engine gives one; of a plan that the agent writes itself it is an error." ----------------
 
 
 @pytest.mark.parametrize("empty", ["", "  ", "\n"])
@@ -58,7 +58,7 @@ def test_a_plan_names_each_of_its_calls(empty):
     assert (planned.executed, corrections(planned)) == ([], 1)
 
 
-# -- "An empty answer is not an output." -------------------------------------------------------------------------------
+# -- "An empty answer is not an output." -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [say(""), say(" \n\t"), say("{}"), plans()])
@@ -67,7 +67,7 @@ def test_an_empty_answer_is_no_output(answer):
     assert (world.of(ev.ModelAnswered)[0].verdict, world.outcome["text"]) == ("rejected", "Now.")
 
 
-# -- "Invalid or cut tool JSON, an unknown tool (the answer names those offered) and an empty or off-schema answer ..." -
+# -- "Invalid or cut tool JSON, an unknown tool (the answer names those offered) and an empty or off-schema answer ..."
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_of_a_plan_that_is_wrong_in_part_nothing_is_executed(wrong, said):
     assert said in world.requests[1].messages[-1].text
 
 
-# -- "A call whose approval rule cannot be evaluated (bad JSON, NaN) needs approval." ----------------------------------
+# -- "A call whose approval rule cannot be evaluated (bad JSON, NaN) needs approval." --------------------------------
 
 
 @pytest.mark.parametrize("args", [{"sum": float("nan")}, {"sum": "much"}, {}, {"sum": None}])
@@ -116,12 +116,12 @@ def test_a_call_whose_rule_cannot_be_evaluated_needs_approval(args):
     tree = two().model_dump(mode="json")
     tree["tools"][0]["approve_when"] = "args.sum > 100.0"
     world = ran(FabricSpec.model_validate(tree), {"worker": [asks(call(call_id="a", **args)), summary()]})
-    assert (world.question.fact.item, world.executed) == ("pre_action", [])
+    assert (world.review.fact.item, world.executed) == ("pre_action", [])
     world.decide("approve").go()
     assert len(world.executed) == 1
 
 
-# -- S2, "Human-in-the-Loop": approval, correction, replacement --------------------------------------------------------
+# -- S2, "Human-in-the-Loop": approval, correction, replacement ------------------------------------------------------
 
 
 @pytest.mark.parametrize(

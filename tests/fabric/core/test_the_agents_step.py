@@ -1,4 +1,4 @@
-"""The agent's step, sentence by sentence (semantics.md 6; S2): each sentence stands above the test that holds the engine to it.
+"""The agent's step, sentence by sentence (docs/specification/agent-step.md; S2): each sentence stands above the test that holds the engine to it.
 
 The rest, from call ids on, is in ``test_the_agents_answers.py``. Write conflicts, rules of approval, replaced calls, references and plans have files of
 their own, which go further; so have providers, which stream.
@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.inputs import ToolCall
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause
+from fabric.core.events.inputs import ToolCall
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause
+from fabric.core.values.units import JSON
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.recollections import remembering, started, write
 from tests.fabric.core.scripts import asks, call, fails, gives, say, summary
 
-JSON = Any
 STEP = "fan_out.0.e0.r0"
 OUTPUT = {"text": "Found it.", "citations": []}
 NO = gives(error="no such page")
@@ -65,7 +65,7 @@ def results(world: World, request: int) -> list[tuple[str, str]]:
     return [(message.call_id, message.text) for message in world.requests[request].messages if message.role == "tool"]
 
 
-# -- "Requests until `output` is not null." ----------------------------------------------------------------------------
+# -- "Requests until `output` is not null." --------------------------------------------------------------------------
 
 
 def test_requests_until_output_is_not_null():
@@ -76,7 +76,7 @@ def test_requests_until_output_is_not_null():
     assert world.outcome["text"] == "Found it."
 
 
-# -- "Every call whose dependencies are met may run, in parallel ..." --------------------------------------------------
+# -- "Every call whose dependencies are met may run, in parallel ..." ------------------------------------------------
 
 
 def test_every_call_whose_dependencies_are_met_runs_in_parallel():
@@ -90,10 +90,10 @@ def test_after_confirmation_if_it_needs_one():
     tree["tools"][1]["effect"] = "irreversible"
     wave = asks(call("find", "b", of=ref("calls.a.result")), call(call_id="a"))
     blocked = ran(FabricSpec.model_validate(tree), {"worker": [wave, summary()]})
-    assert blocked.of(ev.EscalationOpened) == [], "what refers to a later call can never run"
+    assert blocked.of(ev.ReviewOpened) == [], "what refers to a later call can never run"
     wave = asks(call(call_id="a"), call("find", "b", of=ref("calls.a.result")))
     world = ran(FabricSpec.model_validate(tree), {"worker": [wave, summary()]})
-    assert world.content_of(ev.EscalationOpened)[0]["payload"] == {"of": "a result"}
+    assert world.content_of(ev.ReviewOpened)[0]["payload"] == {"of": "a result"}
     assert [name for name, _ in world.executed] == ["look"]
 
 
@@ -104,7 +104,7 @@ def test_each_completion_may_unblock_others():
     assert at(world, ev.CallIssued, "then") == at(world, ev.ToolAnswered, "quick") < at(world, ev.ToolAnswered, "slow")
 
 
-# -- "References to earlier results are {"$ref": "calls.<id>.result.<path>"}" ------------------------------------------
+# -- "References to earlier results are {"$ref": "calls.<id>.result.<path>"}" ----------------------------------------
 
 
 def test_references_go_to_earlier_results_by_their_path():
@@ -113,7 +113,7 @@ def test_references_go_to_earlier_results_by_their_path():
     assert world.executed[-1] == ("find", {"of": 7})
 
 
-# -- "A plan is JSON calls with `$ref` and an optional `when` in CEL" --------------------------------------------------
+# -- "A plan is JSON calls with `$ref` and an optional `when` in CEL" ------------------------------------------------
 
 
 def test_a_plan_is_json_calls_with_references_and_conditions():
@@ -127,7 +127,7 @@ def test_a_plan_is_json_calls_with_references_and_conditions():
     assert [fact.call_id for fact in world.of(ev.CallSkipped)] == ["c"]
 
 
-# -- "An unhappy path is a `when` on a returned error, which is data, not an exception." -------------------------------
+# -- "An unhappy path is a `when` on a returned error, which is data, not an exception." -----------------------------
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_an_error_that_is_asked_about_again_and_again_still_comes_to_an_end():
     assert world.of(ev.ReactionDecided)[0].cause.cause is Cause.REPEATED_FAILURE
 
 
-# -- "Two calls that write the same state path in one wave are refused unless the fabric opts into last-write-wins." ---
+# -- "Two calls that write the same state path in one wave are refused unless the fabric opts into last-write-wins." -
 
 
 @pytest.mark.parametrize(("memory", "written"), [({}, []), ({"conflicts": "last_write_wins"}, ["a", "b"])])
@@ -173,7 +173,7 @@ def test_two_calls_that_write_the_same_path_are_refused_unless_the_last_write_wi
     assert shelf.stands() == ({"k": (2, 2)} if written else {})
 
 
-# -- "Structural errors (schema, types, references) are caught before execution, runtime errors during it" -------------
+# -- "Structural errors (schema, types, references) are caught before execution, runtime errors during it" -----------
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_runtime_errors_are_caught_during_execution():
     assert (answered.call_id, answered.error, len(world.executed)) == ("x", True, 1)
 
 
-# -- "Each becomes an error message {call, error} appended at the end of the wave." ------------------------------------
+# -- "Each becomes an error message {call, error} appended at the end of the wave." ----------------------------------
 
 
 def test_each_error_is_told_with_its_call_at_the_end_of_the_wave():
@@ -220,7 +220,7 @@ def test_each_error_is_told_with_its_call_at_the_end_of_the_wave():
     assert asked[1] == at(world, ev.ToolAnswered, "slow")
 
 
-# -- "Each wave with an error costs one of `max_corrections` (3 a step); when spent: the schema/grounding row." --------
+# -- "Each wave with an error costs one of `max_corrections` (3 a step); when spent: the schema/grounding row." ------
 
 
 def test_each_wave_with_an_error_costs_one_correction():
@@ -241,7 +241,7 @@ def test_three_are_allowed_and_the_fourth_is_the_schema_row():
     assert len(world.requests) == 4
 
 
-# -- "A call whose dependency failed gets `dependency_failed`." --------------------------------------------------------
+# -- "A call whose dependency failed gets `dependency_failed`." ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_call_whose_dependency_failed_gets_dependency_failed(second):
     assert [name for name, _ in world.executed] == ["look"]
 
 
-# -- "Output together with calls: calls drain first; if one of them fails the output is not accepted ..." --------------
+# -- "Output together with calls: calls drain first; if one of them fails the output is not accepted ..." ------------
 
 
 @pytest.mark.parametrize("planned", [False, True])

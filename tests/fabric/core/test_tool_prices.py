@@ -1,19 +1,19 @@
-"""Tools with a price: reserved by the gate that reserves model calls, charged when the call went out, whatever came back (semantics.md 4 "budgets")."""
+"""Tools with a price: reserved by the gate that reserves model calls, charged when the call went out, whatever came back (docs/specification/budgets.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.mechanisms import budget, cost_velocity, state_of
-from fabric.core.saga import Outcome
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.mechanisms import budget, cost_velocity, find_state
+from fabric.core.values.flow import RunState
+from fabric.core.values.saga import Outcome
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, travel
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World, ran
+from tests.fabric.core.reviews.test_requested_input import wants
 from tests.fabric.core.scripts import asks, call, fails, gives, streams, summary
-from tests.fabric.core.test_requested_input import wants
 from tests.fabric.core.tills import Till
 
 PRICE = 5_000
@@ -22,7 +22,7 @@ ONCE = [asks(), summary()]
 
 
 def spent(world: World) -> int:
-    return state_of(world.run.guards, budget).spent_usd_micros
+    return find_state(world.run.guards, budget).spent_usd_micros
 
 
 def of_models(world: World) -> int:
@@ -72,13 +72,13 @@ def test_a_result_that_stands_for_the_call_of_a_later_activation_costs_nothing_a
     assert spent(world) - of_models(world) == 3_000_000
 
 
-def test_a_call_that_was_made_for_an_answer_that_broke_off_costs_once():
+def test_a_call_that_is_made_anew_after_its_answer_broke_off_costs_each_time():
     one = call("look", "one", q="x")
     dropped = fails(Cause.DROPPED_STREAM, partial=True, billed=True)
     script = {"worker": [streams(dropped.after(5), (1.0, one)), asks(call("look", "other", q="x")), summary()]}
     world = ran(lone(tool=PRICED), script)
-    assert [fact.begun for fact in world.of(ev.CallDeduplicated)] == [True]
-    assert [fact.cost_usd_micros for fact in world.of(ev.ToolAnswered)] == [PRICE]
+    assert len(world.executed) == 2
+    assert [fact.cost_usd_micros for fact in world.of(ev.ToolAnswered)] == [PRICE, PRICE]
 
 
 def test_an_attempt_whose_server_asks_a_person_costs_too():
@@ -135,7 +135,7 @@ def test_a_shared_budget_refuses_it_too():
     fabric = lone(tool=PRICED, budget={"fabric_hour_usd_micros": 1_000_000})
     world = World(fabric, {"worker": ONCE}, till=till).start().go()
     (decided,) = world.of(ev.ReactionDecided)
-    assert decided.cause.message.startswith("what this fabric may spend in an hour: the next call may take $0.005")
+    assert decided.cause.message.startswith("the fabric's budget for an hour: the next call may take $0.005")
     assert tool_calls(world) == []
 
 
@@ -144,7 +144,7 @@ def test_its_money_counts_in_the_rate_of_the_run():
     world = ran(lone(tool=PRICED, cost_velocity=rate), {"worker": ONCE}, tier=Tier.INTERACTIVE)
     (decided,) = world.of(ev.ReactionDecided)
     assert decided.cause.mechanism == "cost_velocity"
-    assert state_of(world.run.guards, cost_velocity).run.usd_micros == spent(world)
+    assert find_state(world.run.guards, cost_velocity).run.usd_micros == spent(world)
 
 
 def test_a_price_that_is_none_is_refused_with_its_place():

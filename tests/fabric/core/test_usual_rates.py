@@ -7,12 +7,13 @@ import json
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.run import Run
-from fabric.core.spending import US, UsualRate
-from fabric.core.taxonomy import Tier
-from fabric.core.velocity_policy import CostVelocity
-from fabric.runtime.usual_rates import Minutes, UsualRates, rates_of, with_run
+from fabric.core.spec.policies.budgets import CostVelocity
+from fabric.core.state.run import Run
+from fabric.core.values.flow import RunState
+from fabric.core.values.spending import UsualRate
+from fabric.core.values.taxonomy import Tier
+from fabric.core.values.units import US
+from fabric.runtime.spending.usual_rates import Minutes, UsualRates, add_run, list_rates
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import summary
@@ -34,7 +35,7 @@ def test_what_its_fabric_has_learned_enters_a_run_at_its_start_and_is_what_it_is
 def rows_of(*minutes: Minutes) -> str:
     state = ""
     for one in minutes:
-        state = with_run(state, one)
+        state = add_run(state, one)
     return state
 
 
@@ -42,9 +43,9 @@ def test_usual_is_the_median_of_the_last_twenty_runs():
     runs = [
         {"run": (cost, cost * 2), "agent:rare": (1, 1)} if cost < 4 else {"run": (cost, cost * 2)} for cost in range(30)
     ]
-    assert rates_of(rows_of(*runs[:4])) == ()
-    assert rates_of(rows_of(*runs)) == (UsualRate(scope="run", usd_micros=20, tokens=40, runs=20),)
-    assert rates_of(rows_of(*runs[:5])) == (UsualRate(scope="run", usd_micros=2, tokens=4, runs=5),)
+    assert list_rates(rows_of(*runs[:4])) == ()
+    assert list_rates(rows_of(*runs)) == (UsualRate(scope="run", usd_micros=20, tokens=40, runs=20),)
+    assert list_rates(rows_of(*runs[:5])) == (UsualRate(scope="run", usd_micros=2, tokens=4, runs=5),)
 
 
 @pytest.mark.parametrize(("tier", "learns"), [(Tier.INTERACTIVE, False), (Tier.BATCH, True)])

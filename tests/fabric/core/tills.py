@@ -1,23 +1,23 @@
 """A process's share of budgets and retry tokens, scripted: what is there, and what is given or refused when it is asked for.
 
-Where nothing is scripted of them, retry tokens come from buckets as the rule has them (``simulator/kernel/memory_guards.py``).
+Where nothing is scripted of them, retry tokens come from buckets as the rule has them (``simulator/stores/memory/guards.py``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fabric.core.command_ids import is_errand
-from fabric.core.commands import CallModel, CallTool
+from fabric.core.budgets.grants import Refusal, TokenGiven, TokenWant, Want
+from fabric.core.events.commands import CallModel, CallTool
 from fabric.core.events.parts import BucketLevel
-from fabric.core.grants import Given, Refusal, TokenWant, Want
 from fabric.core.mechanisms import retry_budget
 from fabric.core.mechanisms.retry_budget import UNITS
-from fabric.core.spec import FabricSpec
-from fabric.runtime.grant_ports import TokenAsk
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.command_ids import is_errand
 from fabric.runtime.happenings import Denied, Granted
-from fabric.runtime.ports import Batch
-from simulator.kernel.memory_guards import MemoryGuards
+from fabric.runtime.ports.journal import Batch
+from fabric.runtime.ports.spending import TokenAsk
+from simulator.stores.memory.guards import MemoryGuards
 
 T_ASKED = 1_800_000_000_000_042
 
@@ -85,7 +85,7 @@ class Till:
             scope, size = min(want.sizes, key=lambda one: left.levels[one[0]])
             return Denied(want, Refusal(scope, size, size - left.levels[scope] // UNITS, 0, False, self.now_us))
         levels = tuple(BucketLevel(bucket=scope, level=left.levels[scope]) for scope, _ in want.sizes)
-        return Granted(want, Given(levels, self.now_us))
+        return Granted(want, TokenGiven(levels, self.now_us))
 
     def written(self, batch: Batch) -> None:
         """A batch is spent when it is handed out, and settled when it has committed: here both at once."""

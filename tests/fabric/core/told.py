@@ -7,21 +7,20 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from fabric.core import events as ev
-from fabric.core.budget_caps import NamedCap
-from fabric.core.commands import AbortCall, CallModel, CallTool, Command
-from fabric.core.envelope import Event, Row
-from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.inputs import DecisionMade, InboxInput
-from fabric.core.run import OpenQuestion, Run
-from fabric.runtime.call_ports import ModelRequest
+from fabric.core.events.commands import AbortCall, CallModel, CallTool, Command
+from fabric.core.events.envelope import Event, JournalRow
+from fabric.core.events.inputs import DecisionMade, InboxInput
+from fabric.core.spec.policies.budgets import NamedCap
+from fabric.core.state.run import OpenReview, Run
+from fabric.core.values.fingerprint import ZERO_HASH
+from fabric.core.values.units import JSON, US
+from fabric.runtime.ports.calls import ModelRequest
 
-JSON = Any
-US = 1_000_000
 T0 = 1_800_000_000 * US
 """When every world begins."""
 
 
-def links(rows: Sequence[Row]) -> list[tuple[int, str, int, bytes, bytes, bytes]]:
+def links(rows: Sequence[JournalRow]) -> list[tuple[int, str, int, bytes, bytes, bytes]]:
     """Rows as ``verify_chain`` takes them."""
     return [(row.seq, row.kind, row.version, row.header, row.payload_hash, row.hash) for row in rows]
 
@@ -36,7 +35,7 @@ class Told:
     """The journal of one run, read."""
 
     now: int
-    rows: list[Row]
+    rows: list[JournalRow]
     events: list[Event]
     requests: list[ModelRequest]
     run: Run
@@ -88,8 +87,8 @@ class Told:
         ]
 
     @property
-    def question(self) -> OpenQuestion:
-        return next(iter(self.run.questions.values()))
+    def review(self) -> OpenReview:
+        return next(iter(self.run.reviews.values()))
 
     @property
     def reactions(self) -> list[str]:
@@ -117,16 +116,16 @@ class Told:
         actor: str = "bob",
         about: str = "",
     ) -> Self:
-        """Answers the oldest open question. ``about``: the end of the scope of another one."""
-        question = next(
-            one.fact for one in self.run.questions.values() if not about or one.fact.scope.endswith(f".{about}")
+        """Answers the oldest open review. ``about``: the end of the scope of another one."""
+        review = next(
+            one.fact for one in self.run.reviews.values() if not about or one.fact.scope.endswith(f".{about}")
         )
         given = DecisionMade(
             input_id=input_id or f"decision-{self.run.seq}",
-            escalation_id=question.escalation_id,
+            review_id=review.review_id,
             verb=verb,
             actor=actor,
-            digest=question.digest if digest is None else digest,
+            digest=review.digest if digest is None else digest,
             message=message,
             edited=edited,
             cap_usd_micros=cap_usd_micros,

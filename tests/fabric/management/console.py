@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management import call_command
 
-from fabric.models import Escalation
+from fabric.models import Review
 
 
 class Terminal(io.StringIO):
@@ -43,5 +43,5 @@ def command(*words: str, terminal: bool = False) -> Said:
 
 
 def shown(item: str) -> tuple[str, str]:
-    """The words that name what a question asks about now."""
-    return "--digest", Escalation.objects.get(id=item).digest
+    """The words that name what a review asks about now."""
+    return "--digest", Review.objects.get(id=item).digest

@@ -49,13 +49,13 @@ def installation(tmp_path_factory: pytest.TempPathFactory, till: ScriptedEndpoin
 
 @pytest.fixture(scope="module")
 def unpaid(installation: Installation) -> dict[str, Any]:
-    """The question of a run that no test here approves: each command is a process, which takes long to start."""
+    """The review of a run that no test here approves: each command is a process, which takes long to start."""
     return asking(installation)
 
 
 @pytest.fixture
 def waiting(installation: Installation) -> dict[str, Any]:
-    """The question of a run of its own, for a test that approves it."""
+    """The review of a run of its own, for a test that approves it."""
     return asking(installation)
 
 
@@ -63,21 +63,21 @@ def asking(installation: Installation) -> dict[str, Any]:
     """A run that waits with its payment, in the tier in which a person has a day: its question, as `run --json` says it."""
     done = installation.command("run", "paying", "--tier", "batch", "--input", "Pay the invoice.", "--json")
     assert done.returncode == 3, done.stderr
-    (question,) = last(done)["questions"]
-    return {**question, "said": done.stderr}
+    (review,) = last(done)["reviews"]
+    return {**review, "said": done.stderr}
 
 
-def shows_it_all(text: str, question: dict[str, Any]) -> bool:
+def shows_it_all(text: str, review: dict[str, Any]) -> bool:
     """Whether a text shows the call, its arguments as they are, its effect, who proposed it, the digest, and what follows from each answer."""
     wanted = (
         "call        pay (irreversible)",
         "proposed by reader",
         f'to: "{SEEN}"',
         f"usd: {USD}",
-        question["digest"],
+        review["digest"],
         "approve     pay is called once, with exactly these arguments",
         "reject      it is not called",
-        "respond     it is not called, and the agent goes on with your words as its result",
+        "respond     it is not called; the agent continues with your message as its result",
         "no answer   rejected by the system",
     )
     return [one for one in wanted if one not in text] == []
@@ -179,13 +179,13 @@ def test_an_approval_after_its_time_pays_nothing_with_no_engine_running(installa
     before = len(till.received)
     asked = installation.command("run", "hasty", "--input", "Pay the invoice.", "--json")
     assert asked.returncode == 3, asked.stderr
-    (question,) = last(asked)["questions"]
-    time.sleep(max(0.0, question["due_at"] / 1_000_000 - time.time()) + 0.05)
-    done = installation.command("decide", question["id"], "approve", "--digest", question["digest"])
+    (review,) = last(asked)["reviews"]
+    time.sleep(max(0.0, review["due_at"] / 1_000_000 - time.time()) + 0.05)
+    done = installation.command("decide", review["id"], "approve", "--digest", review["digest"])
     assert (done.returncode, done.stdout) == (2, "")
     (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith(f"item {question['id']} was due at 20")
+    assert sentence.startswith(f"item {review['id']} was due at 20")
     assert sentence.endswith("an answer comes too late: rejected by the system: it is not called")
-    assert last(installation.command("review", "show", question["id"], "--json"))["late"]
-    assert "too late" in installation.command("review", "claim", question["id"]).stderr
+    assert last(installation.command("review", "show", review["id"], "--json"))["late"]
+    assert "too late" in installation.command("review", "claim", review["id"]).stderr
     assert len(till.received) == before

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.services.invitations import invitation_accept
-from fabric.services.workspaces import actor_of, login_link_consume
+from fabric.services.actors import find_actor, login_link_consume
+from fabric.services.people.invitations import invitation_accept
 from tests.fabric.management.console import command
 from tests.fabric.services.world import actor
 from tests.people import member
@@ -18,7 +18,7 @@ def test_from_the_invitation_to_the_end(actor):
     said = command("member", "invite", "viewer", "legal", "--email", "rosa@example.org", "--days", "2")
     (link,) = said.out.split()
     rosa = invitation_accept(token=link.rpartition("#")[2], name="rosa", password=PASSWORD)
-    assert actor_of(rosa).roles == {"viewer", "legal"}
+    assert find_actor(rosa).roles == {"viewer", "legal"}
     assert "rosa has the roles auditor from now on" in command("member", "roles", "rosa", "auditor").out
     listed = command("member", "list").out
     assert "rosa   auditor  never signed in" in listed
@@ -32,7 +32,7 @@ def test_from_the_invitation_to_the_end(actor):
 
 def test_an_invitation_is_listed_and_revoked(actor):
     made = command("member", "invite", "viewer", "--json").last
-    assert f"invited {made['id']}  viewer  whoever has the link" in command("member", "list").out
+    assert f"invited {made['id']}  viewer  anyone with the link" in command("member", "list").out
     assert "is revoked" in command("member", "revoke", made["id"]).out
     assert "was revoked before" in command("member", "revoke", made["id"]).out
     assert command("member", "list", "--json").last["invitations"] == []

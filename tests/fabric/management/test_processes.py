@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from simulator.bench.database import inherited
+from simulator.installation.database import clean_environment
 from tests.fabric.services.world import DOUBTFUL, SMALL
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +26,7 @@ class Installation:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.environment = {
-            **inherited(),
+            **clean_environment(),
             "FABRIC_DATA": str(data),
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": str(ROOT),
@@ -90,7 +90,7 @@ def test_ctrl_c_detaches_says_how_to_go_on_and_the_run_can_still_be_decided(inst
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "goes on as soon as an engine runs: manage.py up" in err
+    assert "continues when an engine runs: manage.py up" in err
     assert json.loads(out)["state"] == "waiting"
     done = installation.command("decide", item, "approve", "--digest", digest_of(installation, item), "--json")
     assert done.returncode == 0, done.stderr
@@ -104,7 +104,7 @@ def test_wait_stays_until_somebody_decides_in_another_process(installation):
     decided = installation.command("decide", item, "reject", "--message", "No.")
     assert decided.returncode == 0, decided.stderr
     # The engine there may have ended the run by the time the command looks at it.
-    goes_on = r"reject is recorded for item \w+; (the running engine goes on with run \S+|run \S+ has ended)\n"
+    goes_on = r"reject is recorded for item \w+; (the running engine continues run \S+|run \S+ has ended)\n"
     assert re.fullmatch(goes_on, decided.stderr), decided.stderr
     out, _ = waiting.communicate(timeout=PATIENCE_S)
     assert waiting.returncode == 1

@@ -8,7 +8,8 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 
-from tests.fabric.decided import AT, US, decided, many
+from fabric.core.values.units import US
+from tests.fabric.decided import AT, decided, many
 from tests.fabric.services.world import actor, nudge, ran, small
 
 __all__ = ["actor", "nudge", "small"]

@@ -12,12 +12,11 @@ import pytest
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
-from fabric.core.scopes import Scope
-from fabric.core.token_text import PATTERN, PREFIX, token_text
+from fabric.core.people.scopes import PATTERN, PREFIX, Scope, token_text
 from fabric.models import ApiToken
-from fabric.selectors.tokens import tokens_list
+from fabric.selectors.people import tokens_list
 from fabric.services.errors import Refused
-from fabric.services.tokens import DAYS_MAX, USED_EVERY_S, TokenHolder, token_create, token_revoke, token_use
+from fabric.services.people.tokens import DAYS_MAX, USED_EVERY_S, TokenHolder, token_create, token_revoke, token_use
 from tests.fabric.management.console import command
 from tests.fabric.services.world import actor, stranger
 from tests.people import member
@@ -89,7 +88,7 @@ class TestCommand:
             (("create", "x" * 64), "no name"),
             (("create", "ci", "--scope", "admin"), "there are: read, start, decide, publish, operate, manage"),
             (("create", "ci", "--user", "nobody"), "no active member"),
-            (("create", "ci", "--user", "rosa"), "rosa signs in and makes it"),
+            (("create", "ci", "--user", "rosa"), "sign in as rosa"),
             (("create", "ci", "--expires", "0"), "cannot expire in 0 days"),
             (("create", "ci", "--expires", str(DAYS_MAX + 1)), "cannot expire"),
             (("create", "ci", "--expires", "9" * 40), "cannot expire"),

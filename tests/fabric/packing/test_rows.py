@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fabric.packing import dictionary_1
-from fabric.packing.rows import DICTIONARIES, MAGIC, MAX_BYTES, NEWEST, pack, pinned, unpack
+from fabric.packing.rows import DICTIONARIES, MAGIC, MAX_BYTES, NEWEST, check_dictionary, pack, unpack
 from tests import golden
 
 HEADER = b'{"e":[1795358736415311,"","1c30f557e886da12070b39e0d13158d3",1169],"d":{"command_id":"plan.0.e0.r0.t1","attempt":1}}'
@@ -80,9 +80,9 @@ def test_what_the_first_version_packed_is_read():
 
 
 def test_another_dictionary_is_refused():
-    assert pinned(dictionary_1.CONTENT, dictionary_1.SHA256) == dictionary_1.CONTENT
+    assert check_dictionary(dictionary_1.CONTENT, dictionary_1.SHA256) == dictionary_1.CONTENT
     with pytest.raises(RuntimeError, match="put the file back"):
-        pinned(dictionary_1.CONTENT[:-1] + b"?", dictionary_1.SHA256)
+        check_dictionary(dictionary_1.CONTENT[:-1] + b"?", dictionary_1.SHA256)
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fabric.core.envelope import Row
-from fabric.core.fingerprint import ZERO_HASH, event_hash
-from fabric.core.frozen import replace
-from fabric.runtime.batch_parts import Snapshot
-from fabric.runtime.ports import Claimed, StoredRow
+from fabric.core.events.envelope import JournalRow
+from fabric.core.values.fingerprint import ZERO_HASH, event_hash
+from fabric.core.values.frozen import replace
+from fabric.runtime.ports.batch_parts import Snapshot
+from fabric.runtime.ports.journal import ClaimedRun, StoredRow
 from tests.fabric.core.harness import World
 
 
-def stored(rows: Sequence[Row]) -> tuple[StoredRow, ...]:
+def stored(rows: Sequence[JournalRow]) -> tuple[StoredRow, ...]:
     return tuple(StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in rows)
 
 
-def claimed(world: World, *, snapshot: Snapshot | None = None, rows: Sequence[StoredRow] | None = None) -> Claimed:
+def claimed(world: World, *, snapshot: Snapshot | None = None, rows: Sequence[StoredRow] | None = None) -> ClaimedRun:
     """What a claim brings of a world's run; with a snapshot, the rows after it and those that it needs."""
     whole = stored(world.rows)
     after = snapshot.seq if snapshot else 0
-    return Claimed(
+    return ClaimedRun(
         run_id="run-1",
         fence=9,
         revision_id="r",

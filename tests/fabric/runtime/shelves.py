@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.envelope import from_row, verify_chain
+from fabric.core.events.envelope import from_row, verify_chain
+from fabric.core.events.inputs import INBOX, DecisionMade
 from fabric.core.evolve import fold
-from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.inputs import INBOX, DecisionMade
-from fabric.core.run import Run
+from fabric.core.state.run import Run
+from fabric.core.values.fingerprint import ZERO_HASH
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import Append, Committed, Taken
-from fabric.runtime.ports import Claimed, InboxItem, StoredRow
-from fabric.runtime.quarantine import CLAIMS_MAX, verdict
+from fabric.runtime.ports.journal import ClaimedRun, InboxItem, StoredRow
+from fabric.runtime.quarantine.verdicts import CLAIMS_MAX, verdict
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import HANGS
@@ -32,7 +32,7 @@ class Shelf:
         self.inbox: list[InboxItem] = []
         self.now = self.world.now + S
 
-    def claimed(self, claims: int = 1, **changed) -> Claimed:
+    def claimed(self, claims: int = 1, **changed) -> ClaimedRun:
         stored = tuple(
             StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows
         )
@@ -56,7 +56,7 @@ class Shelf:
             | given
             | changed
         )
-        return Claimed(**values)
+        return ClaimedRun(**values)
 
     def judged(self, claims: int = 1, *, damage: str = "", compiled=None, **changed):
         """The verdict, written."""
@@ -73,8 +73,8 @@ class Shelf:
         self.inbox.append(stood(InboxItem("run-1", given.input_id, INBOX.dump_json(given))))
 
     def decide(self, verb: Any, *, input_id: str = "decision", message: str = "because", **changed) -> None:
-        asked = [fact for fact in self.facts if isinstance(fact, ev.EscalationOpened)][-1]
-        given = {"escalation_id": asked.escalation_id, "digest": asked.digest} | changed
+        asked = [fact for fact in self.facts if isinstance(fact, ev.ReviewOpened)][-1]
+        given = {"review_id": asked.review_id, "digest": asked.digest} | changed
         self.put(DecisionMade(input_id=input_id, verb=verb, actor="ada", message=message, **given))
 
     @property

@@ -1,7 +1,7 @@
-"""What was approved is what runs: whatever is changed after an approval, be it one byte, nothing is called, and it is told why (H3, reliability.md 1.2).
+"""What was approved is what runs: whatever is changed after an approval, be it one byte, nothing is called, and it is told why (H3, docs/specification/durability.md 1.2).
 
 A call that cannot be undone waits for a person. What they approve is bound to its bytes by a digest, and those bytes stand in a chained journal: so an approval of
-anything else is no answer to the question, and a journal with another byte in it is driven by nobody.
+anything else is no answer to the review, and a journal with another byte in it is driven by nobody.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.context import compile_spec
-from fabric.core.fingerprint import content_ref, digest, encode, fingerprint
-from fabric.core.flow import RunState
-from fabric.core.frozen import replace
-from fabric.core.inputs import INBOX, DecisionMade
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Tier
+from fabric.core.events.inputs import INBOX, DecisionMade
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.state.context import compile_spec
+from fabric.core.values.fingerprint import content_ref, digest, encode, fingerprint
+from fabric.core.values.flow import RunState
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import Tier
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import Append, Perform, Quarantine, Taken
-from fabric.runtime.ports import Claimed, InboxItem
-from fabric.runtime.quarantine import verdict
+from fabric.runtime.ports.journal import ClaimedRun, InboxItem
+from fabric.runtime.quarantine.verdicts import verdict
 from tests.fabric.core.bookings import Desk, at_the_desk, go, travel
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import call, say, summary
@@ -38,7 +38,7 @@ ARGS = {
     "urgent": False,
 }
 TOOL = "pay"
-OTHER = "the decision was made about something else than what is asked (its digest differs)"
+OTHER = "the decision was about other content (its digest differs)"
 
 
 def fabric(names: tuple[str, ...] = (TOOL,), **policy) -> FabricSpec:
@@ -55,34 +55,34 @@ def waiting(args=ARGS, tool: str = TOOL, spec: FabricSpec | None = None, **answe
     desk = Desk()
     first = say("", call(tool, "call-9", **args), **answer)
     world = go(at_the_desk(spec or fabric(), desk, [first, summary()], tier=Tier.BATCH), desk)
-    assert world.question.fact.item == "pre_action"
+    assert world.review.fact.item == "pre_action"
     return world
 
 
 def nothing_ran(world: World) -> None:
-    """The question stays open, nothing was called, and the journal says why each answer counted for nothing."""
+    """The review stays open, nothing was called, and the journal says why each answer counted for nothing."""
     ignored = world.of(ev.InputIgnored)
     assert ignored
     assert {fact.reason for fact in ignored} == {OTHER}
-    assert len(world.run.questions) == 1
-    assert (world.executed, world.of(ev.MutationIntended), world.of(ev.EscalationDecided)) == ([], [], [])
+    assert len(world.run.reviews) == 1
+    assert (world.executed, world.of(ev.MutationIntended), world.of(ev.ReviewDecided)) == ([], [], [])
 
 
 @pytest.fixture(scope="module")
 def approved() -> World:
-    """The run whose question a person looks at and approves."""
+    """The run whose review a person looks at and approves."""
     return waiting()
 
 
 def shown(world: World) -> bytes:
     """What the person was shown, as it is stored."""
-    row = next(r for r, e in zip(world.rows, world.events, strict=True) if isinstance(e.fact, ev.EscalationOpened))
+    row = next(r for r, e in zip(world.rows, world.events, strict=True) if isinstance(e.fact, ev.ReviewOpened))
     assert row.payload is not None
     return row.payload
 
 
 def number(world: World) -> int:
-    return next(event.seq for event in world.events if isinstance(event.fact, ev.EscalationOpened))
+    return next(event.seq for event in world.events if isinstance(event.fact, ev.ReviewOpened))
 
 
 def flipped(raw: bytes) -> Iterator[bytes]:
@@ -92,13 +92,13 @@ def flipped(raw: bytes) -> Iterator[bytes]:
             yield raw[:at] + bytes([raw[at] ^ 1 << bit]) + raw[at + 1 :]
 
 
-# -- an approval of anything else ---------------------------------------------------------------------------------------
+# -- an approval of anything else ------------------------------------------------------------------------------------
 
 
 def test_the_very_bytes_that_were_approved_run(approved):
     """Else all of these would pass for nothing."""
     world = waiting()
-    assert world.question.fact.digest == approved.question.fact.digest, "the same run asks the same"
+    assert world.review.fact.digest == approved.review.fact.digest, "the same run asks the same"
     world.decide("approve").go()
     assert world.executed == [(TOOL, ARGS)]
     assert world.end.state is RunState.COMPLETED
@@ -107,7 +107,7 @@ def test_the_very_bytes_that_were_approved_run(approved):
 def test_the_digest_is_over_what_was_shown_and_holds_what_matters(approved):
     content = json.loads(shown(approved))
     assert (content["payload"], content["tool"]) == (ARGS, TOOL)
-    assert approved.question.fact.digest == bound_to(approved)
+    assert approved.review.fact.digest == bound_to(approved)
     assert {"spent_usd_micros", "cap_usd_micros"} <= set(content)
 
 
@@ -140,7 +140,7 @@ def of_others(world: World) -> Iterator[str]:
 def test_no_other_content_revision_run_or_number_has_its_digest(approved):
     found = [*(bound_to(approved, shown=one) for one in flipped(shown(approved))), *of_others(approved)]
     assert len(found) > 8 * len(shown(approved))
-    assert len({*found, approved.question.fact.digest}) == len(found) + 1
+    assert len({*found, approved.review.fact.digest}) == len(found) + 1
 
 
 def test_an_approval_of_any_of_them_is_no_answer(approved):
@@ -156,11 +156,11 @@ def test_an_approval_of_any_of_them_is_no_answer(approved):
 
 def approval(world: World, **other: str) -> InboxItem:
     """Somebody's who holds every role, as a store brings it."""
-    question = world.question.fact
+    review = world.review.fact
     about: dict[str, Any] = {
         "input_id": "yes",
-        "escalation_id": question.escalation_id,
-        "digest": question.digest,
+        "review_id": review.review_id,
+        "digest": review.digest,
     } | other
     given = DecisionMade(verb="approve", actor="bob", **about)
     return stood(InboxItem("run-1", given.input_id, INBOX.dump_json(given)))
@@ -181,17 +181,17 @@ def changed_arguments() -> dict[str, dict]:
     return found
 
 
-def test_another_byte_of_the_arguments_is_another_question(approved):
+def test_another_byte_of_the_arguments_is_another_review(approved):
     """The approval of the one is put to each run that would pay otherwise."""
     others = changed_arguments()
     assert len(others) >= len(encode(ARGS))
     for args in others.values():
         world = waiting(args)
-        world.decide("approve", digest=approved.question.fact.digest).go()
+        world.decide("approve", digest=approved.review.fact.digest).go()
         nothing_ran(world)
 
 
-def test_another_byte_of_the_tool_s_name_is_another_question():
+def test_another_byte_of_the_tool_s_name_is_another_review():
     others = [
         name for at in range(len(TOOL)) for bit in range(7) if (name := _letter(at, bit)).isalpha() and name.islower()
     ]
@@ -200,7 +200,7 @@ def test_another_byte_of_the_tool_s_name_is_another_question():
     base = waiting(spec=spec)
     for name in others:
         world = waiting(tool=name, spec=spec)
-        world.decide("approve", digest=base.question.fact.digest).go()
+        world.decide("approve", digest=base.review.fact.digest).go()
         nothing_ran(world)
 
 
@@ -219,20 +219,20 @@ OTHERWISE = {
 @pytest.mark.parametrize("what", OTHERWISE)
 def test_what_was_spent_a_cap_a_policy_and_a_revision_are_part_of_what_is_approved(approved, what):
     world = OTHERWISE[what]()
-    assert world.content_of(ev.EscalationOpened)[0]["payload"] == ARGS
-    world.decide("approve", digest=approved.question.fact.digest).go()
+    assert world.content_of(ev.ReviewOpened)[0]["payload"] == ARGS
+    world.decide("approve", digest=approved.review.fact.digest).go()
     nothing_ran(world)
 
 
-# -- what is stored changes once it was approved ------------------------------------------------------------------------
+# -- what is stored changes once it was approved ---------------------------------------------------------------------
 
 
-def with_approval(world: World, **changed) -> Claimed:
+def with_approval(world: World, **changed) -> ClaimedRun:
     """What a claim of the run brings once it was approved."""
     return replace(claimed(world), inbox=(approval(world),), revision_id=world.compiled.revision, **changed)
 
 
-def put_away(world: World, given: Claimed, compiled=None) -> str:
+def put_away(world: World, given: ClaimedRun, compiled=None) -> str:
     """Nothing is called and nothing written but that the run is quarantined: what is said of it."""
     effects = RunDriver(compiled or world.compiled).step(Taken(given, "process-9"), world.now)
     (effect,) = effects
@@ -240,7 +240,7 @@ def put_away(world: World, given: Claimed, compiled=None) -> str:
     batch = verdict(given, world.now, damage=effect.damage.sentence, compiled=world.compiled)
     assert batch is not None
     assert batch.columns is not None
-    assert [row.kind for row in batch.rows] == ["run_quarantined", "escalation_opened"]
+    assert [row.kind for row in batch.rows] == ["run_quarantined", "review_opened"]
     assert (batch.columns.state, batch.consumed, batch.release) == (RunState.QUARANTINED, (), True)
     assert effect.damage.sentence in batch.columns.reason
     return effect.damage.what
@@ -249,13 +249,13 @@ def put_away(world: World, given: Claimed, compiled=None) -> str:
 def test_untouched_it_is_approved_and_called(approved):
     effects = RunDriver(approved.compiled).step(Taken(with_approval(approved), "process-9"), approved.now)
     (written,) = [effect for effect in effects if isinstance(effect, Append)]
-    assert {"escalation_decided", "mutation_intended", "call_issued"} <= {row.kind for row in written.batch.rows}
+    assert {"review_decided", "mutation_intended", "call_issued"} <= {row.kind for row in written.batch.rows}
     assert not [effect for effect in effects if isinstance(effect, Perform)], "an effect before its intent"
 
 
 @pytest.mark.parametrize("column", ["header", "payload"])
 def test_any_byte_of_the_journal(approved, column):
-    """The arguments, the tool's name, what was spent, the revision, the question and its digest: each stands in one of these bytes."""
+    """The arguments, the tool's name, what was spent, the revision, the review and its digest: each stands in one of these bytes."""
     rows, looked_at = stored(approved.rows), 0
     for at, row in enumerate(rows):
         raw = getattr(row, column) or b""
@@ -278,7 +278,7 @@ def test_the_kind_and_the_version_of_a_row(approved):
 
 @pytest.mark.parametrize("spec", [fabric(pay={"timeout_s": 6}), fabric(humans={"failure_rounds": 1})])
 def test_another_revision_in_the_pinned_one_s_place(approved, spec):
-    """A tool of that name that goes elsewhere, or another policy: the row that names the revision is no part of the chain, so it is held against it."""
+    """A tool of that name that goes elsewhere, or another policy: the row that names the revision is no part of the chain, so it is compared with it."""
     other = compile_spec(spec, prices=approved.prices, evaluators=approved.compiled.evaluators)
     assert other.revision != approved.compiled.revision
     assert put_away(approved, with_approval(approved), other) == "revision"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fabric.core.envelope import from_row
-from fabric.core.flow import FORMAT
-from fabric.core.inputs import INBOX, CancelRequested, DecisionMade
-from fabric.core.taxonomy import Tier
-from fabric.runtime.happenings import Answered, Arrived, Due, Quarantine, Release, Taken, WakeAt
-from fabric.runtime.ports import InboxItem
-from fabric.runtime.waking import LATE_US
+from fabric.core.events.envelope import from_row
+from fabric.core.events.inputs import INBOX, CancelRequested, DecisionMade
+from fabric.core.values.flow import FORMAT
+from fabric.core.values.taxonomy import Tier
+from fabric.runtime.arrivals import LATE_US
+from fabric.runtime.happenings import Arrived, Due, PortAnswered, Quarantine, Release, Taken, WakeAt
+from fabric.runtime.ports.journal import InboxItem
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails
@@ -36,7 +36,7 @@ def kinds(batch):
     return [row.kind for row in batch.rows]
 
 
-# -- of a newer program ------------------------------------------------------------------------------------------------
+# -- of a newer program ----------------------------------------------------------------------------------------------
 
 
 def test_a_run_at_rest_is_handed_over_at_once_to_who_reads_its_input():
@@ -81,7 +81,7 @@ def test_other_batches_raise_nothing_beyond_what_they_write():
     assert Driven().batch.format <= FORMAT
 
 
-# -- of nobody ---------------------------------------------------------------------------------------------------------
+# -- of nobody -------------------------------------------------------------------------------------------------------
 
 
 def test_nonsense_is_taken_out_and_the_journal_says_so():
@@ -110,13 +110,13 @@ def test_a_run_whose_start_is_nonsense_is_damaged():
     assert effect.damage.sentence.startswith("the run cannot start: an inbox row cannot be read")
 
 
-# -- announced ---------------------------------------------------------------------------------------------------------
+# -- announced -------------------------------------------------------------------------------------------------------
 
 
 def asked(tier: Tier = Tier.BATCH):
-    """A run that asks a person, as its rows, and the question."""
+    """A run that asks a person, as its rows, and the review."""
     world = fails_for_good(tier)
-    return world, world.question.fact
+    return world, world.review.fact
 
 
 def fails_for_good(tier: Tier):
@@ -133,14 +133,14 @@ def taken(world, *, now: int, inbox=(), announced=(), at: int | None = None):
 
 @pytest.mark.parametrize("says", [1, FORMAT + 3])
 def test_what_only_a_newer_program_reads_may_be_an_answer_so_nothing_expires_meanwhile(says):
-    """Announced before the question is due, for after it: whoever reads it decides, and this program neither waits for it nor assumes silence."""
-    world, question = asked()
-    given = INBOX.validate_json(answer(question, 0).body)
-    tomorrow = replace(newer(given, says), visible_at=question.due_at + S, announced=True)
-    driven = taken(world, now=question.due_at, announced=[tomorrow])
+    """Announced before the review is due, for after it: whoever reads it decides, and this program neither waits for it nor assumes silence."""
+    world, review = asked()
+    given = INBOX.validate_json(answer(review, 0).body)
+    tomorrow = replace(newer(given, says), visible_at=review.due_at + S, announced=True)
+    driven = taken(world, now=review.due_at, announced=[tomorrow])
     assert driven.batch.release
     assert driven.batch.format == max(says, FORMAT + 1)
-    assert "escalation_decided" not in kinds(driven.batch)
+    assert "review_decided" not in kinds(driven.batch)
 
 
 def test_one_that_is_announced_to_an_owner_has_the_run_handed_over():
@@ -154,37 +154,37 @@ def test_one_that_is_announced_to_an_owner_has_the_run_handed_over():
     assert (driven.batch.release, driven.batch.format) == (True, FORMAT + 3)
     waits = Driven()
     waits.commit()
-    waits.step(Answered(refused(5.0)))
+    waits.step(PortAnswered(refused(5.0)))
     waits.commit()
     waits.step(Arrived(tomorrow))
     assert (waits.batch.release, waits.batch.format) == (True, FORMAT + 3)
 
 
-def answer(question, at: int, verb: Any = "approve", message: str = "") -> InboxItem:
+def answer(review, at: int, verb: Any = "approve", message: str = "") -> InboxItem:
     given = DecisionMade(
         input_id="d1",
-        escalation_id=question.escalation_id,
+        review_id=review.review_id,
         verb=verb,
         actor="bob",
-        digest=question.digest,
+        digest=review.digest,
         message=message,
     )
     return stood(InboxItem("run-1", "d1", INBOX.dump_json(given), visible_at=at, announced=True))
 
 
-def test_without_an_answer_a_question_expires_when_it_is_due():
-    world, question = asked()
-    driven = taken(world, now=question.due_at)
-    assert "escalation_decided" in kinds(driven.batch)
+def test_without_an_answer_a_review_expires_when_it_is_due():
+    world, review = asked()
+    driven = taken(world, now=review.due_at)
+    assert "review_decided" in kinds(driven.batch)
 
 
 def test_what_is_due_by_the_stores_clock_is_due_for_an_owner_whose_own_lags():
     """Else it would give the run back, be told at once that it is due, and so on, until the run is put away."""
-    world, question = asked()
-    driven = taken(world, now=question.due_at - 3 * S, at=question.due_at)
-    assert "escalation_decided" in kinds(driven.batch)
+    world, review = asked()
+    driven = taken(world, now=review.due_at - 3 * S, at=review.due_at)
+    assert "review_decided" in kinds(driven.batch)
     row = driven.batch.rows[-1]
-    assert from_row(row.seq, row.kind, row.version, row.header).at == question.due_at
+    assert from_row(row.seq, row.kind, row.version, row.header).at == review.due_at
 
 
 def test_no_event_is_older_than_the_one_before_it_whatever_the_clock_says():
@@ -197,28 +197,28 @@ def test_no_event_is_older_than_the_one_before_it_whatever_the_clock_says():
 
 
 @pytest.mark.parametrize(("late_us", "decides"), [(LATE_US, True), (LATE_US + 1, False)])
-def test_a_question_expires_with_a_claim_only_where_what_that_brought_is_fresh(late_us, decides):
-    world, question = asked()
-    now = question.due_at + 60 * S
+def test_a_review_expires_with_a_claim_only_where_what_that_brought_is_fresh(late_us, decides):
+    world, review = asked()
+    now = review.due_at + 60 * S
     driven = taken(world, now=now, at=now - late_us)
-    assert ("escalation_decided" in kinds(driven.batch)) == decides
+    assert ("review_decided" in kinds(driven.batch)) == decides
     if not decides:  # Whoever is woken by that looks at the inbox first.
-        assert driven.batch.wake_at == question.remind_at
+        assert driven.batch.wake_at == review.remind_at
 
 
-def test_a_question_whose_answer_is_announced_does_not_expire():
-    world, question = asked()
-    at = question.due_at + 5 * S
-    driven = taken(world, now=question.due_at, announced=[answer(question, at)])
-    assert "escalation_decided" not in kinds(driven.batch)
+def test_a_review_whose_answer_is_announced_does_not_expire():
+    world, review = asked()
+    at = review.due_at + 5 * S
+    driven = taken(world, now=review.due_at, announced=[answer(review, at)])
+    assert "review_decided" not in kinds(driven.batch)
     assert driven.batch.consumed == ()
     assert (driven.batch.release, driven.batch.wake_at) == (True, at)
 
 
 def test_a_withdrawn_answer_lets_it_expire_when_the_window_has_passed():
-    world, question = asked()
-    driven = taken(world, now=question.due_at + 5 * S)
-    row = next(row for row in driven.batch.rows if row.kind == "escalation_decided")
+    world, review = asked()
+    driven = taken(world, now=review.due_at + 5 * S)
+    row = next(row for row in driven.batch.rows if row.kind == "review_decided")
     assert from_row(row.seq, row.kind, row.version, row.header).fact.system
 
 
@@ -226,14 +226,14 @@ def test_a_withdrawn_answer_lets_it_expire_when_the_window_has_passed():
 @pytest.mark.parametrize(
     ("sent_us", "counts"), [(-1, True), (0, False), (17 * S, False)], ids=["before", "at", "after"]
 )
-def test_an_answer_counts_when_it_was_sent_before_the_question_was_due(sent_us, counts, verb):
+def test_an_answer_counts_when_it_was_sent_before_the_review_was_due(sent_us, counts, verb):
     """Whenever it is taken: here nobody drove the run until long after."""
-    world, question = asked()
-    sent = replace(answer(question, 0, verb, message="So."), announced=False, sent_at=question.due_at + sent_us)
-    driven = taken(world, now=question.due_at + 60 * S, inbox=[sent])
+    world, review = asked()
+    sent = replace(answer(review, 0, verb, message="So."), announced=False, sent_at=review.due_at + sent_us)
+    driven = taken(world, now=review.due_at + 60 * S, inbox=[sent])
     assert driven.batch.consumed == ("d1",)
     facts = [from_row(row.seq, row.kind, row.version, row.header).fact for row in driven.batch.rows]
-    decided = [(fact.verb, fact.actor) for fact in facts if fact.kind == "escalation_decided"]
+    decided = [(fact.verb, fact.actor) for fact in facts if fact.kind == "review_decided"]
     assert decided[:1] == [(verb, "bob") if counts else ("reject", "system")]
     ignored = [fact.reason for fact in facts if fact.kind == "input_ignored"]
     assert [one for one in ignored if "the answer came when the time for it was over" in one] == ignored
@@ -241,10 +241,10 @@ def test_an_answer_counts_when_it_was_sent_before_the_question_was_due(sent_us, 
 
 
 def test_an_answer_that_could_still_be_taken_back_at_the_due_time_counts():
-    world, question = asked()
-    at = question.due_at + 5 * S
-    driven = taken(world, now=at, inbox=[replace(answer(question, at), announced=False, sent_at=question.due_at - 1)])
-    row = next(row for row in driven.batch.rows if row.kind == "escalation_decided")
+    world, review = asked()
+    at = review.due_at + 5 * S
+    driven = taken(world, now=at, inbox=[replace(answer(review, at), announced=False, sent_at=review.due_at - 1)])
+    row = next(row for row in driven.batch.rows if row.kind == "review_decided")
     assert from_row(row.seq, row.kind, row.version, row.header).fact.actor == "bob"
 
 

@@ -7,32 +7,32 @@ from typing import Any, get_args
 
 import pytest
 
-from fabric.core.commands import AbortCall, CallModel
-from fabric.core.context import compile_spec
-from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.flow import FORMAT, RunState
-from fabric.core.inputs import INBOX, CallFailed, CancelRequested, ModelReplied, RunRequested
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.events.commands import AbortCall, CallModel
+from fabric.core.events.inputs import INBOX, CallFailed, CancelRequested, ModelReplied, RunRequested
+from fabric.core.state.context import compile_spec
+from fabric.core.values.fingerprint import ZERO_HASH
+from fabric.core.values.flow import FORMAT, RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from fabric.runtime import driver as driving
-from fabric.runtime.batch_parts import FamilyCaps, Send, Snapshot
-from fabric.runtime.batches import merged
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import (
-    Answered,
     Append,
     Arrived,
+    BatchRefused,
     Committed,
     Draining,
     Due,
     Happening,
     Perform,
+    PortAnswered,
     Quarantine,
-    Refused,
     Release,
     Taken,
     WakeAt,
 )
-from fabric.runtime.ports import Batch, Claimed, InboxItem, StoredRow
+from fabric.runtime.journal.batches import merge_batches
+from fabric.runtime.ports.batch_parts import FamilyCaps, Send, Snapshot
+from fabric.runtime.ports.journal import Batch, ClaimedRun, InboxItem, StoredRow
 from tests.fabric.core.fabrics import PRICES, lone
 
 T0 = 1_800_000_000_000_000
@@ -55,7 +55,7 @@ class Driven:
     ) -> None:
         self.driver = RunDriver(compile_spec(fabric or lone(), prices=PRICES, prompt_overhead={"worker": 5_000}))
         self.now = now
-        claimed = Claimed(
+        claimed = ClaimedRun(
             run_id="run-1",
             fence=fence,
             revision_id="r",
@@ -89,7 +89,7 @@ class Driven:
         return [effect.command for effect in self.effects if isinstance(effect, Perform)]
 
     def answer(self, text='{"text": "Found."}', command="fan_out.0.e0.r0.t1", attempt=1):
-        return self.step(Answered(ModelReplied(command_id=command, attempt=attempt, text=text)))
+        return self.step(PortAnswered(ModelReplied(command_id=command, attempt=attempt, text=text)))
 
 
 def stored(rows):
@@ -132,7 +132,7 @@ def test_commands_go_out_with_their_own_batch_and_not_before():
 
 def test_a_refused_batch_voids_everything():
     driven = Driven()
-    assert driven.step(Refused("fenced")) == [Release("fenced")]
+    assert driven.step(BatchRefused("fenced")) == [Release("fenced")]
     for happening in (Committed(99), Due(), Arrived(CANCEL)):
         assert driven.step(happening) == []
     assert driven.answer() == []
@@ -179,11 +179,11 @@ def test_a_batch_extends_the_one_before_it():
     driven.answer()
     second = driven.batch
     assert second.last_seq == first.rows[-1].seq
-    both = merged(first, second)
+    both = merge_batches(first, second)
     assert (both.last_seq, both.rows, both.head) == (0, first.rows + second.rows, second.head)
     assert both.consumed == ("start",)
     with pytest.raises(AssertionError):
-        merged(second, first)
+        merge_batches(second, first)
 
 
 def test_the_last_batch_of_a_run_gives_it_back():
@@ -209,10 +209,10 @@ def waiting() -> Driven:
 
 def test_a_run_that_waits_for_a_person_is_given_back_with_its_next_instant():
     driven = waiting()
-    opened = next(question for question in driven.driver.run.questions.values()).fact
+    opened = next(review for review in driven.driver.run.reviews.values()).fact
     assert driven.batch.release
     assert driven.batch.wake_at == opened.remind_at
-    assert [one.escalation_id for one in driven.batch.escalations] == [opened.escalation_id]
+    assert [one.review_id for one in driven.batch.reviews] == [opened.review_id]
     assert WakeAt(None) in driven.effects
     assert driven.commit() == [Release("released")]
 
@@ -235,7 +235,7 @@ def test_what_a_released_run_still_records_does_not_take_the_release_back():
     later = Batch(
         run_id="run-1", fence=1, last_seq=driven.driver.run.seq, rows=(), head=released.head, columns=released.columns
     )
-    both = merged(released, later)
+    both = merge_batches(released, later)
     assert both.release
     assert both.wake_at == released.wake_at
 
@@ -257,7 +257,7 @@ def test_the_next_owner_folds_the_journal_and_goes_on():
     assert second.driver.run == again.driver.run
     assert second.effects[0].batch.rows == ()
     assert second.batch.release, "there is nothing left to do, so it is given back at once"
-    assert first.driver.run.questions
+    assert first.driver.run.reviews
 
 
 def test_a_takeover_goes_on_from_the_chain_it_was_given():
@@ -282,7 +282,7 @@ def test_due_before_its_time_asks_to_be_woken_again():
 def test_a_wake_that_has_come_is_asked_for_anew_even_for_the_same_instant():
     driven = Driven(UNWATCHED)
     driven.commit()
-    driven.step(Answered(refused(9.0)))
+    driven.step(PortAnswered(refused(9.0)))
     driven.driver._wake = T0 + 120 * S  # As if the host had been asked for the instant that comes next.
     driven.now = T0 + 9 * S
     assert driven.step(Due())[-1] == WakeAt(T0 + 120 * S)
@@ -292,7 +292,7 @@ def test_the_wake_follows_what_is_due_next():
     driven = Driven(UNWATCHED)
     assert driven.effects[-1] == WakeAt(T0 + 120 * S)
     driven.commit()
-    driven.step(Answered(refused(9.0)))
+    driven.step(PortAnswered(refused(9.0)))
     assert driven.effects[-1] == WakeAt(T0 + 9 * S)
     driven.now = T0 + 9 * S
     driven.step(Due())
@@ -306,14 +306,14 @@ def test_an_event_puts_the_watchdog_off_without_setting_its_clock_anew():
     assert driven.effects[-1] == WakeAt(T0 + 60 * S)
     driven.commit()
     driven.now = T0 + 20 * S
-    driven.step(Answered(refused(5.0)))
+    driven.step(PortAnswered(refused(5.0)))
     assert driven.effects[-1] == WakeAt(T0 + 25 * S)
     driven.now = T0 + 25 * S
     driven.step(Due())
     assert driven.effects[-1] == WakeAt(T0 + 85 * S)
     driven.commit()
     driven.now = T0 + 30 * S
-    driven.step(Answered(refused(0.0, attempt=2)))
+    driven.step(PortAnswered(refused(0.0, attempt=2)))
     # It is woken for the retry, whose backoff is at most two seconds, and not for the watchdog.
     assert all(effect.at < T0 + 33 * S for effect in driven.effects if isinstance(effect, WakeAt))
 
@@ -330,7 +330,7 @@ def test_an_erased_content_that_is_needed_is_damage_and_nothing_is_issued():
     [effect] = second.effects
     assert isinstance(effect, Quarantine)
     assert (effect.damage.what, effect.damage.seq) == ("payload", 1)
-    assert effect.damage.sentence == "the payload of event 1 is missing, and the run cannot go on without it"
+    assert effect.damage.sentence == "the payload of event 1 is missing, and the run cannot continue without it"
     assert second.answer(attempt=2) == []
 
 
@@ -341,7 +341,7 @@ def test_a_content_that_goes_missing_on_the_way_is_damage_too():
     [effect] = driven.answer()
     assert isinstance(effect, Quarantine)
     assert effect.damage.what == "payload"
-    assert "its payload was erased, so this run cannot go on" in effect.damage.sentence
+    assert "its payload was erased, so this run cannot continue" in effect.damage.sentence
     assert driven.commit() == []
 
 
@@ -349,7 +349,7 @@ def test_the_release_of_a_draining_run_is_not_taken_for_the_batch_before_it():
     """Both end at one seq: were the release handed out at once, the commit of the first would end the driver before the release is written."""
     driven = Driven()
     driven.commit()
-    driven.step(Answered(refused(20)))
+    driven.step(PortAnswered(refused(20)))
     assert driven.batch.rows[-1].kind == "retry_scheduled"
     assert driven.step(Draining()) == []
     (append,) = driven.commit()
@@ -361,7 +361,7 @@ def test_a_draining_run_is_released_with_the_answer_it_waited_for():
     driven = Driven()
     driven.commit()
     assert driven.step(Draining()) == []
-    driven.step(Answered(refused(20)))
+    driven.step(PortAnswered(refused(20)))
     assert (driven.batch.release, driven.batch.wake_at) == (True, T0)
     assert [row.kind for row in driven.batch.rows][-1] == "retry_scheduled"
     assert driven.step(Draining()) == []
@@ -385,7 +385,7 @@ def test_a_merged_batch_brings_what_both_bring():
     taken = Snapshot(seq=first.new_seq, digest="d", head=first.head, state=b"")
     sends = [Send(run_id="run-2", input_id=name, body=b"") for name in "ab"]
     first = replace(first, caps=caps, sends=(sends[0],), snapshot=taken, format=FORMAT)
-    both = merged(first, replace(second, sends=(sends[1],), columns=None))
+    both = merge_batches(first, replace(second, sends=(sends[1],), columns=None))
     assert (both.caps, both.sends, both.snapshot, both.format) == (caps, tuple(sends), taken, FORMAT)
     assert both.columns == first.columns
-    assert merged(first, second).columns == second.columns
+    assert merge_batches(first, second).columns == second.columns

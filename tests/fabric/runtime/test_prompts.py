@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fabric.core import prompt
-from fabric.core.payloads import AGENT_OUTPUT
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Tier
+from fabric.core.decision import prompt
+from fabric.core.schema.payloads import AGENT_OUTPUT
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.taxonomy import Tier
 from fabric.runtime import prompts
-from fabric.runtime.call_ports import ToolOffer
-from fabric.runtime.ports import Document
-from fabric.runtime.prompt_shapes import SHAPES
+from fabric.runtime.answer_shapes import SHAPES
+from fabric.runtime.ports.calls import ToolOffer
+from fabric.runtime.ports.journal import Document
 from tests.fabric.core.fabrics import agent, lone, spec, tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, broken, call, fails, gives, planned, say, scored, summary

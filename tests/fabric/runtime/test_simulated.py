@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.kernel import damage_checks, swarm
-from simulator.kernel.world import World
+from simulator.rules.durability import checks as damage_checks
+from simulator.swarm import setups as swarm
+from simulator.world.world import World
 
 # -- two versions of the program in one fleet --------------------------------------------------------------------------
 
@@ -15,7 +16,7 @@ def mixed_worlds():
     worlds = []
     for seed in range(3, 400, 4):
         setup = swarm.draw(seed)
-        if damage_checks.mixed(setup):
+        if damage_checks.is_mixed(setup.processes, seed):
             world = World(setup)
             world.run()
             worlds.append(world)

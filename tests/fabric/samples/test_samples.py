@@ -4,18 +4,18 @@ import re
 
 import pytest
 
-from fabric import wiring
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Tier
+from fabric.composition import engine as wiring
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Tier
 from fabric.management.base import providers
-from fabric.management.following import Following
-from fabric.runtime.ports import Document
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.memory_history import memory_history
-from fabric.selectors.runs import run_events, run_outcome
-from fabric.services.escalations import escalation_decide
-from fabric.services.fabric_yaml import fabric_read
-from fabric.services.fabrics import fabric_publish
+from fabric.management.run_follower import Following
+from fabric.runtime.ports.journal import Document
+from fabric.selectors.memories.lookup import memory_history
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.runs.lookup import run_events, run_outcome
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.fabrics.yaml.document import fabric_read
+from fabric.services.reviews.decisions import decide_review
 from simulator.booking import BookingDesk, Faults, Ledger, entries
 from simulator.endpoint import ScriptedEndpoint
 from tests.fabric.services.world import NOTES, SAMPLE_NAMES, HeardNudge, ran, sample
@@ -186,17 +186,17 @@ def test_a_trip_that_is_rejected_is_cancelled_in_reverse(actor, desk):
     port, path = desk
     fabric_publish(actor=actor, source=booked_at(port))
     run = ran(actor, "trip-desk", "Book a flight to Lisbon and a hotel for two nights.", ())
-    (question,) = escalations_open(actor, run.id)
-    escalation_decide(
+    (review,) = list_open_reviews(actor, run.id)
+    decide_review(
         store=wiring.store(),
         nudge=HeardNudge(),
         actor=actor,
-        escalation_id=question.id,
-        digest=question.digest,
+        review_id=review.id,
+        digest=review.digest,
         verb="reject",
         message="no",
     )
-    over = Following(actor, run.id, answered={question.id}).to_rest()
+    over = Following(actor, run.id, answered={review.id}).to_rest()
     assert over.state is RunState.ABORTED
     assert "2 of its changes were undone" in over.reason
     outcome = run_outcome(actor, run.id)

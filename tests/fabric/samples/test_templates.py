@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from fabric import wiring
-from fabric.core.actor import Actor
-from fabric.core.flow import RunState
+from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
+from fabric.core.values.flow import RunState
 from fabric.management.base import providers
-from fabric.management.following import Following
-from fabric.runtime.ports import Document
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.memories import memory_find
-from fabric.selectors.runs import RunView, run_events, run_outcome
-from fabric.services import here
-from fabric.services.escalations import escalation_decide
-from fabric.services.fabric_templates import TEMPLATES, template_begun, template_get
-from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import people_of
+from fabric.management.run_follower import Following
+from fabric.runtime.ports.journal import Document
+from fabric.selectors.memories.lookup import memory_find
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.runs.lookup import RunView, run_events, run_outcome
+from fabric.services.actors import find_people
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.fabrics.templates import TEMPLATES, template_begun, template_get
+from fabric.services.installation import facts as here
+from fabric.services.reviews.decisions import decide_review
 from tests.fabric.services.world import NOTES, HeardNudge, ran
 
 ASKED = "payment-approval"
@@ -25,7 +25,7 @@ ASKED = "payment-approval"
 
 def began(actor: Actor, template: str, documents: tuple[Document, ...] = (NOTES,)) -> RunView:
     """A run of a template as it stands, without its pauses, with its own example."""
-    one, where = template_get(template), here.installation(providers(), people=people_of(actor.workspace_id))
+    one, where = template_get(template), here.installation(providers(), people=find_people(actor.workspace_id))
     text = template_begun(one, where, name=template).text.replace("delay_s: 0.3", "delay_s: 0")
     fabric_publish(actor=actor, source=text, providers=providers())
     return ran(actor, template, one.spec.example, documents)
@@ -53,11 +53,11 @@ def test_nothing_is_paid_that_nobody_approved(actor: Actor, verb: str, state: Ru
     run = began(actor, ASKED, ())
     answered: frozenset[str] = frozenset()
     while run.state is RunState.WAITING:
-        (question,) = [one for one in escalations_open(actor, run.id) if one.id not in answered]
-        escalation_decide(
-            store=wiring.store(), nudge=HeardNudge(), actor=actor, escalation_id=question.id, digest=question.digest, verb=verb, message="looked at"
+        (review,) = [one for one in list_open_reviews(actor, run.id) if one.id not in answered]
+        decide_review(
+            store=wiring.store(), nudge=HeardNudge(), actor=actor, review_id=review.id, digest=review.digest, verb=verb, message="looked at"
         )  # fmt: skip
-        answered |= {question.id}
+        answered |= {review.id}
         run = Following(actor, run.id, answered=answered).to_rest()
     assert (run.state, len(answered) > 0) == (state, True)
     events = run_events(actor, run.id)

@@ -7,12 +7,12 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.test import Client
 
-from fabric.core.flow import RunState
+from fabric.core.values.flow import RunState
 from fabric.models import Run
-from fabric.runtime.ports import Document
-from fabric.selectors.runs import run_events, run_get, run_outcome
-from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import login_link_create
+from fabric.runtime.ports.journal import Document
+from fabric.selectors.runs.lookup import run_events, run_get, run_outcome
+from fabric.services.actors import login_link_create
+from fabric.services.fabrics.revisions import fabric_publish
 from tests.fabric.installation import installation
 from tests.fabric.services.world import ran, sample
 
@@ -92,7 +92,7 @@ def test_teams_answer_as_runs_of_their_own_within_their_caps():
             call_command("explain", str(one.id))
         talked = next(one.id for one in below if any(e.kind == "handed_off" for e in site.events(one.id)))
         shown = client.get(f"/runs/{talked}?view=graph").content.decode()
-        assert 'Who worked for whom</h2><span class="sub">peer handoff' in shown
+        assert 'Agent graph</h2><span class="sub">peer handoff' in shown
         assert "clerk handed over by transfer" in shown
         assert "analyst" not in shown, "its own team's topology is shown, and not the fabric's"
         page = client.get("/fabrics/research-teams?tab=topology").content.decode()

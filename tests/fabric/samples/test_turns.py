@@ -2,18 +2,18 @@
 
 import pytest
 
-from fabric import wiring
-from fabric.core.flow import RunState
-from fabric.management.following import Following
+from fabric.composition import engine as wiring
+from fabric.core.values.flow import RunState
+from fabric.management.run_follower import Following
 from fabric.models import Inbox
-from fabric.runtime.ports import Document
-from fabric.selectors.families import team_of
-from fabric.selectors.runs import run_events, run_get, run_outcome
-from fabric.services.control import run_say
+from fabric.runtime.ports.journal import Document
+from fabric.selectors.runs.families import find_team
+from fabric.selectors.runs.lookup import run_events, run_get, run_outcome
 from fabric.services.errors import Refused
-from fabric.services.fabrics import fabric_publish
-from fabric.services.forks import run_fork
-from fabric.services.runs import run_start
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.runs.control import run_say
+from fabric.services.runs.forks import run_fork
+from fabric.services.runs.start import run_start
 from tests.fabric.services.world import HeardNudge, ran, sample
 
 RUNBOOK = Document(
@@ -143,8 +143,8 @@ def test_a_fork_of_a_team_s_run_runs_that_team_s_topology(actor):
         assert [one.fact["agent"] for one in events if one.kind == "turn_opened"] == ["clerk", "contracts"]
         assert not [one for one in events if one.kind == "child_spawned"]
     for one, of in ((run.id, ""), (team, "counsel"), (again.id, "counsel")):
-        assert team_of(run_get(actor, one)) == of
+        assert find_team(run_get(actor, one)) == of
         Inbox.objects.filter(run_id=one).update(body=b"")  # What retention does to the inputs of an old run.
-        assert team_of(run_get(actor, one)) == of
+        assert find_team(run_get(actor, one)) == of
     asked = run_fork(**ports, run_id=team, seq=opened)
     assert run_say(**ports, run_id=asked.run_id, text="Mind the annex.") is True

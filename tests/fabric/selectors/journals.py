@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.envelope import Event, to_row
+from fabric.core.events.envelope import Event, to_row
 from fabric.core.evolve import fold
-from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.flow import Stage, StageOutcome
-from fabric.core.run import Run
-from fabric.core.taxonomy import Cause, ErrorClass, FailureType, Tier
+from fabric.core.state.run import Run
+from fabric.core.values.fingerprint import ZERO_HASH
+from fabric.core.values.flow import Stage, StageOutcome
+from fabric.core.values.taxonomy import Cause, ErrorClass, FailureType, Tier
+from fabric.core.values.units import US
 from fabric.models import Event as EventRow
 from fabric.models import Run as RunRow
-from fabric.runtime import projection
+from fabric.runtime.journal import projection
 
-US = 1_000_000
 T0 = 1_795_000_000 * US
 PASSED = ev.GateResult(gate="post", checks=(ev.Check(name="schema", result="passed"),))
 PRE = ev.GateResult(gate="pre", checks=(ev.Check(name="schema", result="passed"),))
@@ -40,7 +40,7 @@ class Teller:
             self.events.append(Event(len(self.events) + 1, self.at, fact))
         return self
 
-    # -- what happens in runs --------------------------------------------------------------------------------------------
+    # -- what happens in runs -----------------------------------------------------------------------------------------
 
     def start(self, deadline_s: float = 300, tier: Tier = Tier.INTERACTIVE) -> Teller:
         fact = ev.RunStarted(
@@ -141,15 +141,15 @@ class Teller:
         reviewers: tuple[str, ...] = (),
     ) -> Teller:
         return self.tell(
-            ev.EscalationOpened(
-                escalation_id=name, item=item, reason="it failed", failure_type=FailureType.PROVIDER, stage=stage,
+            ev.ReviewOpened(
+                review_id=name, item=item, reason="it failed", failure_type=FailureType.PROVIDER, stage=stage,
                 step_id=step, scope=f"{stage}.0", required_role=who, verbs=("approve", "reject"), digest="d",
                 remind_at=self.at, onward_at=self.at, due_at=self.at + 3_600 * US, reviewers=reviewers,
             )
         )  # fmt: skip
 
     def decided(self, name: str = "esc-1", verb: str = "approve") -> Teller:
-        return self.tell(ev.EscalationDecided(escalation_id=name, verb=verb, actor="ana"))  # type: ignore[arg-type]
+        return self.tell(ev.ReviewDecided(review_id=name, verb=verb, actor="ana"))  # type: ignore[arg-type]
 
     def replan(self, stage: Stage, epoch: int) -> Teller:
         return self.tell(ev.Replanned(stage=stage, epoch=epoch, reason="the sources do not say so"))
@@ -157,7 +157,7 @@ class Teller:
     def end(self, state: Any, *, recovered: bool = False) -> Teller:
         return self.tell(ev.RunEnded(state=state, reason="finished", reaction="finalize", recovered=recovered))
 
-    # -- larger pieces ---------------------------------------------------------------------------------------------------
+    # -- larger pieces ------------------------------------------------------------------------------------------------
 
     def planned(self, epoch: int = 0, seconds: float = 1) -> Teller:
         """A plan stage that passes."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fabric.core.actor import Actor
-from fabric.models import Escalation, Fabric, Incarnation, Run
+from fabric.core.people.actor import Actor
+from fabric.models import Fabric, Incarnation, Review, Run
 
 NOW = 1_800_000_000_000_000
 MINUTE = 60_000_000
@@ -32,11 +32,11 @@ def run_row(
     return Run.objects.create(workspace_id=actor.workspace_id, **(known | more))
 
 
-def question_row(actor: Actor, run: Run, due: float, name: str = "esc", **more: object) -> Escalation:
-    """A question that is due so many minutes after ``NOW``."""
+def review_row(actor: Actor, run: Run, due: float, name: str = "esc", **more: object) -> Review:
+    """A review that is due so many minutes after ``NOW``."""
     known: dict[str, object] = {"item": "post_stage", "reason": "the critic doubts it", "verbs": "approve,reject"}
     known |= {"digest": "d", "opened_at": NOW - 30 * MINUTE, "due_at": NOW + int(due * MINUTE), "content": b"{}"}
-    return Escalation.objects.create(id=name, workspace_id=actor.workspace_id, run=run, **(known | more))
+    return Review.objects.create(id=name, workspace_id=actor.workspace_id, run=run, **(known | more))
 
 
 def worker_row(name: str = "w-1", *, lease: float = 0.1, retired: float | None = None) -> Incarnation:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fabric.selectors.contents import content_of, given_content, shown, with_sentences_shown
+from fabric.selectors.contents import given_content, mask_content, read_content, show_sentences
 
 KEY = "AKIA" + "QZ7T" + "M2XWPL4RD6VB"
 
@@ -21,7 +21,7 @@ KEY = "AKIA" + "QZ7T" + "M2XWPL4RD6VB"
     ],
 )
 def test_credentials_are_masked_wherever_they_stand(content, masked):
-    found = shown(content)
+    found = mask_content(content)
     assert KEY not in json.dumps(found)
     assert "hunter2-is-long-enough-9" not in json.dumps(found)
     assert "credentials." in json.dumps(found)
@@ -30,19 +30,19 @@ def test_credentials_are_masked_wherever_they_stand(content, masked):
 
 @pytest.mark.parametrize("content", ["Nothing to hide.", 7, None, True, [], {"a": {"b": ["c", 1.5]}}])
 def test_anything_else_stands_as_it_is(content):
-    assert shown(content) == content
+    assert mask_content(content) == content
 
 
 def test_what_goes_on_working_with_it_gets_the_bytes():
     raw = json.dumps({"text": KEY}).encode()
     assert given_content(raw) == {"text": KEY}
-    assert content_of(raw) != {"text": KEY}
-    assert content_of(b"{damaged") is given_content(None) is None
+    assert read_content(raw) != {"text": KEY}
+    assert read_content(b"{damaged") is given_content(None) is None
 
 
 def test_sentences_of_a_fact_are_masked_and_its_keys_are_not():
     fact = {"key": KEY, "cause": {"message": f"asked for pay({KEY})"}, "problems": [{"reason": KEY}]}
-    masked = with_sentences_shown(fact)
+    masked = show_sentences(fact)
     assert masked["key"] == KEY
     assert KEY not in json.dumps([masked["cause"], masked["problems"]])
 
@@ -50,4 +50,4 @@ def test_sentences_of_a_fact_are_masked_and_its_keys_are_not():
 @pytest.mark.parametrize("name", ["problems", "errors", "close_reason", "ends", "usage_problem", "signature"])
 def test_each_field_that_holds_sentences_is_masked_as_one_or_as_several(name):
     fact = {"checks": [{name: [f"{KEY} is too short"]}], "details": {name: f"{KEY} is too short"}}
-    assert KEY not in json.dumps(with_sentences_shown(fact))
+    assert KEY not in json.dumps(show_sentences(fact))

@@ -1,4 +1,4 @@
-"""Several who want different things of one run or question in one moment: one of them gets it, and the others are told of that one."""
+"""Several who want different things of one run or review in one moment: one of them gets it, and the others are told of that one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from functools import partial
 
 import pytest
 
-from fabric.core.flow import RunState
-from fabric.core.inputs import INBOX, DecisionMade
-from fabric.management.following import Following
+from fabric.core.events.inputs import INBOX, DecisionMade
+from fabric.core.values.flow import RunState
+from fabric.management.run_follower import Following
 from fabric.models import Inbox, Run
-from fabric.runtime.ports import TAKEN_BACK, Withdrawn
-from fabric.selectors.answers import input_id
-from fabric.selectors.escalations import escalation_get, escalations_open
-from fabric.selectors.runs import run_events, run_get
-from fabric.services.control import run_cancel
+from fabric.runtime.ports.journal import TAKEN_BACK, InputWithdrawn
+from fabric.selectors.reviews.answers import input_id
+from fabric.selectors.reviews.lookup import get_review, list_open_reviews
+from fabric.selectors.runs.lookup import run_events, run_get
 from fabric.services.errors import Refused
-from fabric.services.escalations import DecisionTaken, escalation_decide
-from fabric.services.runs import StartedRun, run_start
+from fabric.services.reviews.decisions import DecisionTaken, decide_review
+from fabric.services.runs.control import run_cancel
+from fabric.services.runs.start import StartedRun, run_start
 from tests.fabric.services.at_once import Meanwhile, Together, at_once
 from tests.fabric.services.world import ran
 from tests.people import member
@@ -28,8 +28,8 @@ PEOPLE = ("ana", "ben", "rosa", "owner")
 
 @pytest.fixture
 def item(actor, doubtful):
-    """An open question of a run that really waits."""
-    return escalations_open(actor, ran(actor, doubtful).id)[0]
+    """An open review of a run that really waits."""
+    return list_open_reviews(actor, ran(actor, doubtful).id)[0]
 
 
 def answers(item):
@@ -52,8 +52,8 @@ def until_ignored(event):
 
 
 def decide(store, nudge, actor, item, verb="approve", **more):
-    asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
-    return escalation_decide(**asked, **{"digest": item.digest, **more})
+    asked = {"store": store, "nudge": nudge, "actor": actor, "review_id": item.id, "verb": verb}
+    return decide_review(**asked, **{"digest": item.digest, **more})
 
 
 class TestAnswers:
@@ -96,7 +96,7 @@ class TestAnswers:
         assert "was answered by ana at 20" in caught.value.message
         assert [one.actor for one in answers(item)] == ["ana"]
 
-    def test_one_whose_question_is_withdrawn_meanwhile_is_not_called_recorded(self, store, nudge, actor, item):
+    def test_one_whose_review_is_withdrawn_meanwhile_is_not_called_recorded(self, store, nudge, actor, item):
         def it_is_cancelled():
             run_cancel(store=store, nudge=nudge, actor=actor, run_id=item.run_id)
             assert Following(actor, item.run_id, wait=True).to_rest().state is RunState.CANCELLED
@@ -123,22 +123,22 @@ class TestAnswers:
         assert "was answered by owner at 20" in caught.value.message
         assert len(answers(item)) == 1
 
-    def test_one_that_the_run_refused_leaves_the_question_open_for_the_next(self, store, nudge, actor, item):
+    def test_one_that_the_run_refused_leaves_the_review_open_for_the_next(self, store, nudge, actor, item):
         stale = DecisionMade(
-            input_id=input_id(item.id, 0), escalation_id=item.id, verb="reject", actor="ana", digest="of something else"
+            input_id=input_id(item.id, 0), review_id=item.id, verb="reject", actor="ana", digest="of something else"
         )
         store.put_input(item.run_id, stale.input_id, INBOX.dump_json(stale))
         with pytest.raises(Ignored):
             Following(actor, item.run_id, say=until_ignored, answered=frozenset({item.id})).to_rest()
-        assert escalation_get(actor, item.id).open
+        assert get_review(actor, item.id).open
         assert decide(store, nudge, actor, item).created
         assert to_rest(actor, item).state is RunState.COMPLETED
-        (counted,) = [one for one in run_events(actor, item.run_id, limit=500) if one.kind == "escalation_decided"]
+        (counted,) = [one for one in run_events(actor, item.run_id, limit=500) if one.kind == "review_decided"]
         assert counted.fact["actor"] == "owner"
 
-    def test_one_that_was_taken_back_leaves_the_question_open(self, store, nudge, actor, item):
+    def test_one_that_was_taken_back_leaves_the_review_open(self, store, nudge, actor, item):
         decide(store, nudge, replace(actor, name="ana"), item, undo_s=30)
-        assert store.withdraw_input(item.run_id, input_id(item.id, 0)) is Withdrawn.GONE
+        assert store.withdraw_input(item.run_id, input_id(item.id, 0)) is InputWithdrawn.GONE
         assert decide(store, nudge, actor, item).created
         assert [one.actor for one in answers(item)] == ["owner"]
 

@@ -9,18 +9,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from console.views.fabric_words import stages_of
-from fabric.core.flow import RunState
-from fabric.management.following import Following
-from fabric.models import Escalation
-from fabric.runtime.batch_parts import names_text
-from fabric.selectors.escalations import escalations_open
-from fabric.selectors.runs import run_events, run_outcome
+from console.words.fabrics import list_stages
+from fabric.core.values.flow import RunState
+from fabric.management.run_follower import Following
+from fabric.models import Review
+from fabric.runtime.ports.batch_parts import names_text
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.runs.lookup import run_events, run_outcome
+from fabric.services.actors import owner_ensure
 from fabric.services.errors import Refused
-from fabric.services.escalations import escalation_decide
-from fabric.services.fabric_yaml import fabric_read
-from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import owner_ensure
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.fabrics.yaml.document import fabric_read
+from fabric.services.reviews.decisions import decide_review
 from tests.fabric.services.world import SMALL, ran
 from tests.people import member, signed_in
 
@@ -94,7 +94,7 @@ def test_an_outcome_is_held_against_an_address_over_real_http(actor, service):
         assert page.status_code == 200
         if row.kind == "call_issued" and not row.fact["agent"]:
             assert "record" in page.content.decode()
-    lines = {line.stage: line.checks for line in stages_of(fabric_read(source).spec)}
+    lines = {line.stage: line.checks for line in list_stages(fabric_read(source).spec)}
     assert lines["plan"][-1] == "critic: judge accepts the plan before it goes out"
     assert lines["finalize"][-1] == f"oracle: record, asked of 127.0.0.1:{service.port}"
     checks = {one["stage"]: [c["name"] for c in one["gate"]["checks"]] for one in facts(actor, run, "stage_left")}
@@ -116,7 +116,7 @@ def test_an_address_that_the_installation_does_not_allow_is_refused_at_publicati
         fabric_publish(actor=actor, source=source)
 
 
-# -- an unsafe output --------------------------------------------------------------------------------------------------
+# -- an unsafe output ------------------------------------------------------------------------------------------------
 
 GUARDED = fabric(
     "guarded", rest="gates:\n  guardrails:\n    - {places: [finalize], patterns: [{name: any, pattern: '[a-z]'}]}\n"
@@ -127,15 +127,15 @@ GUARDED = fabric(
 def held(actor):
     """A run whose outcome a guardrail holds back."""
     run = ran(actor, fabric_publish(actor=actor, source=GUARDED).name)
-    (item,) = escalations_open(actor, run.id)
+    (item,) = list_open_reviews(actor, run.id)
     return item
 
 
 @pytest.fixture
 def decide(store, nudge, held):
     def decided(actor, verb="approve"):
-        given = {"escalation_id": held.id, "digest": held.digest, "verb": verb, "message": "It is harmless."}
-        return escalation_decide(store=store, nudge=nudge, actor=actor, **given)
+        given = {"review_id": held.id, "digest": held.digest, "verb": verb, "message": "It is harmless."}
+        return decide_review(store=store, nudge=nudge, actor=actor, **given)
 
     return decided
 
@@ -154,7 +154,7 @@ def test_it_is_let_pass_by_the_safety_role_alone_and_as_it_was_shown(actor, held
 
 
 def test_whoever_it_was_passed_on_to_may_keep_it_back_and_not_let_it_pass(actor, held, decide):
-    Escalation.objects.update(onward=True, onward_to=names_text(["owner"]))
+    Review.objects.update(onward=True, onward_to=names_text(["owner"]))
     colleague = replace(actor, name="carla", roles=frozenset({"owner"}))
     with pytest.raises(Refused, match="letting an unsafe output pass is for safety"):
         decide(colleague)

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from fabric import wiring
-from fabric.core.actor import Actor
-from fabric.core.spec import FabricSpec
-from fabric.management.following import Following
+from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
+from fabric.core.spec.fabric import FabricSpec
+from fabric.management.run_follower import Following
 from fabric.models import ChangeRequest, Fabric, Workspace
-from fabric.runtime.ports import Document, JournalStore
-from fabric.selectors.runs import RunView
-from fabric.services.change_requests import change_approve, change_request_open
-from fabric.services.fabric_yaml import fabric_dump, fabric_read
-from fabric.services.fabrics import Published, fabric_publish
-from fabric.services.runs import run_start
-from fabric.services.workspaces import OWNER_ROLES, owner_actor
+from fabric.runtime.ports.journal import Document, JournalStore
+from fabric.selectors.runs.lookup import RunView
+from fabric.services.actors import OWNER_ROLES, owner_actor
+from fabric.services.drafts.change_requests import change_approve, change_request_open
+from fabric.services.fabrics.revisions import PublishedFabric, fabric_publish
+from fabric.services.fabrics.yaml.document import fabric_dump, fabric_read
+from fabric.services.runs.start import run_start
 
 SMALL = """\
 name: small
@@ -165,6 +165,11 @@ SPARED = (
     .replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  retry: {base_s: 0.01}")
 )
 """Each of its calls fails, and goes to the other model where the tier lets it."""
+SPARED_ONLY = (
+    SPARED
+    + "decision_table:\n  provider_failure:\n    interactive: {rungs: [{reaction: fallback_model, times: 9}, {reaction: abort}]}\n"
+)
+"""The same; a run whose other model is refused ends at once, in place of waiting for a breaker."""
 SPARED_STRICT = SPARED.replace("name: spared", "name: strict").replace(
     "topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n"
 )
@@ -172,11 +177,11 @@ SPARED_STRICT = SPARED.replace("name: spared", "name: strict").replace(
 
 GIVEN_UP = (
     SMALL.replace("name: small", "name: given-up")
-    .replace("title: A small fabric", "title: A fabric whose model is down, which leaves a ticket")
+    .replace("title: A small fabric", "title: A fabric whose model is down, which leaves a follow-up")
     .replace("    provider: scripted\n", "    provider: scripted\n    options: {fail: {cause: server_error}}\n")
-    + "decision_table:\n  provider_failure:\n    interactive: {rungs: [{reaction: abort, with: [ticket]}]}\n"
+    + "decision_table:\n  provider_failure:\n    interactive: {rungs: [{reaction: abort, with: [follow_up]}]}\n"
 )
-"""Each of its runs ends with its first call, and leaves a ticket."""
+"""Each of its runs ends with its first call, and leaves a follow-up."""
 
 NOTES = Document("notes.md", "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.")
 
@@ -190,11 +195,11 @@ class HeardNudge:
     def wake(self, run_id: str) -> None:
         self.woken.append(run_id)
 
-    def told(self, run_seqs: object) -> None:
+    def announce(self, run_seqs: object) -> None:
         raise AssertionError("services do not say how far journals reach")
 
 
-def published_by_two(actor: Actor, source: str) -> Published:
+def published_by_two(actor: Actor, source: str) -> PublishedFabric:
     """A fabric to whose changes two people agree: asked for by the actor, agreed to by somebody else."""
     asked = change_request_open(actor=actor, source=source)
     other = Actor(name="who-agrees", workspace_id=actor.workspace_id, roles=frozenset({"editor"}))

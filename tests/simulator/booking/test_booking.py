@@ -8,10 +8,10 @@ import sys
 import httpx2
 import pytest
 
-from simulator.bench.database import ROOT
 from simulator.booking import BookingDesk, Faults, Ledger, entries
 from simulator.endpoint import ScriptedEndpoint
-from tests.console.launch.processes import PATIENCE_S, Lines, started
+from simulator.installation.database import ROOT
+from tests.console.launch.started_processes import PATIENCE_S, Lines, started
 
 CALL = {"X-Fabric-Call": "run-1/fan_out.0.e0.r0.t0.c0/2"}
 

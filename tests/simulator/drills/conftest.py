@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.core.actor import Actor
+from fabric.core.people.actor import Actor
 from fabric.models import Workspace
-from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import OWNER_ROLES, owner_actor, owner_ensure
+from fabric.services.actors import OWNER_ROLES, owner_actor, owner_ensure
+from fabric.services.fabrics.revisions import fabric_publish
 from tests.fabric.services.world import SMALL
 from tests.people import UNTIL_NOW
 

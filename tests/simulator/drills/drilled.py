@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core.spec import FabricSpec
-from simulator.kernel.published import QUERY
-from tests.simulator.kernel.worlds import PRICED, ROLES, supervisor
+from fabric.core.spec.fabric import FabricSpec
+from simulator.swarm.fabrics import QUERY
+from tests.simulator.world.worlds import PRICED, ROLES, supervisor
 
 LOOKUP = {
     "name": "lookup",

@@ -17,8 +17,8 @@ def main() -> int:
     import django
 
     django.setup()
-    from simulator.drills.cells import matrix
-    from simulator.drills.chosen import samples
+    from simulator.drills.fabrics import samples
+    from simulator.scenarios.play.cells import matrix
     from tests.simulator.drills.variants import VARIANTS
 
     began, found = time.perf_counter(), Counter[str]()

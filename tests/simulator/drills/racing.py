@@ -20,8 +20,8 @@ BLOCKED_S = 1.0
 
 def published() -> tuple[Any, str]:
     """The owner, and a fabric of theirs."""
-    from fabric.services.fabrics import fabric_publish
-    from fabric.services.workspaces import owner_actor, owner_ensure
+    from fabric.services.actors import owner_actor, owner_ensure
+    from fabric.services.fabrics.revisions import fabric_publish
     from tests.fabric.services.world import SMALL
 
     owner_ensure()
@@ -29,13 +29,13 @@ def published() -> tuple[Any, str]:
     return actor, fabric_publish(actor=actor, source=SMALL).name
 
 
-def lever() -> Any:
-    """The lever is pulled while somebody has asked for drills and not committed yet: how many it ended, and how many are left."""
+def drill_stop() -> Any:
+    """The drill stop is pulled while somebody has asked for drills and not committed yet: how many it ended, and how many are left."""
     from django.db import connection, transaction
 
-    from simulator.drills.lever import lever_pull
-    from simulator.drills.models import OPEN_STATUSES, Drill
-    from simulator.drills.services import drill_ask
+    from simulator.drills.models.tables import OPEN_STATUSES, Drill
+    from simulator.drills.services.drill_stop import pull_drill_stop
+    from simulator.drills.services.drills import drill_ask
 
     actor, fabric = published()
     inserted, commit, ended = threading.Event(), threading.Event(), []
@@ -48,7 +48,7 @@ def lever() -> Any:
         connection.close()
 
     def pull() -> None:
-        ended.append(lever_pull(actor=actor, reason="Enough."))
+        ended.append(pull_drill_stop(actor=actor, reason="Enough."))
         connection.close()
 
     asking, pulling = threading.Thread(target=ask), threading.Thread(target=pull)
@@ -66,11 +66,10 @@ def schedule() -> Any:
     """A schedule is due, and several workers look at the same moment: how many asked, batches, drills, and lines in the audit stream; five times over."""
     from django.db import connection
 
-    from fabric.adapters.duties import database_us
     from fabric.models import AuditLine
-    from simulator.drills.models import Drill, Schedule, Status
-    from simulator.drills.schedules import schedule_create
-    from simulator.drills.schedules_due import schedules_ask
+    from fabric.worker.process.duties import database_us
+    from simulator.drills.models.tables import Drill, Schedule, Status
+    from simulator.drills.schedules.services import schedule_create, schedules_ask
 
     actor, fabric = published()
     schedule_create(actor=actor, fabric=fabric, cron="0 3 * * *")
@@ -100,7 +99,7 @@ def schedule() -> Any:
     return told
 
 
-SCENES = {"lever": lever, "schedule": schedule}
+SCENES = {"drill_stop": drill_stop, "schedule": schedule}
 
 if __name__ == "__main__":
     django.setup()

@@ -9,7 +9,7 @@ import sys
 import pytest
 from django.conf import settings
 
-from simulator.bench.database import fresh
+from simulator.installation.database import temporary_database
 from tests.simulator.drills.racing import ROUNDS, THREADS
 
 DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
@@ -17,7 +17,7 @@ DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 
 def raced(kind, scene):
     command = [sys.executable, "-m", "tests.simulator.drills.racing", scene]
-    with fresh(kind) as environment:
+    with temporary_database(kind) as environment:
         done = subprocess.run(
             command, env=environment, cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=300, check=False
         )
@@ -26,9 +26,9 @@ def raced(kind, scene):
 
 
 @pytest.mark.parametrize("kind", DATABASES)
-def test_what_is_asked_for_while_the_lever_is_pulled_is_ended_too(kind):
+def test_what_is_asked_for_while_the_drill_stop_is_pulled_is_ended_too(kind):
     """Who asks has not committed yet: who pulls waits for it, so that nothing slips through."""
-    assert raced(kind, "lever") == {"ended": [24], "left": 0}
+    assert raced(kind, "drill_stop") == {"ended": [24], "left": 0}
 
 
 @pytest.mark.parametrize("kind", DATABASES)

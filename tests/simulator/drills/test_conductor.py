@@ -13,17 +13,17 @@ import pytest
 from django.db import connection
 from django.db.models import F
 
-from console.launch.child import descendants
-from fabric.core.taxonomy import FailureType, Tier
+from console.launch.processes.keeper import descendants
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.core.values.units import US
 from fabric.models import Duty
-from simulator.chaos.harness import site, until
-from simulator.chaos.rows import Rows
-from simulator.drills.batches import drill_claim
-from simulator.drills.conductor import CELL_S, DUTY, US, Conductor, begin, end, started
-from simulator.drills.covers import CELLS
-from simulator.drills.models import OPEN_STATUSES, Drill, Schedule, Status
-from simulator.drills.schedules import schedule_create
-from simulator.drills.services import drill_ask, drill_stop
+from simulator.drills.batches.batch import drill_claim
+from simulator.drills.conductor import CELL_S, DUTY, Conductor, begin, end, start_process
+from simulator.drills.models.tables import OPEN_STATUSES, Drill, Schedule, Status
+from simulator.drills.schedules.services import schedule_create
+from simulator.drills.services.drills import drill_ask, stop_drills
+from simulator.installation.workers import Rows, temporary_site, wait_until
+from simulator.scenarios.promises.digests import CELLS
 
 ONE = (FailureType.PROVIDER, Tier.BATCH)
 TWO = (FailureType.PROVIDER, Tier.INTERACTIVE)
@@ -101,7 +101,7 @@ def test_what_is_stopped_ends_its_process_and_the_next_batch_begins(actor, small
     wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
     (process,) = children()
     os.kill(process, signal.SIGSTOP)  # It would go on for ever.
-    drill_stop(actor=actor, batch=first.batch)
+    stop_drills(actor=actor, batch=first.batch)
     second = drill_ask(actor=actor, fabric=small, cells=(ONE,))
     wait_for(none_open)
     assert process not in children()
@@ -171,7 +171,7 @@ def test_the_process_ends_with_the_one_that_started_it(actor, small):
     """Whatever ended that: the pipe between them closes."""
     asked = drill_ask(actor=actor, fabric=small, cells="all")
     with tempfile.TemporaryFile() as said:
-        process = started(asked.batch, "h", said)
+        process = start_process(asked.batch, "h", said)
         wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
         process.stdin.close()
         assert process.wait(LONGEST_S) == 1
@@ -195,24 +195,24 @@ def test_a_worker_asks_for_what_is_due_while_it_drills_something_else(actor, sma
     assert set(Drill.objects.exclude(batch=first.batch).values_list("via", flat=True)) == {f"schedule:{due.id}"}
 
 
-# -- the whole path: Celery, its broker and a database of an installation -----------------------------------------------
+# -- the whole path: Celery, its broker and a database of an installation --------------------------------------------
 
 ASK = """
 import json
-from fabric.services.workspaces import owner_actor
-from simulator.drills.services import drill_ask
+from fabric.services.actors import owner_actor
+from simulator.drills.services.drills import drill_ask
 from simulator.drills.tasks import wake
 print(json.dumps({"batch": drill_ask(actor=owner_actor(), fabric="small-model", cells="all", wake=wake).batch}))
 """
 COVERED = """
 import json
-from fabric.services.workspaces import owner_actor
-from simulator.drills.selectors import coverage
+from fabric.services.actors import owner_actor
+from simulator.drills.selectors.drills import coverage
 seen = coverage(owner_actor(), "small-model")
 print(json.dumps({"counts": seen.counts, "took_s": seen.last.took_s}))
 """
 OPEN = "SELECT count(*) FROM drills_drill WHERE status IN ('queued', 'running')"
-PROVIDER = "simulator.drills.provider.FailingProvider"
+PROVIDER = "simulator.drills.live.provider.FailingProvider"
 
 
 @pytest.mark.slow
@@ -221,14 +221,14 @@ PROVIDER = "simulator.drills.provider.FailingProvider"
     ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.redis])],
 )
 def test_a_real_worker_drills_what_is_asked_for_and_another_goes_on_where_it_was_killed(database):
-    with site(database, provider=PROVIDER, workers=1) as made:
-        rows = Rows.of(made.environment)
+    with temporary_site(database, provider=PROVIDER, workers=1) as made:
+        rows = Rows.from_environment(made.environment)
         batch = made.manage("shell", "--verbosity", "0", "-c", ASK)["batch"]
-        until(lambda: bool(rows.read("SELECT 1 FROM drills_drill WHERE status = 'running'")), made, LONGEST_S)
+        wait_until(lambda: bool(rows.read("SELECT 1 FROM drills_drill WHERE status = 'running'")), made, LONGEST_S)
         worker = made.workers[0].pid
         os.kill(worker, signal.SIGKILL)
-        until(lambda: made.workers[0].poll() is not None or made.restarts > 0, made, LONGEST_S)
-        until(lambda: rows.read(OPEN) == [(0,)], made, LONGEST_S)
+        wait_until(lambda: made.workers[0].poll() is not None or made.restarts > 0, made, LONGEST_S)
+        wait_until(lambda: rows.read(OPEN) == [(0,)], made, LONGEST_S)
         found = rows.read(f"SELECT status, verdict FROM drills_drill WHERE batch = '{batch}'")
         covered = made.manage("shell", "--verbosity", "0", "-c", COVERED)
     assert len(found) == 24

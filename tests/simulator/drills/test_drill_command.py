@@ -10,14 +10,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from django.core.management import call_command
 
-from fabric.core import reactions
-from fabric.core.taxonomy import FailureType, Tier
-from fabric.services.fabric_yaml import fabric_dump
-from fabric.services.samples import SAMPLES, samples_publish
-from fabric.services.workspaces import owner_actor
+from fabric.core.reactions import react as reactions
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.services.actors import owner_actor
+from fabric.services.fabrics.templates import SAMPLES, samples_publish
+from fabric.services.fabrics.yaml.document import fabric_dump
 from tests.fabric.services.world import SMALL
 from tests.simulator.drills.drilled import with_cell
-from tests.simulator.drills.test_cells import BY_DEFAULT, by_hand
+from tests.simulator.scenarios.play.test_cells import BY_DEFAULT, by_hand
 
 FIELDS = ["failure", "tier", "verdict", "expected", "observed", "seed"]
 
@@ -92,7 +92,7 @@ def test_reports_for_a_pipeline_and_for_people(tmp_path):
     assert (code, out.split(" in ")[0]) == (0, "8 of 8 cells passed,")
     root = ET.fromstring(junit.read_text())
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("8", "0", "0")
-    assert "Does the default table hold?" in html.read_text()
+    assert "Drill coverage of the default decision table" in html.read_text()
 
 
 @pytest.mark.parametrize("option", ["--junit", "--html"])
@@ -150,7 +150,7 @@ BAD = [
     (("--seed", "-1"), "--seed is '-1'"),
     (("--seed", "4294967296"), "--seed is '4294967296'"),
     (("--recovers", "0"), "--recovers is '0': give a whole number from 1 to 1,000"),
-    (("--recovers", "1", "--live"), "--recovers is for drills in virtual time: leave out --live"),
+    (("--recovers", "1", "--live"), "--recovers is for drills in simulated time: leave out --live"),
     (("--all", "--tier", "batch"), "--all is all 24 cells: leave out --failure and --tier, or --all"),
     (("--samples", "research-desk"), "give a fabric or --samples, one of the two"),
     (("nowhere.yaml",), "nowhere.yaml cannot be read: No such file or directory"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.core.decision_table import BOUNDED_ONLY, Reaction, table_with
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.cells import drill, drive, judged
-from simulator.drills.circumstances import promise
-from simulator.drills.covers import CELLS
-from simulator.drills.sustained import SUSTAINED
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.policies.decision_table import BOUNDED_ONLY, Reaction, table_with
+from fabric.core.values.taxonomy import FailureType, Tier
+from simulator.scenarios.play.cells import drill, drive, judge_world
+from simulator.scenarios.play.circumstances import promise
+from simulator.scenarios.promises.digests import CELLS
+from simulator.scenarios.strikes.failures import SUSTAINED
 from tests.simulator.drills.drilled import ANSWER, drilled, with_cell
 from tests.simulator.drills.variants import ROOM, layered, with_fallbacks, with_policy
 
@@ -31,8 +31,8 @@ def flipped(failure: FailureType, tier: Tier) -> FabricSpec:
 @pytest.mark.parametrize(("failure", "tier"), CELLS)
 def test_an_engine_that_runs_another_cell_than_the_judge_reads_deviates(failure, tier):
     other = flipped(failure, tier)
-    ran_other = judged(drive(other, SUSTAINED[failure], tier, seed=1), chain(drilled(), failure, tier))
-    read_other = judged(drive(drilled(), SUSTAINED[failure], tier, seed=1), chain(other, failure, tier))
+    ran_other = judge_world(drive(other, SUSTAINED[failure], tier, seed=1), chain(drilled(), failure, tier))
+    read_other = judge_world(drive(drilled(), SUSTAINED[failure], tier, seed=1), chain(other, failure, tier))
     assert (ran_other[0], read_other[0]) == ("deviated", "deviated")
 
 
@@ -69,7 +69,7 @@ def test_another_limit_than_the_judge_reads_deviates_and_is_expected_where_it_is
     other = with_limit(path, value)
     mine = promise(drilled(), table_with({}), failure, tier, person)
     world = drive(other, SUSTAINED[failure], tier, seed=1, person=person)
-    assert judged(world, mine)[0] == "deviated"
+    assert judge_world(world, mine)[0] == "deviated"
     assert drill(other, failure, tier, person=person).verdict == "pass"
 
 
@@ -124,5 +124,5 @@ def test_what_stands_around_a_call_is_another_promise_and_another_run(name):
     failure, sustained = FailureType.PROVIDER, SUSTAINED[FailureType.PROVIDER]
     promises = chain(one, failure, tier), chain(other, failure, tier)
     worlds = drive(one, sustained, tier, seed=1), drive(other, sustained, tier, seed=1)
-    found = [[judged(world, promised)[0] for promised in promises] for world in worlds]
+    found = [[judge_world(world, promised)[0] for promised in promises] for world in worlds]
     assert found == [["pass", "deviated"], ["deviated", "pass"]]

@@ -1,35 +1,31 @@
-"""What a draft would have done about recorded failures, held against runs that really met them: those of drills, written down as any run is."""
+"""The history preview of a draft agrees with drill runs that really met the failures."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from fabric import wiring
-from fabric.core.decision_table import table_with
-from fabric.core.derivation import Rules
-from fabric.core.derivation.anew import KINDS, decided_anew
-from fabric.core.envelope import from_row
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import FailureType, Tier
+from fabric.composition import engine as wiring
+from fabric.core.events.envelope import from_row
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.policies.decision_table import table_with
+from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.models import Event, Run
+from fabric.selectors.drafts.history_preview import history_preview
 from fabric.selectors.errors import Refused
-from fabric.selectors.explain import rules_at
-from fabric.selectors.history_preview import history_preview
-from fabric.services.fabrics import revision_ensure
-from simulator.drills import baseline
-from simulator.drills.batches import batch_drill
-from simulator.drills.cells import drill_told
-from simulator.drills.covers import CELLS, Cell
-from simulator.drills.keeping import Kept, keep
-from simulator.drills.services import drill_ask
-from simulator.kernel.swarm import Names
+from fabric.services.fabrics.revisions import revision_ensure
+from simulator.drills.batches.batch import batch_drill
+from simulator.drills.runs.storage import KeptRuns, keep
+from simulator.drills.services.drills import drill_ask
+from simulator.scenarios.baseline import work as baseline
+from simulator.scenarios.play.cells import drill_told
+from simulator.scenarios.promises.digests import CELLS, Cell
+from simulator.swarm.setups import WorldNames
 from tests.simulator.drills.drilled import drilled
 from tests.unguarded import unguarded
 
@@ -50,12 +46,12 @@ def published(actor, spec: FabricSpec) -> FabricSpec:
 def ran(actor, spec: FabricSpec, cells: tuple[Cell, ...], salt: str = "h") -> None:
     """Runs of the fabric that met those failures."""
     for n, (failure, tier) in enumerate(cells):
-        names = Names(f"{salt}{n}", actor.workspace_id)
+        names = WorldNames(f"{salt}{n}", actor.workspace_id)
         told = drill_told(spec, failure, tier, names=names)
         assert told.cell.verdict == "pass"
         assert told.world is not None
         assert told.spec == spec, "the fabric lacks nothing, so the runs are of its own revision"
-        assert keep(Kept(actor.workspace_id, f"{salt}{n}", "history", spec, {"during": (told.world, 0)}))
+        assert keep(KeptRuns(actor.workspace_id, f"{salt}{n}", "history", spec, {"during": (told.world, 0)}))
 
 
 def draft(spec: FabricSpec, change: Callable[[dict[str, Any]], None]) -> Any:
@@ -74,7 +70,13 @@ def with_cell(spec: FabricSpec, cell: Cell, rungs: list[dict[str, Any]]) -> Any:
 
 def preview(actor, spec: FabricSpec, changed: Any, **more: Any) -> Any:
     return history_preview(
-        actor, spec.name, changed, wiring.draft_compiler(actor.workspace_id), wiring.compiled_under, days=LONG, **more
+        actor,
+        spec.name,
+        changed,
+        wiring.draft_compiler(actor.workspace_id),
+        wiring.compile_under_policy,
+        days=LONG,
+        **more,
     )
 
 
@@ -116,7 +118,7 @@ def _cells(actor) -> list[Cell]:
 
 
 def test_the_words_and_the_numbers_of_one_changed_rung(actor, spec):
-    """By hand: five retries and a question are recorded; under two retries the third failure is a question already, and so are those after it."""
+    """By hand: five retries and a review are recorded; under two retries the third failure is a review already, and so are those after it."""
     ran(actor, spec, (ONE,))
     found = preview(actor, spec, with_cell(spec, ONE, [{"reaction": "retry", "times": 2}, {"reaction": "escalate"}]))
     assert [(one.recorded, one.draft, one.count, one.exact) for one in found.changes] == [
@@ -241,7 +243,7 @@ def test_older_runs_are_left_out_and_it_says_so(actor, spec):
     assert (newest.runs, newest.cut) == (2, "only the newest 2 runs were looked at")
     assert (
         history_preview(
-            actor, spec.name, changed, wiring.draft_compiler(actor.workspace_id), wiring.compiled_under, days=1
+            actor, spec.name, changed, wiring.draft_compiler(actor.workspace_id), wiring.compile_under_policy, days=1
         ).runs
         == 0
     )
@@ -272,24 +274,9 @@ def test_a_damaged_run_is_left_out_and_named(actor, spec):
 
 def test_nobody_sees_another_workspaces_runs(actor, spec, stranger):
     with pytest.raises(Refused, match="no fabric is named"):
-        history_preview(stranger, spec.name, spec, wiring.draft_compiler(stranger.workspace_id), wiring.compiled_under)
-
-
-def test_the_kinds_that_are_read_are_all_that_a_decision_hangs_on(actor, spec):
-    ran(actor, spec, CELLS[:9])
-    revision = wiring.compile_revision(spec)
-    for run_id, tier in Run.objects.values_list("id", "tier"):
-        rows = Event.objects.filter(run_id=run_id).order_by("seq").values_list("seq", "kind", "version", "header")
-        events = [from_row(seq, kind, version, bytes(header)) for seq, kind, version, header in rows]
-        few = [event for event in events if event.fact.kind in KINDS]
-        told = [
-            list(
-                decided_anew(some, Tier(tier), partial(Rules.of, revision), partial(rules_at, lambda number: revision))
-            )
-            for some in (events, few)
-        ]
-        assert told[0] == told[1]
-        assert len(few) < len(events)
+        history_preview(
+            stranger, spec.name, spec, wiring.draft_compiler(stranger.workspace_id), wiring.compile_under_policy
+        )
 
 
 def test_no_cell_of_the_fabric_halts_with_an_alert(spec):

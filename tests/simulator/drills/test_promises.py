@@ -7,18 +7,18 @@ from itertools import product
 
 import pytest
 
-from fabric.core.context import compile_spec
-from fabric.core.decision_table import table_with
-from fabric.core.flow import Stage
-from fabric.core.retry_layers import LayerRung
-from fabric.core.retry_presets import JITTER, PresetName, resolve
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.cells import drill
-from simulator.drills.cells import drilled as drilled_cells
-from simulator.drills.chosen import samples
-from simulator.drills.covers import CELLS
-from simulator.drills.layers import MET_IN, NODE_PRESETS, STANDS, node_waits, options
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.policies.decision_table import table_with
+from fabric.core.spec.policies.retries import JITTER, PresetName, resolve
+from fabric.core.spec.retry_layers import LayerRung
+from fabric.core.state.context import compile_spec
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import FailureType, Tier
+from simulator.drills.fabrics import samples
+from simulator.scenarios.play.cells import drill
+from simulator.scenarios.play.cells import drill_cells as drilled_cells
+from simulator.scenarios.promises.digests import CELLS
+from simulator.scenarios.promises.layers import MET_IN, NODE_PRESETS, STANDS, node_waits, options
 from tests import sets
 from tests.console.nasty import crossed
 from tests.simulator.drills.drilled import ANSWER, RATE_LIMIT, drilled
@@ -169,7 +169,7 @@ def test_the_judge_lays_the_layers_as_the_engine_does():
         seen += 1
         laid, table = compile_spec(spec, prices={}).ladders, table_with(spec.decision_table)
         for failure, tier, stage in product(FailureType, Tier, Stage):
-            rungs = laid.at(failure, tier, stage).rungs
+            rungs = laid.find_ladder(failure, tier, stage).rungs
             told = [
                 (one.reaction, one.times, one.with_, one.failure_class if isinstance(one, LayerRung) else None)
                 for one in rungs
@@ -188,7 +188,7 @@ def test_nodes_wait_within_the_bounds_of_their_preset(preset):
     assert waits.attempts == engine.attempts
     for retry in range(1, engine.attempts):
         grown = engine.base_s * engine.factor ** (retry - 1)
-        assert waits.before(retry) == tuple(min(60.0, grown * jitter) for jitter in JITTER)
+        assert waits.find_wait(retry) == tuple(min(60.0, grown * jitter) for jitter in JITTER)
 
 
 # -- what is not known -------------------------------------------------------------------------------------------------

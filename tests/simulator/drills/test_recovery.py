@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.cells import drill
-from simulator.drills.chosen import samples
-from simulator.drills.covers import CELLS
+from fabric.core.values.taxonomy import FailureType, Tier
+from simulator.drills.fabrics import samples
+from simulator.scenarios.play.cells import drill
+from simulator.scenarios.promises.digests import CELLS
 from tests.simulator.drills.drilled import ANSWER, drilled
 
 ENDABLE = [(failure, tier) for failure, tier in CELLS if failure is not FailureType.COST_OVERRUN]

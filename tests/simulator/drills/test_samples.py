@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from fabric.core.envelope import from_row
-from fabric.core.frozen import replace
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import FailureType, Tier
-from fabric.services.fabric_yaml import fabric_read
-from simulator.drills import baseline
-from simulator.drills.cells import drill, matrix
-from simulator.drills.covers import CELLS
-from simulator.drills.equipping import MEETS, equipped
-from simulator.drills.observed import observed
-from simulator.drills.sustained import SUSTAINED, places
+from fabric.core.events.envelope import from_row
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.services.fabrics.yaml.document import fabric_read
+from simulator.scenarios.baseline import work as baseline
+from simulator.scenarios.baseline.equipment import MEETS, equip_fabric
+from simulator.scenarios.baseline.work import observe_chain
+from simulator.scenarios.play.cells import drill, matrix
+from simulator.scenarios.promises.digests import CELLS
+from simulator.scenarios.strikes.failures import SUSTAINED
+from simulator.scenarios.strikes.places import build_places
 from tests.simulator.drills.drilled import drilled
 
 SAMPLES = sorted((Path(__file__).parents[3] / "fabric/samples").glob("*.yaml"))
@@ -39,9 +40,9 @@ def test_all_24_cells_of_a_sample_do_what_its_table_says(path):
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("tier", Tier)
 def test_undisturbed_a_sample_completes_and_decides_nothing(path, tier):
-    before = baseline.undisturbed(baseline.scripted_models(sample(path.stem)), tier, seed=1)
+    before = baseline.drive_undisturbed(baseline.scripted_models(sample(path.stem)), tier, seed=1)
     assert before.why == ""
-    assert str(observed(before.world)) == "nothing decided > completed"
+    assert str(observe_chain(before.world)) == "nothing decided > completed"
 
 
 LACKS = {
@@ -64,7 +65,7 @@ LACKS = {
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_fabric_is_given_what_it_lacks_for_a_failure_and_the_drill_says_so(path):
     spec = sample(path.stem)
-    told = {failure: equipped(spec, failure) for failure in FailureType}
+    told = {failure: equip_fabric(spec, failure) for failure in FailureType}
     assert {said for _, said in told.values() if said} == LACKS[path.stem]
     for failure, (given, said) in told.items():
         assert (given == spec) is (said == "")
@@ -147,7 +148,7 @@ def test_children_are_known_by_their_lineage_and_meet_nothing_that_is_the_runs_o
     children = {run.id for run in world.watch.runs() if run.family.lineage is not None}
     assert children
     assert {one.run_id for one in asked if one.child} == children
-    where = places(spec)
+    where = build_places(spec)
     for failure in OF_THE_RUN:
         struck = SUSTAINED[failure].strikes
         assert [one for one in asked if one.child and struck(where, one)] == []
@@ -174,7 +175,7 @@ def test_a_fabric_whose_rules_ask_about_each_reading_is_drilled_all_the_same(tie
     for tool in tree["tools"]:
         tool["approve_when"] = "size(args) >= 0"
     ruled = baseline.scripted_models(FabricSpec.model_validate(tree))
-    before = baseline.undisturbed(ruled, tier, seed=1)
+    before = baseline.drive_undisturbed(ruled, tier, seed=1)
     assert before.why == ""
     assert any(fact.item == "pre_action" for fact in _opened(before.world))
     assert drill(ruled, FailureType.TOOL_LOOP, tier).verdict == "pass"
@@ -182,9 +183,7 @@ def test_a_fabric_whose_rules_ask_about_each_reading_is_drilled_all_the_same(tie
 
 def _opened(world: Any) -> list[Any]:
     rows = (row for run_id in world.store.run_ids() for row in world.store.rows(run_id))
-    return [
-        from_row(row.seq, row.kind, row.version, row.header).fact for row in rows if row.kind == "escalation_opened"
-    ]
+    return [from_row(row.seq, row.kind, row.version, row.header).fact for row in rows if row.kind == "review_opened"]
 
 
 def test_a_fabric_whose_agents_plan_their_calls_is_drilled():

@@ -1,4 +1,4 @@
-"""Drills of fabrics of which single stages differ: a failure is held against the cell of the stage in which it is met."""
+"""Drills of fabrics of which single stages differ: a failure is compared with the cell of the stage in which it is met."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fabric.core.flow import Stage
-from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.cells import drill, matrix
-from simulator.drills.unmet import unmet, unmet_said
-from simulator.kernel.swarm_stages import _cells
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import FailureType, Tier
+from simulator.rules.decisions.checks import _cells
+from simulator.scenarios.play.cells import drill, matrix
+from simulator.scenarios.promises.layers import unmet, unmet_said
 from tests.simulator.drills.drilled import drilled
 from tests.simulator.drills.variants import with_policy
 

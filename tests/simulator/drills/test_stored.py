@@ -7,15 +7,16 @@ import json
 import pytest
 from django.db import connection
 
-from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.models import AuditLine
 from fabric.selectors.errors import Refused
-from fabric.services.fabrics import fabric_publish
-from simulator.drills.batches import batch_drill, batch_next, drill_claim, drill_end, drills_interrupt
-from simulator.drills.covers import CELLS
-from simulator.drills.models import Drill, Status
-from simulator.drills.selectors import State, coverage, drill_get, drills_open_count, drills_recent
-from simulator.drills.services import SEED_MAX, drill_ask, drill_stop
+from fabric.services.fabrics.revisions import fabric_publish
+from simulator.drills.batches.batch import batch_drill, batch_next, drill_claim, drill_end, drills_interrupt
+from simulator.drills.models.tables import Drill, Status
+from simulator.drills.selectors.drill_views import State
+from simulator.drills.selectors.drills import coverage, drill_get, drills_open_count, drills_recent
+from simulator.drills.services.drills import SEED_MAX, drill_ask, stop_drills
+from simulator.scenarios.promises.digests import CELLS
 from tests.fabric.services.world import SMALL
 
 ONE = (FailureType.PROVIDER, Tier.BATCH)
@@ -90,7 +91,7 @@ def test_a_cell_that_waits_is_not_asked_for_twice(actor, small):
 
 
 def test_two_who_ask_at_once_are_held_apart_by_the_table(actor, small, monkeypatch):
-    from simulator.drills import services
+    from simulator.drills.services import drills as services
 
     asked(actor)
     monkeypatch.setattr(services, "_open", lambda *_: Drill.objects.none())
@@ -159,7 +160,7 @@ def test_a_drill_of_an_earlier_revision_says_nothing_new_about_the_cell(actor, s
 def test_what_is_stopped_is_aborted_and_stays_so(actor, small):
     found = asked(actor, cells=(ONE, TWO))
     one = drill_claim(found.batch, "h")
-    assert drill_stop(actor=actor, batch=found.batch, reason="enough") == 2
+    assert stop_drills(actor=actor, batch=found.batch, reason="enough") == 2
     assert not drill_end(one, "h", status=Status.COMPLETED, verdict="pass")
     assert set(Drill.objects.values_list("status", "verdict", "stopped_by", "why")) == {
         ("aborted", "", "owner", "enough")
@@ -167,19 +168,19 @@ def test_what_is_stopped_is_aborted_and_stays_so(actor, small):
     assert coverage(actor, small).counts == {State.NEVER: 24}
     assert AuditLine.objects.filter(kind="drills_stopped", subject=found.batch).count() == 1
     with pytest.raises(Refused, match="have all ended") as refused:
-        drill_stop(actor=actor, batch=found.batch)
+        stop_drills(actor=actor, batch=found.batch)
     assert refused.value.code == "conflict"
 
 
 def test_stopping_is_for_who_asked_and_for_operators(actor, small, vera, stranger):
     found = asked(actor)
     with pytest.raises(Refused, match="owner asked for these drills: vera may look on") as refused:
-        drill_stop(actor=vera, batch=found.batch)
+        stop_drills(actor=vera, batch=found.batch)
     assert refused.value.code == "forbidden"
     with pytest.raises(Refused, match="no batch of drills"):
-        drill_stop(actor=stranger, batch=found.batch)
+        stop_drills(actor=stranger, batch=found.batch)
     own = asked(vera, cells=(TWO,))
-    assert drill_stop(actor=vera, batch=own.batch) == 1
+    assert stop_drills(actor=vera, batch=own.batch) == 1
 
 
 def test_what_ran_when_its_process_died_is_interrupted(actor, small):
@@ -206,7 +207,7 @@ def test_a_batch_is_driven_cell_by_cell(actor, small):
 def test_a_revision_that_cannot_be_read_is_an_error_with_a_sentence(actor, small):
     found = asked(actor)
     from fabric.models import Revision
-    from fabric.selectors.fabrics import revision_spec
+    from fabric.selectors.fabrics.lookup import revision_spec
 
     Revision.objects.update(spec="{}")
     revision_spec.cache_clear()
@@ -242,7 +243,7 @@ def test_coverage_costs_the_same_however_much_was_drilled(actor, small, django_a
     with django_assert_max_num_queries(8):
         coverage(actor, small)
     if connection.vendor == "sqlite":
-        from simulator.drills.selectors import VIRTUAL
+        from simulator.drills.selectors.drills import VIRTUAL
 
         with connection.cursor() as cursor:
             newest = "SELECT id FROM drills_drill WHERE fabric_id = 'f' AND mode = %s AND failure = 'a' AND tier = 'b' AND verdict <> '' ORDER BY id DESC LIMIT 1"

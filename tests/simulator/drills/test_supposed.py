@@ -6,21 +6,22 @@ from typing import Any
 
 import pytest
 
-from fabric import wiring
+from fabric.composition import engine as wiring
 from fabric.core import events as ev
-from fabric.core.envelope import from_row
-from fabric.core.flow import RunState, Stage
-from fabric.core.spec import FabricSpec
-from fabric.core.supposed import NotSupposed, Supposed, Supposing, supposed
-from fabric.core.supposed.met import MET
-from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
-from simulator.drills import baseline, chosen
-from simulator.drills.cells import drill_told, promised_by
-from simulator.drills.covers import CELLS
-from simulator.drills.equipping import equipped
-from simulator.drills.expectation import Chain, Link
-from simulator.drills.layers import MET_IN
-from simulator.drills.observed import first, observed
+from fabric.core.events.envelope import from_row
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.supposed import NotSupposed, Supposed, Supposing, suppose_failure
+from fabric.core.supposed.models import MET
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import CLASSIFY, Cause, FailureType, Tier
+from simulator.drills import fabrics as chosen
+from simulator.scenarios.baseline import work as baseline
+from simulator.scenarios.baseline.equipment import equip_fabric
+from simulator.scenarios.baseline.work import first_run, observe_chain
+from simulator.scenarios.play.cells import drill_told, promised_by
+from simulator.scenarios.promises.digests import CELLS
+from simulator.scenarios.promises.expectation import Chain, Link
+from simulator.scenarios.promises.layers import MET_IN
 from tests.simulator.drills.drilled import RATE_LIMIT, behind_breaker, drilled, with_cell
 from tests.simulator.drills.variants import VARIANTS, layered, with_fallbacks, with_policy
 
@@ -41,14 +42,14 @@ def chain(found: Supposed) -> Chain:
 
 
 def walked(spec: FabricSpec, failure: FailureType, tier: Tier, **given: Any) -> Supposed:
-    return supposed(wiring.compile_revision(spec), failure, tier, Supposing(**given))
+    return suppose_failure(wiring.compile_revision(spec), failure, tier, Supposing(**given))
 
 
 def agrees(spec: FabricSpec) -> int:
     """How many cells of a fabric the two know and agree about; they disagree about none."""
     known = 0
     for failure, tier in CELLS:
-        met, _ = equipped(baseline.scripted_models(spec), failure)
+        met, _ = equip_fabric(baseline.scripted_models(spec), failure)
         promised, _ = promised_by(met, failure, tier, "reject")
         if promised is not None:
             known += 1
@@ -73,7 +74,7 @@ def test_all_24_cells_are_walked_as_the_engine_went_and_its_waits_are_within_wha
         told = drill_told(spec, failure, tier)
         assert told.world is not None
         found = walked(told.spec, failure, tier)
-        assert chain(found) == observed(told.world), (failure, tier)
+        assert chain(found) == observe_chain(told.world), (failure, tier)
         drawn = _waits(told.world)
         said = [line.waits for line in found.lines if line.waits is not None]
         assert len(drawn) == len(said)
@@ -83,7 +84,7 @@ def test_all_24_cells_are_walked_as_the_engine_went_and_its_waits_are_within_wha
 
 
 def _waits(world: Any) -> list[float]:
-    facts = (from_row(row.seq, row.kind, row.version, row.header).fact for row in world.store.rows(first(world).id))
+    facts = (from_row(row.seq, row.kind, row.version, row.header).fact for row in world.store.rows(first_run(world).id))
     return [fact.delay_s for fact in facts if isinstance(fact, ev.RetryScheduled | ev.NodeRetryScheduled)]
 
 
@@ -124,9 +125,9 @@ def test_whoever_is_asked_when_it_is_due_and_what_each_answer_does():
     assert found.ladder[0].role == "finance"
 
 
-def test_a_ticket_is_left_and_nobody_is_waited_for():
+def test_a_follow_up_is_left_and_nobody_is_waited_for():
     found = walked(drilled(), F.PLAN_MALFORMED, T.HIGH_STAKES)
-    assert [(line.what, line.reaction) for line in found.lines] == [("decided", "abort"), ("left", "ticket")]
+    assert [(line.what, line.reaction) for line in found.lines] == [("decided", "abort"), ("left", "follow_up")]
     assert found.lines[1].asks is not None
     assert found.lines[1].asks.on_expiry == "nothing"
 
@@ -213,7 +214,7 @@ REFUSED: dict[str, tuple[FabricSpec, FailureType, dict[str, Any], str]] = {
         "plan_gate is no cause of provider_failure",
     ),
     "no worker": (drilled(), F.TOOL_LOOP, {"agent": "critic"}, "'critic' is no worker; there are: "),
-    "nobody plans": (_fixed(), F.PLAN_MALFORMED, {}, "nobody is asked in stage plan"),
+    "nobody plans": (_fixed(), F.PLAN_MALFORMED, {}, "stage plan of this fabric calls no agent"),
     "no tool": (drilled(), F.TOOL_LOOP, {"agent": "two"}, "agent two has no tool"),
     "no breaker": (
         FabricSpec.model_validate(
@@ -261,7 +262,7 @@ def test_a_first_turn_that_fails_goes_back_or_is_blocked_as_the_drills_expect(
     topology: dict[str, Any], reactions: list[str], tier: Tier
 ) -> None:
     spec, failure = led(**topology), F.NO_PROGRESS
-    met, _ = equipped(baseline.scripted_models(spec), failure)
+    met, _ = equip_fabric(baseline.scripted_models(spec), failure)
     promised, _ = promised_by(met, failure, tier, "reject")
     assert promised is not None
     assert chain(walked(met, failure, tier)) == promised

@@ -7,10 +7,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.expectation import Person
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.policies.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
+from fabric.core.values.taxonomy import FailureType, Tier
+from simulator.scenarios.promises.expectation import Person
 from tests.simulator.drills.drilled import ANSWER, drilled
 
 JSON = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 import openai
 
 from simulator.endpoint import Received, ScriptedEndpoint, Step
-from simulator.endpoint.scenarios import SCENARIOS, Playing
+from simulator.endpoint.player import PLAYS, Playing
 
 PATIENCE_S = 60.0
 QUESTION = "What does the report say?"
@@ -30,7 +30,7 @@ TO_B = tool("transfer_to_b", "Hands over to agent b.")
 
 def playing(scenario: str, **over: Any) -> Callable[[Received], Step]:
     """A scenario from its first request on; ``over`` as in ``Playing``."""
-    return Playing(SCENARIOS[scenario], **{"after": 0, **over}).reply
+    return Playing(PLAYS[scenario], **{"after": 0, **over}).reply
 
 
 @dataclass

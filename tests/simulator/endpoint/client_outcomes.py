@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simulator.endpoint.scenario import Name
+from simulator.endpoint.behaviour.definition import Name
 
 ONE = "1 calls"
 ODD: Mapping[str, Mapping[Name | str, tuple[str, str]]] = {

@@ -14,7 +14,7 @@ import openai
 from google import genai
 
 from simulator.endpoint import Received, ScriptedEndpoint, Step
-from simulator.endpoint.scenario import Name
+from simulator.endpoint.behaviour.definition import Name
 
 PATIENCE_S = 10.0
 KEY = "sk-test"

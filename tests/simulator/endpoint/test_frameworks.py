@@ -75,7 +75,7 @@ def test_a_well_behaved_one_answers_in_the_form_that_is_asked_for(run):
 
 
 @BOTH
-@pytest.mark.parametrize("scenario", ["tool_loop", "tool_loop_of_3", "cost_spike"])
+@pytest.mark.parametrize("scenario", ["tool_loop", "tool_loop_of_3", "cost_spike_tokens"])
 def test_a_loop_goes_on_to_the_limit_of_the_framework(scenario, run):
     with pytest.raises(UsageLimitExceeded):
         ran(scenario, str, run)

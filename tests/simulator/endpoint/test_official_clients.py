@@ -9,29 +9,24 @@ import httpx2
 import pytest
 
 from simulator.endpoint import ScriptedEndpoint
-from simulator.endpoint.quirks import calls, content, form, own, refusals, streams, strict
-from simulator.endpoint.scenario import EVERY
-from simulator.endpoint.scenarios import SCENARIOS, Playing, named
+from simulator.endpoint.behaviour import misbehaviour
+from simulator.endpoint.behaviour.definition import EVERY
+from simulator.endpoint.player import PLAYS, Playing, behaviour_named
+from simulator.endpoint.quirks import calls, refusals, streams
 from tests.simulator.endpoint.asking import playing
 from tests.simulator.endpoint.client_outcomes import ODD, ONE
 from tests.simulator.endpoint.official_clients import ASK, KEY, QUESTION, outcome, switched
 from tests.simulator.endpoint.test_openai_client import MEANS
 from tests.simulator.endpoint.test_strict import PATHS
 
-TOLD = {
-    **calls.SCENARIOS,
-    **content.SCENARIOS,
-    **form.SCENARIOS,
-    **own.SCENARIOS,
-    **streams.SCENARIOS,
-    **strict.SCENARIOS,
-}
+WELL_FORMED = {*misbehaviour.BEHAVIOURS, *refusals.BEHAVIOURS}
+"""A model that misbehaves, and an endpoint that refuses, do it in the protocol's form."""
+TOLD = {name: one for name, one in PLAYS.items() if name not in {*MEANS, *WELL_FORMED}}
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 PROTOCOLS = pytest.mark.parametrize("protocol", EVERY)
 
 
-def test_every_scenario_is_asked_by_a_client():
-    assert set(SCENARIOS) == {*MEANS, *TOLD, *refusals.SCENARIOS}
+def test_each_odd_outcome_is_one_of_a_fault():
     assert set(ODD) <= set(TOLD)
 
 
@@ -69,7 +64,7 @@ def test_big_integers_arrive_as_they_are(protocol, stream):
     assert args["limit"] == calls.BIG[0]
 
 
-STATUSES = {name: int(name.removeprefix("status_")[:3]) for name in refusals.SCENARIOS if name.startswith("status_")}
+STATUSES = {name: int(name.removeprefix("status_")[:3]) for name in refusals.BEHAVIOURS if name.startswith("status_")}
 OWN_FORM = ("limit_", "quota_", "error_", "status_502", "status_503_page", "status_500_empty", "status_429_page")
 """Refusals whose body is the same whatever is spoken."""
 
@@ -93,7 +88,7 @@ def path_of(protocol: str, *, stream: bool = False) -> str:
 def test_each_refusal_has_its_status_and_the_form_of_its_protocol(protocol, stream):
     with switched() as (endpoint, play), httpx2.Client(timeout=60) as asking:
         url = f"http://{endpoint.authority}{path_of(protocol, stream=stream)}"
-        for name in refusals.SCENARIOS:
+        for name in refusals.BEHAVIOURS:
             play(playing(name))
             answer = asking.post(url, json=body_of(protocol, stream=stream))
             assert answer.status_code == STATUSES.get(name, answer.status_code), name
@@ -142,7 +137,7 @@ def test_a_stream_ends_in_each_place(protocol):
         play(playing("cooperative"))
         whole = asking.post(url, json=body_of(protocol, stream=True)).text.split("\n\n")[:-1]
         for count in range(len(whole) + 1):
-            scenario = named(f"cut_after={count}")
+            scenario = behaviour_named(f"cut_after={count}")
             assert scenario is not None
             play(Playing(scenario).reply)
             cut = asking.post(url, json=body_of(protocol, stream=True)).text.split("\n\n")[:-1]

@@ -11,8 +11,8 @@ import openai
 import pytest
 
 from simulator.endpoint import ScriptedEndpoint, trickle
-from simulator.endpoint.misbehaviour import FAKE_KEY, FLOOD, NOWHERE, SPIKE
-from simulator.endpoint.scenarios import SCENARIOS
+from simulator.endpoint.behaviour.misbehaviour import FAKE_KEY, FLOOD, NOWHERE, SPIKE
+from simulator.endpoint.player import PLAYS
 from tests.simulator.endpoint.asking import (
     LOOK,
     QUESTION,
@@ -58,13 +58,13 @@ SAYS = both(Means(finish="stop"))
 MEANS: dict[str, tuple[Means, Means]] = {
     "cooperative": CALLS,
     "echo": both(Means(finish="stop", text=QUESTION)),
+    "retry_after": refused(openai.RateLimitError, "slow down"),
     "rate_limit": refused(openai.RateLimitError, "slow down"),
-    "rate_limit_silent": refused(openai.RateLimitError, "slow down"),
     "quota": refused(openai.RateLimitError, "exceeded your current quota"),
     "unavailable": refused(openai.InternalServerError, "503"),
     "outage": refused(openai.InternalServerError, "503"),
     "flaky": refused(openai.InternalServerError, "503"),
-    "wrong_key": refused(openai.AuthenticationError, "Incorrect API key"),
+    "bad_key": refused(openai.AuthenticationError, "Incorrect API key"),
     "unknown_model": refused(openai.NotFoundError, "does not exist"),
     "not_found": refused(openai.NotFoundError, "Not Found"),
     "no_schema": refused(openai.BadRequestError, "response_format"),
@@ -73,7 +73,7 @@ MEANS: dict[str, tuple[Means, Means]] = {
     "hang": SILENT,
     "trickle": both(Means(timeout_s=NEVER_S, never=True)),
     "stall": SILENT,
-    "drop": BROKEN,
+    "dropped_stream": BROKEN,
     "hang_up": BROKEN,
     "cut_stream": (BROKEN[0], Means(finish=None, text="this sentence is never f")),
     "doubled_chunk": CALLS,
@@ -84,12 +84,12 @@ MEANS: dict[str, tuple[Means, Means]] = {
     "unfit_text": both(Means(finish="stop", text="a\0b\ud800c\U0001f600")),
     "empty": both(Means(finish="stop", text="")),
     "off_schema": SAYS,
-    "bad_json": both(Means(finish="stop", text='{"text": "' + QUESTION)),
+    "malformed": both(Means(finish="stop", text='{"text": "' + QUESTION)),
     "credential": both(Means(finish="stop", text=f"The access key is {FAKE_KEY}.")),
     "ungrounded": both(Means(finish="stop", text=f"It is so. [{NOWHERE}]")),
     "unsure": SAYS,
-    "no_such_worker": SAYS,
-    "needs_more": CALLS,
+    "bad_plan": SAYS,
+    "supervisor_stuck": CALLS,
     "tool_loop": CALLS,
     "tool_loop_paraphrased": CALLS,
     "tool_loop_of_2": CALLS,
@@ -98,12 +98,12 @@ MEANS: dict[str, tuple[Means, Means]] = {
     "unknown_tool": CALLS,
     "bad_arguments": CALLS,
     "flood": both(Means(finish="tool_calls", calls=FLOOD)),
-    "cost_spike": CALLS,
+    "cost_spike_tokens": CALLS,
     "spender": CALLS,
     "spender_slow": CALLS,
     "spawning": CALLS,
-    "ping_pong": CALLS,
-    "ping_pong_of_3": CALLS,
+    "handoff_cycle": CALLS,
+    "handoff_cycle_of_3": CALLS,
 }
 """Without streaming, and with it. Total over the scenarios."""
 FLAKY_SEED = 1
@@ -111,7 +111,7 @@ FLAKY_SEED = 1
 
 
 def test_each_scenario_means_something():
-    assert set(MEANS) <= set(SCENARIOS)
+    assert set(MEANS) <= set(PLAYS)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -166,7 +166,7 @@ def ask_once(name: str, *, stream: bool = False, over: dict[str, Any] | None = N
         return asyncio.run(ask(endpoint.url))
 
 
-@pytest.mark.parametrize("name", ["stall", "drop"])
+@pytest.mark.parametrize("name", ["stall", "dropped_stream"])
 def test_half_of_a_stream_comes_before_it_breaks(name):
     heard = Heard()
 
@@ -196,17 +196,17 @@ def test_a_late_answer_comes_in_the_end(stream):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_spike_is_in_the_usage(stream):
-    assert ask_once("cost_spike", stream=stream).tokens == sum(SPIKE)
-    assert ask_once("cost_spike", stream=stream, tools=[LOOK]).tokens == sum(SPIKE)
+    assert ask_once("cost_spike_tokens", stream=stream).tokens == sum(SPIKE)
+    assert ask_once("cost_spike_tokens", stream=stream, tools=[LOOK]).tokens == sum(SPIKE)
 
 
 def test_the_wait_that_a_refusal_asks_for():
     found = {}
-    for name in ("rate_limit", "rate_limit_silent"):
+    for name in ("retry_after", "rate_limit"):
         with pytest.raises(openai.RateLimitError) as caught:
             ask_once(name)
         found[name] = caught.value.response.headers.get("retry-after")
-    assert found == {"rate_limit": "2", "rate_limit_silent": None}
+    assert found == {"retry_after": "2", "rate_limit": None}
 
 
 def test_the_client_retries_as_it_always_does():
@@ -217,6 +217,6 @@ def test_the_client_retries_as_it_always_does():
             return await hear(made, stream=False)
 
     with ScriptedEndpoint(lambda received: replace(reply(received), headers={"Retry-After": "0.01"})) as endpoint:
-        reply = playing("rate_limit", times=4)
+        reply = playing("retry_after", times=4)
         assert asyncio.run(ask(endpoint.url)).finish == "stop"
         assert len(endpoint.received) == 5

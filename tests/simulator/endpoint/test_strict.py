@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from simulator.endpoint import ScriptedEndpoint
-from simulator.endpoint.scenario import EVERY
-from simulator.endpoint.scenarios import SCENARIOS
+from simulator.endpoint.behaviour.definition import EVERY
+from simulator.endpoint.player import PLAYS
 from tests.simulator.endpoint.asking import playing
 
 PATHS = {
@@ -224,7 +224,7 @@ def test_what_a_provider_refuses_is_refused_in_its_words(scenario, request_, sta
 
 def test_each_rule_is_seen_to_refuse():
     """Total: every scenario with rules, in every protocol that it has, is in the table."""
-    ruled = {(name, protocol) for name, one in SCENARIOS.items() if one.rules for protocol in one.protocols} - NOT_HERE
+    ruled = {(name, protocol) for name, one in PLAYS.items() if one.rules for protocol in one.protocols} - NOT_HERE
     assert ruled <= {(name, request[0]) for name, request, _, _ in BAD}
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core.spec import FabricSpec
-from simulator.drills.chosen import default_table
-from simulator.scenarios.handing import FAULT
-from simulator.scenarios.scenario import Scenario
+from fabric.core.spec.fabric import FabricSpec
+from simulator.drills.fabrics import default_table
+from simulator.scenarios.spec.scenario import Scenario
 
 TURNS: dict[str, Any] = {"default_target": {"kind": "terminate", "reason": "answered"}, "expectations": []}
 
@@ -33,4 +32,5 @@ def peers(
 
 def fabric_for(scenario: Scenario) -> FabricSpec:
     """The default table's fabric; one of peers for a scenario that is about them."""
-    return peers() if any(one.fault == FAULT for one in scenario.disturbance) else default_table()
+    circles = [one for one in scenario.disturbance if one.fault.startswith("handoff_cycle")]
+    return peers() if circles else default_table()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.adapters.tools.builtin_documents import search_documents
-from fabric.core.inputs import ToolFinished
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Tier
-from fabric.runtime.call_ports import ToolRequest
-from fabric.runtime.ports import Document
-from simulator.drills.observed import observed
-from simulator.kernel.agents import Reply
-from simulator.kernel.world import World
-from simulator.scenarios.injection import Injection
-from simulator.scenarios.shipped import shipped
+from fabric.core.events.inputs import ToolFinished
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.taxonomy import Tier
+from fabric.runtime.ports.calls import ToolRequest
+from fabric.runtime.ports.journal import Document
+from fabric.tools.documents import search_documents
+from simulator.cast.agents import Reply
+from simulator.scenarios.baseline.work import observe_chain
+from simulator.scenarios.spec.collection import find_shipped
+from simulator.scenarios.strikes.injection import Injection
+from simulator.world.world import World
 from tests.simulator.drills.drilled import drilled
-from tests.simulator.kernel import worlds
+from tests.simulator.world import worlds
 
 DOCUMENTS = (Document("log.md", "Nobody paints it."),)
 ROWS = {"tool-loop-in-other-words": "infinite_tool_loop", "search-without-finding": "semantic_no_progress"}
@@ -31,9 +31,9 @@ def searching() -> FabricSpec:
 
 
 def lived(name: str, tier: Tier) -> World:
-    scenario, spec = shipped(name), searching()
+    scenario, spec = find_shipped(name), searching()
     world = worlds.world(spec, tier=tier)
-    struck = Injection(scenario.disturbances(), spec).asking(worlds.cooperative, world.clock.now)
+    struck = Injection(scenario.disturbances(), spec).strike_model(worlds.cooperative, world.clock.now)
 
     def serve(request: ToolRequest) -> Reply:
         found = search_documents(DOCUMENTS, **request.args)
@@ -51,4 +51,4 @@ def test_a_scenario_meets_its_row_with_the_built_in_search(name, tier):
     assert world.watch.violations == []
     [run] = world.watch.runs()
     decided = [row.header for row in world.store.rows(run.id) if row.kind == "reaction_decided"]
-    assert f'"failure_type":"{ROWS[name]}"'.encode() in decided[0], str(observed(world))
+    assert f'"failure_type":"{ROWS[name]}"'.encode() in decided[0], str(observe_chain(world))

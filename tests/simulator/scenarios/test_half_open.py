@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from fabric.core.envelope import from_row
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Tier
-from simulator.drills.chosen import samples
-from simulator.scenarios.playing import Told, play_told
-from simulator.scenarios.shipped import shipped
+from fabric.core.events.envelope import from_row
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.taxonomy import Tier
+from simulator.drills.fabrics import samples
+from simulator.scenarios.play.player import PlayedScenario, play_told
+from simulator.scenarios.spec.collection import find_shipped
 
 SAMPLE = next(spec for spec in samples() if spec.name == "small-model")
 ASKS = ({"reaction": "retry", "times": 2}, {"reaction": "escalate"})
 WAITS = ({"reaction": "retry", "times": 2}, {"reaction": "wait_for_breaker", "times": 1}, {"reaction": "escalate"})
 
 
-def stormed(*rungs: dict[str, Any]) -> Told:
+def stormed(*rungs: dict[str, Any]) -> PlayedScenario:
     """A storm of 429 in a high-stakes run of three branches, and the run after it. ``rungs``: of the provider's cell."""
     tree = SAMPLE.model_dump(mode="json", by_alias=True)
     tree["decision_table"] = {"provider_failure": {"high_stakes": {"rungs": list(rungs)}}}
-    return play_told(FabricSpec.model_validate(tree), shipped("rate-limit-storm"), Tier.HIGH_STAKES)
+    return play_told(FabricSpec.model_validate(tree), find_shipped("rate-limit-storm"), Tier.HIGH_STAKES)
 
 
-def facts_after(told: Told) -> list[Any]:
+def facts_after(told: PlayedScenario) -> list[Any]:
     assert told.world is not None
     after = told.world.watch.runs()[-1]
     return [from_row(row.seq, row.kind, row.version, row.header).fact for row in told.world.store.rows(after.id)]

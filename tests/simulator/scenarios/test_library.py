@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.core.taxonomy import FailureType, Tier
-from simulator.scenarios.catalogue import FAULTS, SEAM_PORTS
-from simulator.scenarios.reading import dump, read
-from simulator.scenarios.shipped import FOLDER, library, shipped
+from fabric.core.values.taxonomy import FailureType, Tier
+from simulator.faults.fault import PORTS
+from simulator.scenarios.spec.collection import FOLDER, find_shipped, library
+from simulator.scenarios.spec.toml import dump, parse_scenario
 
-WORLD = {"store", "broker", "process", "clock"}
+WORLD = {"store", "broker", "worker", "clock"}
 """Ports whose faults promise no decision."""
 
 
@@ -25,19 +25,19 @@ def test_every_row_of_the_table_has_a_scenario():
     assert {scenario.failure for scenario in library().values()} == {*FailureType, None}
 
 
-def test_every_fault_is_used_by_a_scenario():
-    used = {one.fault for scenario in library().values() for one in scenario.disturbance}
-    assert used == set(FAULTS)
+def test_every_port_has_a_scenario():
+    used = {one.fault.port for scenario in library().values() for one in scenario.disturbances()}
+    assert used == set(PORTS)
 
 
 @pytest.mark.parametrize("name", library())
 def test_a_scenario_reads_back_as_it_was_written(name):
-    assert read(dump(shipped(name))) == shipped(name)
+    assert parse_scenario(dump(find_shipped(name))) == find_shipped(name)
 
 
 @pytest.mark.parametrize("name", library())
 def test_a_scenario_is_whole(name):
-    scenario = shipped(name)
+    scenario = find_shipped(name)
     ports = {one.fault.port for one in scenario.disturbances()}
     asks = "person" in ports and scenario.failure is not None
     undoes = name == "undoing-fails"
@@ -46,9 +46,9 @@ def test_a_scenario_is_whole(name):
     assert scenario.steady_state.probes
     assert scenario.abort.virtual_s
     assert scenario.failure is None or not ports <= WORLD, "a fault of the world promises no decision"
-    assert bool(scenario.only_virtual()) == bool(ports - SEAM_PORTS)
+    assert bool(scenario.only_virtual()) == bool(ports - {"model", "answer"})
 
 
 def test_a_scenario_that_is_not_shipped_is_told_with_the_one_that_is_like_it():
     with pytest.raises(LookupError, match="there is no scenario 'rate-limit-strom'; did you mean 'rate-limit-storm'?"):
-        shipped("rate-limit-strom")
+        find_shipped("rate-limit-strom")

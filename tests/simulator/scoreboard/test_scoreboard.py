@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from simulator.bench.database import inherited
-from simulator.scoreboard.judging import Seen, table, verdict
-from simulator.scoreboard.scenarios import FOUND, KEY, SCENARIOS
+from simulator.installation.database import clean_environment
+from simulator.scoreboard.cases import FOUND, KEY, SCENARIOS
+from simulator.scoreboard.runs import SeenRun, table, verdict
 
 MANAGE = Path(settings.BASE_DIR) / "manage.py"
 LOOP = next(one for one in SCENARIOS if one.name == "loop")
 OK = next(one for one in SCENARIOS if one.name == "ok")
-STOPPED = Seen(
+STOPPED = SeenRun(
     scenario="loop",
     tier="interactive",
     state="stopped",
@@ -77,7 +77,7 @@ def test_the_table_counts_what_is_missing():
 def test_the_command_plays_over_http_in_an_installation_of_its_own():
     done = subprocess.run(
         [sys.executable, str(MANAGE), "scoreboard", "--tier", "batch", "--only", "ok,loop", "--json"],
-        env=inherited(),
+        env=clean_environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -99,7 +99,7 @@ def test_each_scenario_is_stopped_or_answered_with_its_cause_and_its_work(tier):
     names = ",".join(one.name for one in SCENARIOS if one.name not in SLOW)
     done = subprocess.run(
         [sys.executable, str(MANAGE), "scoreboard", "--tier", tier, "--only", names, "--json"],
-        env=inherited(),
+        env=clean_environment(),
         capture_output=True,
         text=True,
         check=False,

@@ -1,0 +1,1 @@
+"""Operators run these commands with `manage.py`."""

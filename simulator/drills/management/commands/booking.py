@@ -22,14 +22,14 @@ class Command(BaseCommand):
     help = "Serves a small booking service for fabrics whose tools change something; its ledger says what was done."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The options."""
+        """Add the options."""
         parser.add_argument("--port", type=int, default=8421, help="on 127.0.0.1 (default 8421; 0: any free one)")
         parser.add_argument("--ledger", type=Path, help="where it writes down what it did (default: in FABRIC_DATA)")
         for name, what in (("lost", "are done but not answered"), ("slow", "take a second"), ("refused", "get a 503")):
             parser.add_argument(f"--{name}", type=float, default=0.0, help=f"share of first requests that {what}")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serves. CommandError with exit code 2 for a port that is taken, a ledger that cannot be written, a share that is none."""
+        """Serve. Raises CommandError with exit code 2 for a port in use, an unwritable ledger, or an invalid share."""
         shares = {name: options[name] for name in ("lost", "slow", "refused")}
         if not all(0 <= share <= 1 for share in shares.values()) or sum(shares.values()) > 1:
             raise CommandError(

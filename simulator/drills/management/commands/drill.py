@@ -1,4 +1,4 @@
-"""`manage.py drill [FABRIC]`: cells of a decision table, driven through the production engine and judged by the fabric's own table."""
+"""`manage.py drill [FABRIC]`: drills cells of a decision table in the production engine, and judges them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from typing import Any, TypeVar
 
 from django.core.management.base import CommandParser
 
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.management.base import OK, OTHER_END, FabricCommand, providers, read_text
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.workspaces import owner_actor
-from fabric.services.yaml_tree import BYTES_MAX
-from simulator.drills import chosen
-from simulator.drills.cells import Cell, drilled
-from simulator.drills.chosen import DEFAULT_TABLE
-from simulator.drills.covers import CELLS
-from simulator.drills.drafts import changed_cells, expectation_changes
-from simulator.drills.management.here import Caps, add_here, here_given
+from fabric.services.fabrics.yaml.tree import BYTES_MAX
+from simulator.drills import fabrics as chosen
+from simulator.drills.fabrics import DEFAULT_TABLE
+from simulator.drills.management.live.options import Caps, add_here, here_given
 from simulator.drills.management.numbers import number_given
-from simulator.drills.report_page import page
-from simulator.drills.reports import Drilled, failed, json_line, junit, verdicts
-from simulator.drills.unmet import unmet_said
+from simulator.drills.services.drafts import changed_cells, expectation_changes
+from simulator.scenarios.play.cells import Cell, drill_cells
+from simulator.scenarios.promises.digests import CELLS
+from simulator.scenarios.promises.layers import unmet_said
+from simulator.scenarios.reports.formats import Drilled, count_failed, json_line, junit, verdicts
+from simulator.scenarios.reports.page import page
 
-JSON = Any
 FILES = (".yaml", ".yml", ".json")
 SEEDS, DECISIONS = 2**32 - 1, 1_000
 REPORTS: Mapping[str, Callable[..., str]] = {"junit": junit, "html": page}
-"""By option, what writes the report."""
+"""Writer of each report, by option."""
 Word = TypeVar("Word", FailureType, Tier)
 
 
@@ -40,12 +39,12 @@ class Command(FabricCommand):
     """Exit code 0: every cell passed; 1: one did not, or was not shown; 2: bad input; 130: Ctrl-C."""
 
     help = (
-        "Drill cells of a fabric's decision table in virtual time: each failure, in each tier, against what the table promises. All 24 cells where none is "
+        "Drill cells of a fabric's decision table in simulated time: each failure, in each tier, against what the table promises. All 24 cells where none is "
         "named. Without FABRIC: the default table."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which fabric, which cells, and how it is told."""
+        """Add the options for fabric, cells and output."""
         parser.add_argument(
             "fabric", nargs="?", metavar="FABRIC", help="a published fabric's name, or a YAML file with a draft"
         )
@@ -84,11 +83,11 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Drills them, one after the other; each is told as it comes."""
+        """Drill the cells in turn, and print each result at once."""
         cells, seed = _cells(options), number_given("--seed", options["seed"], 0, SEEDS)
         specs = self._fabrics(options)
         if options["changed"]:
-            cells = self._changed(specs, cells, options)
+            cells = self._list_changed_cells(specs, cells, options)
         for option in REPORTS:
             writable(option, options[option])
         at, began, found = datetime.now(UTC), time.perf_counter(), []
@@ -97,26 +96,26 @@ class Command(FabricCommand):
             found.append(one)
             if told := unmet_said(spec):
                 self.tell(f"{spec.name}: {told}")
-            for cell in self._drilled(spec, cells, seed, options):
+            for cell in self._drill_cells(spec, cells, seed, options):
                 one.cells.append(cell)
-                self.tell(*_told(spec.name if len(specs) > 1 else "", cell))
+                self.tell(*_describe_cell(spec.name if len(specs) > 1 else "", cell))
         seconds = time.perf_counter() - began
         for option, written in REPORTS.items():
             if options[option] is not None:
                 options[option].write_text(written(found, seconds, at=at), encoding="utf-8")
-        self.stdout.write(json_line(found, seconds) if options["json"] else _said(found, seconds))
-        return OTHER_END if failed(found) else OK
+        self.stdout.write(json_line(found, seconds) if options["json"] else _summarize(found, seconds))
+        return OTHER_END if count_failed(found) else OK
 
-    def _changed(
+    def _list_changed_cells(
         self, specs: Sequence[FabricSpec], cells: Sequence[tuple[FailureType, Tier]], options: dict[str, Any]
     ) -> list[tuple[FailureType, Tier]]:
-        """Those of the cells that a draft changes, after it was told how what they promise differs."""
+        """Return the cells that a draft changes, after printing how their promises differ."""
         if not (options["fabric"] or "").endswith(FILES):
             message = "--changed compares a file with what is published under its name: give the file"
             raise Refused(message, code="invalid", field="changed")
         actor, (draft,) = owner_actor(), specs
         try:
-            before = chosen.published(actor, draft.name)
+            before = chosen.published_spec(actor, draft.name)
         except Refused as refused:
             if refused.code != "not_found":
                 raise
@@ -130,7 +129,7 @@ class Command(FabricCommand):
         self.tell(f"{len(left)} of {len(cells)} cells depend on what {draft.name} changes")
         return left
 
-    def _drilled(
+    def _drill_cells(
         self, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], seed: int, options: dict[str, Any]
     ) -> Iterable[Cell]:
         recovers = (
@@ -138,13 +137,13 @@ class Command(FabricCommand):
         )
         if recovers is not None and options["live"]:
             raise Refused(
-                "--recovers is for drills in virtual time: leave out --live", code="invalid", field="recovers"
+                "--recovers is for drills in simulated time: leave out --live", code="invalid", field="recovers"
             )
         if (caps := here_given(options)) is not None:
             return self._here(spec, cells, seed, caps, options)
         if not options["live"]:
-            return drilled(spec, cells, seed=seed, recovers_after=recovers)
-        from simulator.drills.live import drilled_live  # What only it needs takes a second to load.
+            return drill_cells(spec, cells, seed=seed, recovers_after=recovers)
+        from simulator.drills.live.installation import drilled_live  # It takes a second to load.
 
         self.tell(f"{spec.name}: starting an installation of its own on {options['db']}")
         return drilled_live(spec, cells, options["db"])
@@ -160,7 +159,7 @@ class Command(FabricCommand):
         if options["samples"] or options["fabric"] != spec.name:
             message = "--here drills a fabric that is published here: give its name, and neither a file nor --samples"
             raise Refused(message, code="invalid", field="fabric")
-        from simulator.drills.live_here import drilled_here
+        from simulator.drills.management.live.drills import drilled_here
         from simulator.drills.tasks import wake
 
         return drilled_here(
@@ -179,20 +178,20 @@ class Command(FabricCommand):
             path = Path(name)
             text = read_text(path, most=BYTES_MAX, what="a fabric")
             return [chosen.draft(text, origin=path.name, providers=providers())]
-        return [chosen.published(owner_actor(), name)]
+        return [chosen.published_spec(owner_actor(), name)]
 
 
 def _cells(options: dict[str, Any]) -> list[tuple[FailureType, Tier]]:
-    """The cells that are asked for, row by row. Refused for a name that there is not."""
-    failures = known_words("--failure", options["failure"], FailureType)
-    tiers = known_words("--tier", options["tier"], Tier)
+    """Return the requested cells, row by row. Raises Refused for an unknown name."""
+    failures = read_words("--failure", options["failure"], FailureType)
+    tiers = read_words("--tier", options["tier"], Tier)
     if options["all"] and (failures or tiers):
         raise Refused("--all is all 24 cells: leave out --failure and --tier, or --all", code="invalid", field="all")
     return [(row, tier) for row, tier in CELLS if row in (failures or FailureType) and tier in (tiers or Tier)]
 
 
-def known_words(option: str, given: Sequence[str] | None, names: type[Word]) -> list[Word]:
-    """Words of an option that are known. Refused for a name that there is not, with the one that was probably meant."""
+def read_words(option: str, given: Sequence[str] | None, names: type[Word]) -> list[Word]:
+    """Return the words of an option. Raises Refused for an unknown one, with the nearest known one."""
     found = []
     for one in given or ():
         if one not in set(names):
@@ -205,7 +204,7 @@ def known_words(option: str, given: Sequence[str] | None, names: type[Word]) -> 
     return found
 
 
-def _told(fabric: str, cell: Cell) -> Iterator[str]:
+def _describe_cell(fabric: str, cell: Cell) -> Iterator[str]:
     where = f"{fabric}: " if fabric else ""
     given = f"  (given {cell.equipped})" if cell.equipped else ""
     yield f"{where}{cell.failure} x {cell.tier}: {cell.verdict}, {cell.observed}{given}"
@@ -216,14 +215,14 @@ def _told(fabric: str, cell: Cell) -> Iterator[str]:
 
 
 def writable(option: str, path: Path | None) -> None:
-    """Refused where a report could not be written once everything has been drilled."""
+    """Check before the drills that a report can be written. Raises Refused."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
         raise Refused(
             f"--{option}: {path} is no file in a directory that there is; give one", code="invalid", field=option
         )
 
 
-def _said(found: Sequence[Drilled], seconds: float) -> str:
+def _summarize(found: Sequence[Drilled], seconds: float) -> str:
     counts = verdicts(found)
     rest = "".join(f", {counts[one]} {one}" for one in ("deviated", "error", "unknown") if counts[one])
     return f"{counts['pass']} of {counts.total()} cells passed{rest}, in {seconds:.1f} s"

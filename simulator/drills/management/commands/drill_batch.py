@@ -1,4 +1,4 @@
-"""`manage.py drill_batch`: what a worker starts to have a batch of drills done beside itself. Nobody has to call it."""
+"""`manage.py drill_batch`: executes a batch of drills. A worker starts it as a process; people need not call it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from django.core.management.base import CommandParser
 from fabric.management.base import OK, FabricCommand
 
 NICE = 10
-"""Real runs come first on a machine that is busy."""
+"""Niceness of the process: real runs come first on a busy machine."""
 
 
 class Command(FabricCommand):
-    """Drills what of a batch waits, in virtual time."""
+    """Drills the waiting cells of a batch, in simulated time."""
 
     help = "Drill what of a batch waits. Workers call it; `drill` is for people."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which, and for whom."""
+        """Add the batch and the holder."""
         parser.add_argument("batch", help="the batch's id")
         parser.add_argument("--holder", required=True, help="the name by which drills say who drives them")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Drills them. It ends with the process that started it, whose end of the pipe closes with it."""
-        from simulator.drills.batches import batch_drill
+        """Drill them. It ends with the process that started it, whose end of the pipe then closes."""
+        from simulator.drills.batches.batch import batch_drill
 
         os.nice(NICE)
         threading.Thread(target=_end_with_the_other, name="pipe-watch", daemon=True).start()

@@ -1,4 +1,4 @@
-"""`manage.py scenario`: the library of failure scenarios: list it, check one, play it in a fabric, keep and export some."""
+"""`manage.py scenario`: lists, checks, plays, imports and exports failure scenarios of the library."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandParser
 
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Tier
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.taxonomy import Tier
 from fabric.management.base import OK, OTHER_END, FabricCommand, providers, read_text
+from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
-from fabric.services.workspaces import owner_actor
-from fabric.services.yaml_tree import BYTES_MAX as FABRIC_BYTES_MAX
-from simulator.drills import chosen
-from simulator.drills.management.commands.drill import FILES, SEEDS, known_words, writable
-from simulator.drills.management.here import Caps, add_here, here_given
+from fabric.services.fabrics.yaml.tree import BYTES_MAX as FABRIC_BYTES_MAX
+from simulator.drills import fabrics as chosen
+from simulator.drills.library.selectors import ScenarioView, scenario_get, scenarios_list, shipped_views
+from simulator.drills.library.services import importable, scenario_import
+from simulator.drills.management.commands.drill import FILES, SEEDS, read_words, writable
+from simulator.drills.management.live.options import Caps, add_here, here_given
 from simulator.drills.management.numbers import number_given
-from simulator.library.selectors import ScenarioView, scenario_get, scenarios_list, shipped_views
-from simulator.library.services import importable, scenario_import
-from simulator.library.words import AROUND_A_RUN, disturbances_words, touched
-from simulator.scenarios import catalogue
-from simulator.scenarios.chaostoolkit import experiment_of
-from simulator.scenarios.playing import play
-from simulator.scenarios.scenario import Scalar, Scenario, overridden
-from simulator.scenarios.toml_reading import BYTES_MAX
+from simulator.faults import catalogue
+from simulator.scenarios.play.player import play
+from simulator.scenarios.spec.chaostoolkit import build_experiment
+from simulator.scenarios.spec.scenario import Scalar, Scenario, parse_overrides
+from simulator.scenarios.spec.words import AROUND_A_RUN, describe_reach, disturbances_words
+from simulator.texts.toml import BYTES_MAX
 
 if TYPE_CHECKING:
-    from simulator.library.reports import Play
+    from simulator.drills.reports.scenarios import Play
 
-JSON = Any
 SCENARIO_FILES = (".toml", ".json")
 
 
@@ -42,7 +41,7 @@ class Command(FabricCommand):
     help = "List, show, check, play, import, export and capture failure scenarios."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """One action of them."""
+        """Add the actions with their options."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(ACTIONS))
         listing = actions.add_parser("list", help="the library: the workspace's own scenarios and the shipped ones")
         listing.add_argument("--json", action="store_true", help="one line of JSON")
@@ -50,7 +49,9 @@ class Command(FabricCommand):
         showing.add_argument("name", metavar="NAME")
         checking = actions.add_parser("check", help="read a file, and say everything that is wrong with it")
         checking.add_argument("file", type=Path, metavar="FILE", help="TOML, or an experiment of chaostoolkit in JSON")
-        _running(actions.add_parser("run", help="play a scenario in a fabric, in virtual time or live, and judge it"))
+        _add_run_arguments(
+            actions.add_parser("run", help="play a scenario in a fabric, in simulated time or live, and judge it")
+        )
         importing = actions.add_parser("import", help="keep the scenario in a file")
         importing.add_argument("file", type=Path, metavar="FILE", help="TOML, or an experiment of chaostoolkit in JSON")
         importing.add_argument("--name", default="", help="in place of the one that it says")
@@ -64,24 +65,24 @@ class Command(FabricCommand):
         capturing.add_argument("--name", default="", help="of the scenario (made of the run's)")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Does it."""
+        """Carry out the action."""
         return ACTIONS[options["action"]](self, options)
 
     def do_list(self, options: dict[str, Any]) -> int:
-        """A line for each."""
+        """Print a line for each scenario."""
         found = scenarios_list(owner_actor())
         if options["json"]:
-            self.put({"scenarios": [_listed(one) for one in found]})
+            self.put({"scenarios": [_build_row(one) for one in found]})
             return OK
         for one in found:
-            row = _listed(one)
+            row = _build_row(one)
             tiers = "all tiers" if len(row["tiers"]) == len(Tier) else ", ".join(row["tiers"]) or "cannot be read"
             self.stdout.write(f"{one.name:32} {row['enters']:24} {tiers:24} {one.origin:9} {one.title}")
         return OK
 
     def do_show(self, options: dict[str, Any]) -> int:
-        """It in words, and its source."""
-        seen = _named(options["name"])
+        """Print the scenario in words, and its source."""
+        seen = _find_scenario(options["name"])
         one = seen.readable()
         self.stdout.write(f"{one.title} ({seen.name}, {seen.origin})\n{one.description}\n")
         self.stdout.write(f"Enters: {one.failure or AROUND_A_RUN}. Tiers: {', '.join(one.tiers)}. Seed: {one.seed}.")
@@ -90,15 +91,15 @@ class Command(FabricCommand):
             self.stdout.write(f"  {words}")
         self.stdout.write(f"Steady state: {one.steady_state.title}")
         for probe in one.steady_state.probes:
-            self.stdout.write(f"  {probe.probe}: {json.dumps(probe.tolerance.written(), ensure_ascii=False)}")
+            self.stdout.write(f"  {probe.probe}: {json.dumps(probe.tolerance.write_value(), ensure_ascii=False)}")
         self.stdout.write("Touches:")
-        for line in touched(one):
+        for line in describe_reach(one):
             self.stdout.write(f"  {line}")
         self.stdout.write(f"\n{seen.source.rstrip()}")
         return OK
 
     def do_check(self, options: dict[str, Any]) -> int:
-        """Whether it can be read."""
+        """Check that it can be read."""
         one, left_out = _file(options["file"])
         self.tell(*left_out)
         what = f"{len(one.disturbance)} disturbance{'s' if len(one.disturbance) != 1 else ''}"
@@ -106,7 +107,7 @@ class Command(FabricCommand):
         return OK
 
     def do_run(self, options: dict[str, Any]) -> int:
-        """Plays it, tier by tier; each is told as it comes."""
+        """Play it tier by tier, and print each result at once."""
         caps = _live(options)
         one, spec = _scenario(options["scenario"]), _fabric(options["fabric"])
         tiers = _tiers(one, options["tier"])
@@ -114,23 +115,23 @@ class Command(FabricCommand):
         for option in ("junit", "journal"):
             writable(option, options[option])
         try:
-            given = overridden(one, options["set"])
+            given = parse_overrides(one, options["set"])
             if options["dry"]:
                 return self._dry(spec, one, tiers, seed, given, options)
             virtual = _virtual(spec, one, tiers, seed, given)
-            lived = None if caps is None else _lived(spec, options["scenario"], tiers, seed, given, caps)
-            return self._played(spec, one, lived or virtual, options)
-        except catalogue.Refused as error:
+            lived = None if caps is None else _play_live(spec, options["scenario"], tiers, seed, given, caps)
+            return self._report_plays(spec, one, lived or virtual, options)
+        except catalogue.FaultRefused as error:
             told = tuple(map(str, error.problems))
             raise Refused(told[0], code="invalid", field="set", problems=told) from None
 
-    def _played(self, spec: FabricSpec, one: Scenario, told: Iterable[Play], options: dict[str, Any]) -> int:
-        from simulator.library.reports import Plays, plays_json, plays_junit
+    def _report_plays(self, spec: FabricSpec, one: Scenario, told: Iterable[Play], options: dict[str, Any]) -> int:
+        from simulator.drills.reports.scenarios import Plays, plays_json, plays_junit
 
         began, found = time.perf_counter(), []
         for each in told:
             found.append(each)
-            self.tell(*_told(one.name, each))
+            self.tell(*_describe_play(one.name, each))
         plays = Plays(one.name, spec.name, found, time.perf_counter() - began)
         if options["junit"] is not None:
             options["junit"].write_text(plays_junit(plays), encoding="utf-8")
@@ -139,11 +140,11 @@ class Command(FabricCommand):
         if options["json"]:
             self.put(plays_json(plays))
         else:
-            self.stdout.write(f"{plays.passed} of {len(found)} tiers passed, in {plays.seconds:.1f} s")
-        return OK if plays.passed == len(found) else OTHER_END
+            self.stdout.write(f"{plays.passed_count} of {len(found)} tiers passed, in {plays.seconds:.1f} s")
+        return OK if plays.passed_count == len(found) else OTHER_END
 
     def _journals(self, found: Sequence[Play], path: Path) -> None:
-        """Writes the record of each tier. A live one that was ended before its steady state was looked at has none."""
+        """Write the record of each tier. A live one that ended before its steady state was probed has none."""
         for each in found:
             to = path if len(found) == 1 else path.with_stem(f"{path.stem}-{each.tier}")
             try:
@@ -152,14 +153,14 @@ class Command(FabricCommand):
                 self.tell(f"{each.tier}: no journal was written: {refusal.message}")
 
     def _dry(self, spec: FabricSpec, one: Scenario, tiers: list[Tier], seed: int | None, given: Any, options: Any) -> int:  # fmt: skip
-        from simulator.library.previews import preview
-        from simulator.library.reports import preview_json
+        from simulator.drills.reports.scenarios import preview_json
+        from simulator.scenarios.play.previews import preview
 
         found = [preview(spec, one, tier, seed=seed, overrides=given) for tier in tiers]
         if options["json"]:
             self.put({"scenario": one.name, "fabric": spec.name, "tiers": [preview_json(each) for each in found]})
             return OK
-        for line in touched(one):
+        for line in describe_reach(one):
             self.stdout.write(line)
         for each in found:
             gives = f", given {each.equipped}" if each.equipped else ""
@@ -173,7 +174,7 @@ class Command(FabricCommand):
         return OK
 
     def do_import(self, options: dict[str, Any]) -> int:
-        """Keeps it."""
+        """Import a scenario from a file."""
         path = options["file"]
         text = read_text(path, most=BYTES_MAX, what="a scenario")
         found = scenario_import(actor=owner_actor(), text=text, name=options["name"], origin=path.name)
@@ -182,12 +183,12 @@ class Command(FabricCommand):
         return OK
 
     def do_export(self, options: dict[str, Any]) -> int:
-        """Writes it."""
-        seen, to = _named(options["name"]), options["output"]
+        """Write the scenario to a file."""
+        seen, to = _find_scenario(options["name"]), options["output"]
         writable("output", to)
         text = seen.source
         if options["chaostoolkit"]:
-            text = json.dumps(experiment_of(seen.readable()), ensure_ascii=False, indent=2) + "\n"
+            text = json.dumps(build_experiment(seen.readable()), ensure_ascii=False, indent=2) + "\n"
         if to is None:
             self.stdout.write(text, ending="")
         else:
@@ -195,8 +196,8 @@ class Command(FabricCommand):
         return OK
 
     def do_capture(self, options: dict[str, Any]) -> int:
-        """Keeps the failures of a run."""
-        from simulator.library.capturing import scenario_capture
+        """Capture the failures of a run as a scenario."""
+        from simulator.drills.library.captures import scenario_capture
 
         found = scenario_capture(actor=owner_actor(), run_id=options["run"], name=options["name"])
         self.tell(*found.left_out)
@@ -215,7 +216,7 @@ ACTIONS: Mapping[str, Callable[[Command, dict[str, Any]], int]] = {
 }
 
 
-def _running(parser: CommandParser) -> None:
+def _add_run_arguments(parser: CommandParser) -> None:
     parser.add_argument("scenario", metavar="NAME|FILE", help="a scenario of the library, or a file: TOML or JSON")
     parser.add_argument(
         "fabric",
@@ -243,19 +244,19 @@ def _running(parser: CommandParser) -> None:
 def _virtual(
     spec: FabricSpec, one: Scenario, tiers: Sequence[Tier], seed: int | None, given: Mapping[str, Scalar]
 ) -> Iterator[Play]:
-    """Each tier as it is played in virtual time."""
-    from simulator.library.reports import play_virtual  # It loads the engine and its world.
+    """Yield each tier, played in simulated time."""
+    from simulator.drills.reports.scenarios import play_virtual  # It loads the engine and its world.
 
     for tier in tiers:
         yield play_virtual(play(spec, one, tier, seed=seed, overrides=given))
 
 
-def _lived(
+def _play_live(
     spec: FabricSpec, name: str, tiers: Sequence[Tier], seed: int | None, given: Mapping[str, Scalar], caps: Caps
 ) -> Iterator[Play]:
-    """Each tier as it is played on this installation."""
+    """Yield each tier, played on this installation."""
+    from simulator.drills.management.live.drills import played_here
     from simulator.drills.tasks import wake
-    from simulator.library.live_here import played_here
 
     return played_here(
         spec.name, name, tiers, parameters=given, seed=seed, cap_s=caps.cap_s, cap_usd_micros=caps.cap_usd_micros, wake=wake,
@@ -263,7 +264,7 @@ def _lived(
 
 
 def _live(options: dict[str, Any]) -> Caps | None:
-    """The caps where it is played live on this installation. Refused invalid for what does not go together."""
+    """Return the caps for playing live on this installation; None for simulated time. Raises Refused invalid."""
     caps = here_given(options)
     if caps is None:
         if options["live"]:
@@ -279,7 +280,7 @@ def _live(options: dict[str, Any]) -> Caps | None:
     return caps
 
 
-def _listed(one: ScenarioView) -> dict[str, Any]:
+def _build_row(one: ScenarioView) -> dict[str, Any]:
     known = one.scenario
     return {
         "name": one.name,
@@ -293,7 +294,7 @@ def _listed(one: ScenarioView) -> dict[str, Any]:
     }
 
 
-def _named(name: str) -> ScenarioView:
+def _find_scenario(name: str) -> ScenarioView:
     # A shipped one needs no database.
     return shipped_views().get(name) or scenario_get(owner_actor(), name)
 
@@ -305,7 +306,7 @@ def _file(path: Path) -> tuple[Scenario, tuple[str, ...]]:
 
 
 def _scenario(name: str) -> Scenario:
-    return _file(Path(name))[0] if name.endswith(SCENARIO_FILES) else _named(name).readable()
+    return _file(Path(name))[0] if name.endswith(SCENARIO_FILES) else _find_scenario(name).readable()
 
 
 def _fabric(name: str | None) -> FabricSpec:
@@ -315,11 +316,11 @@ def _fabric(name: str | None) -> FabricSpec:
         path = Path(name)
         text = read_text(path, most=FABRIC_BYTES_MAX, what="a fabric")
         return chosen.draft(text, origin=path.name, providers=providers())
-    return chosen.published(owner_actor(), name)
+    return chosen.published_spec(owner_actor(), name)
 
 
 def _tiers(one: Scenario, given: list[str] | None) -> list[Tier]:
-    wanted = known_words("--tier", given, Tier)
+    wanted = read_words("--tier", given, Tier)
     for tier in wanted:
         if tier not in one.tiers:
             message = f"--tier: {one.name} is not for {tier}; it is for {', '.join(one.tiers)}"
@@ -327,7 +328,7 @@ def _tiers(one: Scenario, given: list[str] | None) -> list[Tier]:
     return [tier for tier in one.tiers if tier in (wanted or one.tiers)]
 
 
-def _told(name: str, one: Play) -> Iterator[str]:
+def _describe_play(name: str, one: Play) -> Iterator[str]:
     given = f"  (given {one.equipped})" if one.equipped else ""
     yield f"{name} x {one.tier}: {one.verdict}, {one.observed}{given}"
     if one.verdict == "deviated":

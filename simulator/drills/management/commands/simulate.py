@@ -1,4 +1,4 @@
-"""`manage.py simulate`: runs the production engine through many seeds of the virtual world and says which of them broke a rule."""
+"""`manage.py simulate`: runs the production engine through many seeds of the virtual world, and reports violations."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from simulator.bench import database
-from simulator.kernel.campaign import SeedReport, campaign
-from simulator.kernel.plants import PLANTS, in_store
+from simulator.installation import database
+from simulator.rules.runs.bugs import PLANTS, in_store
+from simulator.world.campaign import SeedReport, campaign
 
 STORES = ("memory", "sqlite")
 LISTED = 100
-"""Violating seeds that are named in the last line."""
+"""Number of violating seeds named in the last line."""
 PROGRESS_S = 10.0
-"""Between two lines of progress."""
+"""Seconds between two lines of progress."""
 
 
 class Command(BaseCommand):
-    """Exit code 0: no violation; 1: at least one; 2: bad arguments; 128 and the signal's number: interrupted without one."""
+    """Exit codes: 0 without a violation, 1 with one, 2 for bad arguments, 128 + signal if interrupted without one."""
 
     help = "Simulate the engine under faults: every seed is one virtual world. A seed always does the same."
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which seeds, which planted bug, how many processes, which form of answer."""
+        """Add the options for seeds, planted bug, processes and output."""
         parser.add_argument("--seeds", type=int, required=True, metavar="N", help="how many seeds")
         parser.add_argument("--start", type=int, default=0, metavar="S", help="the first seed (0)")
         parser.add_argument("--plant", default="", metavar="NAME", help=f"plant a bug to be found: {', '.join(PLANTS)}")
@@ -43,7 +43,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Runs the seeds, in order: whatever ends it early, all before the one that is named have been run."""
+        """Run the seeds in order. After any early end, all seeds before the named one have been run."""
         refusal = _refusal(options)
         if refusal:
             self.stderr.write(refusal, style_func=str)
@@ -51,8 +51,8 @@ class Command(BaseCommand):
         start, many, plant, jobs = options["start"], options["seeds"], options["plant"], options["jobs"]
         store = options["store"]
         told = f"seed {start}: {many} seeds, plant {plant or 'none'}, jobs {jobs}, store {store}"
-        tally = Tally(start, many)
-        with _told_apart() as received:
+        tally = SeedTally(start, many)
+        with _catch_signals() as received:
             try:
                 self._say(told)
                 with (
@@ -70,8 +70,8 @@ class Command(BaseCommand):
             except KeyboardInterrupt:
                 pass
         if tally.done < many:
-            self._say(_left(tally, options, "interrupted" if received else "stopped"))
-        self.stdout.write(json.dumps(tally.found()) if options["json"] else tally.said())
+            self._say(_remainder_line(tally, options, "interrupted" if received else "stopped"))
+        self.stdout.write(json.dumps(tally.build_report()) if options["json"] else tally.describe_report())
         if tally.violations or received:
             sys.exit(1 if tally.violations else 128 + received[0])
 
@@ -80,8 +80,8 @@ class Command(BaseCommand):
         self.stderr.flush()
 
 
-class Tally:
-    """What has been run so far, of ``many`` seeds from ``start`` on."""
+class SeedTally:
+    """Progress: finished seeds of ``many`` from ``start`` on."""
 
     def __init__(self, start: int, many: int) -> None:
         self.start, self.many, self.done, self.violations = start, many, 0, 0
@@ -89,14 +89,14 @@ class Tally:
         self._began = self._told = time.monotonic()
 
     def add(self, report: SeedReport) -> None:
-        """The next seed's report."""
+        """Add the next seed's report."""
         self.done += 1
         self.violations += len(report.violations)
         if report.violations:
             self._violating.append(report.seed)
 
     def due(self) -> bool:
-        """Whether it is time for another line of progress."""
+        """Return True if it is time for another line of progress."""
         now = time.monotonic()
         if now - self._told < PROGRESS_S or self.done == self.many:
             return False
@@ -107,15 +107,15 @@ class Tally:
         return round(self.done / (time.monotonic() - self._began), 1)
 
     def progress(self) -> str:
-        """How far it is, how fast, and how long the rest takes."""
+        """Return the progress, the speed, and the remaining time."""
         rate = self._seeds_per_s()
         left_min = (self.many - self.done) / max(rate, 0.1) / 60
         return (
             f"{self.done} of {self.many} seeds, {self.violations} violations, {rate} seeds/s, {left_min:.1f} min left"
         )
 
-    def found(self) -> dict[str, Any]:
-        """The last line as JSON; ``next_seed``: the first that was not run."""
+    def build_report(self) -> dict[str, Any]:
+        """Return the last line as JSON; ``next_seed``: the first seed that was not run."""
         return {
             "seeds": self.done,
             "violations": self.violations,
@@ -125,17 +125,18 @@ class Tally:
             "next_seed": self.start + self.done,
         }
 
-    def said(self) -> str:
-        """The last line in words."""
+    def describe_report(self) -> str:
+        """Return the last line in words."""
         named = f" in seeds {', '.join(map(str, self._violating[:LISTED]))}" if self._violating else ""
         return f"{self.done} seeds, {self.violations} violations{named}, {self._seeds_per_s()} seeds/s"
 
 
 @contextmanager
-def _told_apart() -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C are added to what it gives, for who looks there after each seed; a second one interrupts at once.
+def _catch_signals() -> Iterator[list[int]]:
+    """Yield a list that collects SIGTERM and Ctrl-C, for a check after each seed; a second signal interrupts at
+    once.
 
-    The first raises nothing: where it comes up in a call-back, Python would print a traceback and go on.
+    The first raises nothing: in a call-back Python would print a traceback and go on.
     """
     received: list[int] = []
 
@@ -153,15 +154,15 @@ def _told_apart() -> Iterator[list[int]]:
 
 
 def _lines(report: SeedReport, options: dict[str, Any]) -> Iterator[str]:
-    """A line for each violation, with what runs its seed again."""
+    """Yield a line for each violation, with the command that repeats its seed."""
     for one in report.violations:
         where = f"seed {one.seed}, {one.at_s:.3f} s, run {one.run_id}"
         again = f"manage.py simulate --seeds 1 --start {report.seed}{_how(options)}"
         yield f"{where}: {one.invariant}: {one.sentence} (again: {again})"
 
 
-def _left(tally: Tally, options: dict[str, Any], why: str) -> str:
-    """Which seeds were run, and what runs the others."""
+def _remainder_line(tally: SeedTally, options: dict[str, Any], why: str) -> str:
+    """Return a line with the finished seeds, and the command that runs the others."""
     first, jobs = tally.start + tally.done, options["jobs"]
     ran = f"seeds {tally.start} to {first - 1} were run" if tally.done else "no seed was run to its end"
     beside = f" --jobs {jobs}" if jobs > 1 else ""
@@ -176,17 +177,17 @@ def _how(options: dict[str, Any]) -> str:
 
 @contextmanager
 def _template(store: str) -> Iterator[Path | None]:
-    """A file with all tables and nothing in them; None for the stores in memory."""
+    """Yield a file with all tables, empty; None for the stores in memory."""
     if store == "memory":
         yield None
         return
-    with database.fresh("sqlite") as environment:
+    with database.temporary_database("sqlite") as environment:
         [file] = Path(environment["FABRIC_DATA"]).glob("*.sqlite3")
         yield file
 
 
 def _refusal(options: dict[str, Any]) -> str:
-    """What is wrong with the arguments, in one sentence; empty: nothing."""
+    """Return the error in the arguments, in one sentence; empty for none."""
     if options["seeds"] < 1:
         return f"--seeds is {options['seeds']}: give 1 or more"
     if options["start"] < 0:

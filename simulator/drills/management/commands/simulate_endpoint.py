@@ -1,4 +1,4 @@
-"""``manage.py simulate_endpoint``: an OpenAI-compatible endpoint that fails by script, for the client of any framework."""
+"""``manage.py simulate_endpoint``: serves an OpenAI-compatible endpoint that fails by script, for any client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from simulator.endpoint import serving
+from simulator.endpoint import terminal as serving
 
 
 class Command(BaseCommand):
@@ -17,11 +17,11 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which scenario, where, when it strikes, what is written down."""
+        """Add the options for scenario, address, strikes and records."""
         serving.add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Lists the scenarios, or serves one until a signal."""
+        """List the faults, or play one until a signal."""
         code = serving.run(options, self._say, self._complain)
         if code:
             sys.exit(code)

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from fabric.adapters.notifications.mail import SUBJECTS, Mailer, _failed
-from fabric.core.notifications import Delivery, Happened, Told
+from fabric.adapters.notifications.mail import SUBJECTS, Mailer, _classify_failure
+from fabric.core.texts.notifications import Delivery, NotificationHappening, NotificationKind
 from tests.fabric.adapters.notifications.messages import MESSAGE, OPS
 from tests.fabric.receivers import mail_server
 
@@ -24,19 +24,19 @@ def box(settings):
 
 
 def test_everything_that_is_told_has_a_subject():
-    assert set(SUBJECTS) == set(Told)
+    assert set(SUBJECTS) == set(NotificationKind)
 
 
-def test_a_question_arrives_with_everything_and_its_link(box):
-    assert MAILER.send(OPS, MESSAGE) == Delivery(Happened.DELIVERED)
+def test_a_review_arrives_with_everything_and_its_link(box):
+    assert MAILER.send(OPS, MESSAGE) == Delivery(NotificationHappening.DELIVERED)
     (mail,) = box.taken
     assert box.recipients == ["ops@example.org"]
     assert mail["Message-ID"] == f"<{MESSAGE.key}@fabric.example.org>"
     assert (mail["From"], mail["To"]) == ("fabric@example.org", "ops@example.org")
-    assert mail["Subject"] == "[Fabric Flow] A question waits for you (research-desk: provider)"
+    assert mail["Subject"] == "[Fabric Flow] A review waits for you (research-desk: provider)"
     assert mail["Auto-Submitted"] == "auto-generated"
     assert mail.get_content().splitlines() == [
-        "A question waits for you.",
+        "A review waits for you.",
         "",
         "Reason: the provider says no – thrice",
         "Failure: provider",
@@ -46,7 +46,7 @@ def test_a_question_arrives_with_everything_and_its_link(box):
         "Tier: interactive",
         "Cost so far: $0.0123",
         "Answer until: 2026-11-18T12:00:00.000000Z",
-        "Asked of: owner",
+        "Reviewers: owner",
         "",
         MESSAGE.link,
     ]
@@ -55,10 +55,10 @@ def test_a_question_arrives_with_everything_and_its_link(box):
 @pytest.mark.parametrize(
     ("where", "answer", "happened"),
     [
-        ("rcpt", "550 no such user", Happened.REFUSED),
-        ("rcpt", "450 mailbox busy", Happened.FAILED),
-        ("data", "554 looks like spam", Happened.REFUSED),
-        ("data", "451 try later", Happened.FAILED),
+        ("rcpt", "550 no such user", NotificationHappening.REFUSED),
+        ("rcpt", "450 mailbox busy", NotificationHappening.FAILED),
+        ("data", "554 looks like spam", NotificationHappening.REFUSED),
+        ("data", "451 try later", NotificationHappening.FAILED),
     ],
 )
 def test_a_refusal_for_good_is_told_from_one_for_now(box, where, answer, happened):
@@ -70,14 +70,18 @@ def test_a_refusal_for_good_is_told_from_one_for_now(box, where, answer, happene
 
 def test_a_server_that_hangs_up_or_is_not_there_is_tried_again(box, settings):
     box.hangs_up = True
-    assert MAILER.send(OPS, MESSAGE).happened is Happened.FAILED
+    assert MAILER.send(OPS, MESSAGE).happened is NotificationHappening.FAILED
     with socket.create_server(("127.0.0.1", 0)) as free:
         settings.EMAIL_PORT = free.getsockname()[1]
     delivery = MAILER.send(OPS, MESSAGE)
-    assert delivery == Delivery(Happened.FAILED, "the mail server could not be reached (ConnectionRefusedError)")
+    assert delivery == Delivery(
+        NotificationHappening.FAILED, "the mail server could not be reached (ConnectionRefusedError)"
+    )
 
 
 def test_a_password_that_is_not_accepted_may_be_mended_and_says_no_more_than_its_code():
     error = smtplib.SMTPAuthenticationError(535, b"hunter2 is wrong")
-    assert _failed(error) == Delivery(Happened.FAILED, "the mail server did not accept user and password (535)")
-    assert "hunter2" not in _failed(smtplib.SMTPDataError(554, b"hunter2")).error
+    assert _classify_failure(error) == Delivery(
+        NotificationHappening.FAILED, "the mail server did not accept user and password (535)"
+    )
+    assert "hunter2" not in _classify_failure(smtplib.SMTPDataError(554, b"hunter2")).error

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 
 from fabric.adapters.notifications.webhook import BYTES_MAX, Webhooks, secret_bytes, signature
-from fabric.core.notifications import Channel, Delivery, Happened, Target
+from fabric.core.texts.notifications import Channel, Delivery, NotificationHappening, Target
 from tests.fabric.adapters.notifications.messages import DATA, MESSAGE
 from tests.fabric.receivers import webhook_receiver
 
@@ -42,7 +42,7 @@ def test_what_is_no_secret_is_refused(text):
 
 
 def test_a_receiver_can_check_it_and_finds_everything(hook):
-    assert sent(hook) == Delivery(Happened.DELIVERED)
+    assert sent(hook) == Delivery(NotificationHappening.DELIVERED)
     (got,) = hook.got
     assert got.headers["webhook-id"] == got.headers["idempotency-key"] == MESSAGE.key
     assert got.headers["webhook-timestamp"] == "1795000100"
@@ -50,7 +50,7 @@ def test_a_receiver_can_check_it_and_finds_everything(hook):
     signed = f"{MESSAGE.key}.1795000100.".encode() + got.body
     assert got.headers["webhook-signature"] == "v1," + base64.b64encode(hmac.digest(KEY, signed, sha256)).decode()
     assert json.loads(got.body) == {
-        "type": "fabric_flow.question",
+        "type": "fabric_flow.review",
         "timestamp": "2026-11-18T11:06:40.000042Z",
         "data": {"id": MESSAGE.key, "version": 1, **DATA, "link": MESSAGE.link},
     }
@@ -64,7 +64,7 @@ def test_two_attempts_send_the_same_bytes(hook):
 
 @pytest.mark.parametrize(
     ("status", "happened"),
-    [(200, Happened.DELIVERED), (302, Happened.REFUSED), (410, Happened.REFUSED), (429, Happened.FAILED), (503, Happened.FAILED)],
+    [(200, NotificationHappening.DELIVERED), (302, NotificationHappening.REFUSED), (410, NotificationHappening.REFUSED), (429, NotificationHappening.FAILED), (503, NotificationHappening.FAILED)],
 )  # fmt: skip
 def test_each_answer_means_something(hook, status, happened):
     hook.answers.append((status, {"Location": hook.url, "Content-Length": "0"}, b""))
@@ -82,14 +82,14 @@ def test_how_long_it_wants_to_be_left_alone_is_heard(hook):
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_long_answer_is_not_read_and_its_status_counts(hook, status):
     hook.answers.append((status, {}, b"x" * (BYTES_MAX * 4)))
-    assert sent(hook).happened is (Happened.DELIVERED if status == 200 else Happened.FAILED)
+    assert sent(hook).happened is (NotificationHappening.DELIVERED if status == 200 else NotificationHappening.FAILED)
 
 
 def test_one_that_does_not_answer_is_left(hook):
     hook.go_on.clear()
     delivery = sent(hook, deadline_s=0.3)
     hook.go_on.set()
-    assert delivery.happened is Happened.FAILED
+    assert delivery.happened is NotificationHappening.FAILED
     assert delivery.error.endswith("did not answer within 0.3 seconds")
 
 
@@ -98,4 +98,4 @@ def test_one_where_nobody_is_is_tried_again():
         port = free.getsockname()[1]
     target = Target(channel=Channel.WEBHOOK, address=f"http://127.0.0.1:{port}/secret")
     delivery = Webhooks(KEY).send(target, MESSAGE)
-    assert delivery == Delivery(Happened.FAILED, f"nothing answers at http://127.0.0.1:{port}")
+    assert delivery == Delivery(NotificationHappening.FAILED, f"nothing answers at http://127.0.0.1:{port}")

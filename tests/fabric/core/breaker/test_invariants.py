@@ -1,4 +1,4 @@
-"""A circuit breaker that counts outputs which do not keep the fabric's invariants: told by gates, by all runs together (semantics.md 4)."""
+"""A circuit breaker that counts outputs which do not keep the fabric's invariants: told by gates, by all runs together (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.breaker.gates import row_scope
-from fabric.core.breaker.policy import BreakerScope
-from fabric.core.taxonomy import Tier
-from simulator.kernel.breakers import VirtualBreakers
-from simulator.kernel.memory_guards import MemoryGuards
+from fabric.core.spec.policies.breakers import BreakerScope
+from fabric.core.values.taxonomy import Tier
+from simulator.stores.memory.guards import MemoryGuards
+from simulator.world.breakers import VirtualBreakers
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World
+from tests.fabric.core.ladders.test_ladder import cell
 from tests.fabric.core.scripts import summary
-from tests.fabric.core.test_ladder import cell
 
 KEPT, VIOLATED = summary("The answer is 42."), summary("It depends.")
 

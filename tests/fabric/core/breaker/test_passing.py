@@ -2,14 +2,22 @@
 
 import pytest
 
-from fabric.core.breaker.foretold import refusing
-from fabric.core.breaker.passing import Gate, Key, Looked, passing, settled
-from fabric.core.breaker.policy import BreakerScope, SignalName, endpoint, semantic
-from fabric.core.breaker.signals import NEUTRAL, US
-from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
-from fabric.core.commands import CallModel, CallTool
-from fabric.runtime.breaking import counted
-from simulator.kernel.memory_guards import MemoryGuards
+from fabric.core.breaker.foretold import foretell_refusal
+from fabric.core.breaker.passing import BreakerKey, BreakerRefusal, Gate, pass_breakers, settle_breakers
+from fabric.core.breaker.signals import NEUTRAL
+from fabric.core.breaker.table import (
+    BreakerHappening,
+    BreakerState,
+    Standing,
+    apply_happening,
+    decode_standing,
+    encode_standing,
+)
+from fabric.core.events.commands import CallModel, CallTool
+from fabric.core.spec.policies.breakers import BreakerScope, SignalName, endpoint, semantic
+from fabric.core.values.units import US
+from fabric.runtime.breakers import build_count
+from simulator.stores.memory.guards import MemoryGuards
 
 STEP = "fan_out.0.e0.r0"
 MODEL = CallModel(
@@ -37,7 +45,7 @@ TOOL = CallTool(
     deadline_at=0,
 )
 BREAKER = endpoint().model_copy(update={"success_threshold": 2})
-KEY = Key("provider:scripted", BREAKER.kind)
+KEY = BreakerKey("provider:scripted", BREAKER.kind)
 GATE = Gate(BREAKER, KEY, True, {})
 
 
@@ -79,15 +87,15 @@ class Rows:
             return self.store.permit(*where, generation=seen, holder=who, for_s=self.for_s, most=step.most)
         if step.do == "give_up":
             return self.store.give_up(*where, holder=who)
-        return self.store.tell([counted(step)])
+        return self.store.tell([build_count(step)])
 
     def say(self, met, end, who="a", bad=frozenset()):
-        self.do(settled(met, end, bad), who)
+        self.do(settle_breakers(met, end, bad), who)
 
     def calls(self, *ends, gate=GATE):
         for end in ends:
-            met = self.do(passing([gate]))
-            assert not isinstance(met, Looked)
+            met = self.do(pass_breakers([gate]))
+            assert not isinstance(met, BreakerRefusal)
             self.say(met, end)
 
     @property
@@ -96,11 +104,11 @@ class Rows:
 
     @property
     def standing(self):
-        return decoded(self.row.state)
+        return decode_standing(self.row.state)
 
     def opened(self):
         self.calls(*[SignalName.TIMEOUT] * 5)
-        assert isinstance(self.do(passing([GATE])), Looked)
+        assert isinstance(self.do(pass_breakers([GATE])), BreakerRefusal)
         return self
 
     def cooled(self):
@@ -115,10 +123,10 @@ def rows():
 
 def test_the_call_after_the_fifth_failure_opens_it_and_is_refused(rows):
     rows.calls(*[SignalName.TIMEOUT] * 4)
-    assert isinstance(rows.do(passing([GATE])), tuple)
+    assert isinstance(rows.do(pass_breakers([GATE])), tuple)
     rows.calls(SignalName.SERVER_ERROR)
-    refused = rows.do(passing([GATE]))
-    assert isinstance(refused, Looked)
+    refused = rows.do(pass_breakers([GATE]))
+    assert isinstance(refused, BreakerRefusal)
     assert (refused.standing.state, refused.standing.failures, refused.standing.signal) == ("open", 5, "timeout")
     assert refused.changed_at == rows.clock.us
     assert rows.row.counts == {}
@@ -126,19 +134,19 @@ def test_the_call_after_the_fifth_failure_opens_it_and_is_refused(rows):
 
 def test_one_that_answers_breaks_the_streak_and_what_says_nothing_does_not(rows):
     rows.calls(*[SignalName.TIMEOUT] * 4, None, *[SignalName.TIMEOUT] * 4, NEUTRAL)
-    assert isinstance(rows.do(passing([GATE])), tuple)
+    assert isinstance(rows.do(pass_breakers([GATE])), tuple)
     rows.calls(SignalName.TIMEOUT)
-    assert isinstance(rows.do(passing([GATE])), Looked)
+    assert isinstance(rows.do(pass_breakers([GATE])), BreakerRefusal)
 
 
 def test_after_the_cooldown_one_call_probes_and_the_others_are_refused(rows):
     rows.opened()
     rows.clock.us += round(BREAKER.cooldown_s * US) - 1
-    assert rows.do(passing([GATE])).standing.state is BreakerState.OPEN
+    assert rows.do(pass_breakers([GATE])).standing.state is BreakerState.OPEN
     rows.clock.us += 1
-    (probe,) = rows.do(passing([GATE]), "a")
+    (probe,) = rows.do(pass_breakers([GATE]), "a")
     assert probe.probe
-    refused = rows.do(passing([GATE]), "b")
+    refused = rows.do(pass_breakers([GATE]), "b")
     assert (refused.standing.state, refused.until) == (
         BreakerState.HALF_OPEN,
         rows.clock.us + 30 * US,
@@ -148,40 +156,40 @@ def test_after_the_cooldown_one_call_probes_and_the_others_are_refused(rows):
 def test_so_many_probes_close_it_as_must_succeed(rows):
     rows.opened().cooled()
     for passed in (1, 2):
-        met = rows.do(passing([GATE]))
+        met = rows.do(pass_breakers([GATE]))
         assert met[0].probe
         rows.say(met, None)
         assert (rows.standing.state, rows.standing.passed) == (("half_open", 1) if passed == 1 else ("closed", 0))
-    assert not rows.do(passing([GATE]))[0].probe
+    assert not rows.do(pass_breakers([GATE]))[0].probe
 
 
 def test_a_probe_that_fails_opens_it_again_and_at_the_third_trip_it_stops(rows):
     rows.opened()
     for trips in (2, 3):
         rows.cooled()
-        rows.say(rows.do(passing([GATE])), SignalName.SERVER_ERROR)
+        rows.say(rows.do(pass_breakers([GATE])), SignalName.SERVER_ERROR)
         assert rows.standing.trips == trips
     assert rows.standing.state is BreakerState.STOPPED
-    assert rows.cooled().do(passing([GATE])).standing.held
+    assert rows.cooled().do(pass_breakers([GATE])).standing.held
 
 
 def test_a_probe_that_says_nothing_gives_its_permit_to_the_next(rows):
     rows.opened().cooled()
-    rows.say(rows.do(passing([GATE]), "a"), NEUTRAL, "a")
-    assert rows.do(passing([GATE]), "b")[0].probe
+    rows.say(rows.do(pass_breakers([GATE]), "a"), NEUTRAL, "a")
+    assert rows.do(pass_breakers([GATE]), "b")[0].probe
 
 
 def test_a_probe_whose_permit_expired_changes_nothing(rows):
     rows.opened().cooled()
-    late = rows.do(passing([GATE]), "a")
+    late = rows.do(pass_breakers([GATE]), "a")
     rows.clock.us += 31 * US
-    assert rows.do(passing([GATE]), "b")[0].probe
+    assert rows.do(pass_breakers([GATE]), "b")[0].probe
     rows.say(late, None, "a")
     assert (rows.standing.state, rows.standing.passed) == (BreakerState.HALF_OPEN, 0)
 
 
 def test_what_was_let_through_before_it_opened_is_not_counted_after(rows):
-    slow = rows.do(passing([GATE]))
+    slow = rows.do(pass_breakers([GATE]))
     rows.opened()
     rows.say(slow, SignalName.TIMEOUT)
     assert rows.row.counts == {}
@@ -193,38 +201,40 @@ def test_whoever_comes_second_to_open_it_sees_what_the_first_did(rows):
 
     def first():
         if racing.pop() if racing else False:
-            assert isinstance(rows.do(passing([GATE]), "b"), Looked)
+            assert isinstance(rows.do(pass_breakers([GATE]), "b"), BreakerRefusal)
 
     rows.before_change = first
-    refused = rows.do(passing([GATE]), "a")
+    refused = rows.do(pass_breakers([GATE]), "a")
     assert (refused.standing.trips, refused.generation) == (1, 1)
 
 
 def test_a_permit_is_given_back_when_a_later_breaker_refuses(rows):
     rows.opened().cooled()
-    other = Gate(semantic(BreakerScope.TOOL), Key("tool:f:look", "x"), True, {SignalName.SCHEMA_INVALID: 2})
-    assert isinstance(rows.do(passing([GATE, other]), "a"), Looked)
-    assert rows.do(passing([GATE]), "b")[0].probe
+    other = Gate(semantic(BreakerScope.TOOL), BreakerKey("tool:f:look", "x"), True, {SignalName.SCHEMA_INVALID: 2})
+    assert isinstance(rows.do(pass_breakers([GATE, other]), "a"), BreakerRefusal)
+    assert rows.do(pass_breakers([GATE]), "b")[0].probe
 
 
 def test_a_streak_of_the_calls_own_step_opens_it_for_everybody(rows):
     policy = semantic()
-    key = Key("agent:f:worker", policy.kind)
+    key = BreakerKey("agent:f:worker", policy.kind)
     mine, theirs = (Gate(policy, key, True, {SignalName.SCHEMA_INVALID: n}) for n in (2, 0))
-    assert isinstance(rows.do(passing([theirs])), tuple)
-    assert rows.do(passing([mine])).standing.signal == "schema_invalid"
-    assert isinstance(rows.do(passing([theirs])), Looked)
+    assert isinstance(rows.do(pass_breakers([theirs])), tuple)
+    assert rows.do(pass_breakers([mine])).standing.signal == "schema_invalid"
+    assert isinstance(rows.do(pass_breakers([theirs])), BreakerRefusal)
 
 
 def test_a_probe_whose_answer_has_not_the_form_fails(rows):
     policy = semantic()
-    key = Key("agent:f:worker", policy.kind)
+    key = BreakerKey("agent:f:worker", policy.kind)
     seen = rows.store.guards([(key.scope, key.kind)])[0]
-    opened = after(policy, Standing(), Happened.TRIPPED, signal="schema_invalid", failures=2, threshold=2)
-    rows.store.change(key.scope, key.kind, generation=seen.generation, state=encoded(opened))
-    met = rows.cooled().do(passing([Gate(policy, key, True, {})]))
+    opened = apply_happening(
+        policy, Standing(), BreakerHappening.TRIPPED, signal="schema_invalid", failures=2, threshold=2
+    )
+    rows.store.change(key.scope, key.kind, generation=seen.generation, state=encode_standing(opened))
+    met = rows.cooled().do(pass_breakers([Gate(policy, key, True, {})]))
     rows.say(met, None, bad=frozenset({SignalName.SCHEMA_INVALID}))
-    standing = decoded(rows.store.guards([(key.scope, key.kind)])[0].state)
+    standing = decode_standing(rows.store.guards([(key.scope, key.kind)])[0].state)
     assert (standing.state, standing.trips) == (BreakerState.OPEN, 2)
 
 
@@ -233,7 +243,7 @@ def test_a_probe_whose_answer_has_not_the_form_fails(rows):
 
 def several(most, needed, **changed):
     policy = BREAKER.model_copy(update={"half_open_max": most, "success_threshold": needed, **changed})
-    return Gate(policy, Key(KEY.scope, policy.kind), True, {})
+    return Gate(policy, BreakerKey(KEY.scope, policy.kind), True, {})
 
 
 class Several(Rows):
@@ -243,11 +253,11 @@ class Several(Rows):
         super().__init__()
         self.gate = several(most, needed, **changed)
         self.calls(*[SignalName.TIMEOUT] * 5, gate=self.gate)
-        assert isinstance(self.asks("first"), Looked)
+        assert isinstance(self.asks("first"), BreakerRefusal)
         self.cooled()
 
     def asks(self, who):
-        return self.do(passing([self.gate]), who)
+        return self.do(pass_breakers([self.gate]), who)
 
     @property
     def row(self):
@@ -263,7 +273,7 @@ def test_as_many_probe_as_may_and_the_next_is_refused(most):
     assert (refused.standing.state, refused.until) == (BreakerState.HALF_OPEN, rows.clock.us + 30 * US)
     rows.say(probes[0], NEUTRAL, "p0")
     assert rows.asks("one more")[0].probe
-    assert isinstance(rows.asks("and one"), Looked)
+    assert isinstance(rows.asks("and one"), BreakerRefusal)
 
 
 def test_a_refused_call_comes_back_when_the_first_permit_runs_out():
@@ -291,7 +301,7 @@ def test_a_probe_that_passed_leaves_the_others_out_and_makes_room_for_one():
     first, second = rows.asks("a"), rows.asks("b")
     rows.say(first, None, "a")
     assert rows.asks("c")[0].probe
-    assert isinstance(rows.asks("d"), Looked)
+    assert isinstance(rows.asks("d"), BreakerRefusal)
     rows.say(second, None, "b")
     assert (rows.standing.passed, rows.asks("d")[0].probe) == (2, True)
 
@@ -313,7 +323,7 @@ def test_a_probe_of_the_time_before_is_still_out_and_counts_for_nothing_but_its_
     rows.say(failing, SignalName.TIMEOUT, "failing")
     rows.cooled()
     assert rows.asks("next")[0].probe
-    assert isinstance(rows.asks("third"), Looked), "the slow one is out too"
+    assert isinstance(rows.asks("third"), BreakerRefusal), "the slow one is out too"
     rows.say(slow, None, "slow")
     assert rows.standing.state is BreakerState.HALF_OPEN
     assert rows.asks("third")[0].probe
@@ -330,12 +340,12 @@ def test_a_probe_after_it_closed_changes_nothing():
 def stopped(rows):
     rows.opened()
     for _ in range(2):
-        rows.cooled().say(rows.do(passing([GATE])), SignalName.SERVER_ERROR)
+        rows.cooled().say(rows.do(pass_breakers([GATE])), SignalName.SERVER_ERROR)
 
 
 def let_out(rows):
     """Its probe went out, and was not heard of again."""
-    rows.opened().cooled().do(passing([GATE]), "a")
+    rows.opened().cooled().do(pass_breakers([GATE]), "a")
     rows.clock.us += 31 * US
 
 
@@ -345,7 +355,7 @@ MOMENTS = {
     "at its threshold": (lambda rows: rows.calls(*[SignalName.TIMEOUT] * 5), True),
     "open": (Rows.opened, True),
     "its cooldown is over": (lambda rows: rows.opened().cooled(), False),
-    "its probe is out": (lambda rows: rows.opened().cooled().do(passing([GATE]), "a"), True),
+    "its probe is out": (lambda rows: rows.opened().cooled().do(pass_breakers([GATE]), "a"), True),
     "its probe's permit is over": (let_out, False),
     "it stopped": (lambda rows: (stopped(rows), rows.cooled()), True),
 }
@@ -355,16 +365,16 @@ MOMENTS = {
 def test_whether_a_call_would_be_refused_is_what_it_meets_then_and_asking_moves_nothing(rows, reach, refuses):
     reach(rows)
     before = rows.row
-    assert rows.do(refusing([GATE], (), NEUTRAL)) is refuses
+    assert rows.do(foretell_refusal([GATE], (), NEUTRAL)) is refuses
     assert rows.row == before
-    assert isinstance(rows.do(passing([GATE]), "b"), Looked) is refuses
+    assert isinstance(rows.do(pass_breakers([GATE]), "b"), BreakerRefusal) is refuses
 
 
 def test_one_of_several_that_refuses_is_enough(rows):
-    other = Gate(BREAKER, Key("agent:f:a", BREAKER.kind), True, {})
-    assert rows.do(refusing([other, GATE], (), NEUTRAL)) is False
+    other = Gate(BREAKER, BreakerKey("agent:f:a", BREAKER.kind), True, {})
+    assert rows.do(foretell_refusal([other, GATE], (), NEUTRAL)) is False
     rows.opened()
-    assert rows.do(refusing([other, GATE], (), NEUTRAL)) is True
+    assert rows.do(foretell_refusal([other, GATE], (), NEUTRAL)) is True
 
 
 @pytest.mark.parametrize(("before", "end", "refuses"), [
@@ -375,14 +385,14 @@ def test_one_of_several_that_refuses_is_enough(rows):
 ])  # fmt: skip
 def test_the_end_of_the_call_before_counts_before_it_is_told(rows, before, end, refuses):
     rows.calls(*[SignalName.TIMEOUT] * before)
-    met = rows.do(passing([GATE]))
-    assert rows.do(refusing([GATE], met, end)) is refuses
-    other = Gate(BREAKER, Key("agent:f:a", BREAKER.kind), True, {})
-    assert rows.do(refusing([other], met, end)) is False
+    met = rows.do(pass_breakers([GATE]))
+    assert rows.do(foretell_refusal([GATE], met, end)) is refuses
+    other = Gate(BREAKER, BreakerKey("agent:f:a", BREAKER.kind), True, {})
+    assert rows.do(foretell_refusal([other], met, end)) is False
 
 
 def test_a_probe_that_failed_leaves_nobody_through_and_one_that_says_nothing_does(rows):
     rows.opened().cooled()
-    met = rows.do(passing([GATE]), "a")
-    assert rows.do(refusing([GATE], met, SignalName.TIMEOUT)) is True
-    assert rows.do(refusing([GATE], met, NEUTRAL)) is False
+    met = rows.do(pass_breakers([GATE]), "a")
+    assert rows.do(foretell_refusal([GATE], met, SignalName.TIMEOUT)) is True
+    assert rows.do(foretell_refusal([GATE], met, NEUTRAL)) is False

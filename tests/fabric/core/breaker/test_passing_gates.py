@@ -2,9 +2,9 @@
 
 import pytest
 
-from fabric.core.breaker.gates import gates_of
-from fabric.core.breaker.policy import BreakerScope, endpoint, rate_limit, semantic
-from fabric.core.frozen import replace
+from fabric.core.breaker.gates import list_gates
+from fabric.core.spec.policies.breakers import BreakerScope, endpoint, rate_limit, semantic
+from fabric.core.values.frozen import replace
 from tests.fabric.core.breaker.test_passing import MODEL, TOOL
 from tests.fabric.core.fabrics import spec
 
@@ -12,7 +12,7 @@ from tests.fabric.core.fabrics import spec
 def row(scope, command, there=None, *only):
     """The row of the breaker of a scope that a call meets; None: it meets none."""
     breaker = endpoint(scope).model_copy(update={"only": only})
-    scopes = [gate.key.scope for gate in gates_of([breaker], "f", there or spec(), command, {})]
+    scopes = [gate.key.scope for gate in list_gates([breaker], "f", there or spec(), command, {})]
     return scopes[0] if scopes else None
 
 
@@ -61,15 +61,15 @@ def test_what_the_oracle_asks_is_no_agent_s_call():
 
 def test_two_of_one_policy_have_one_row_and_a_call_passes_it_once():
     named = [endpoint(BreakerScope.AGENT).model_copy(update={"only": only}) for only in (("critic",), ("worker",), ())]
-    (gate,) = gates_of(named, "f", spec(), MODEL, {})
+    (gate,) = list_gates(named, "f", spec(), MODEL, {})
     assert gate.breaker == named[1]
 
 
 def test_what_a_tools_endpoint_does_counts_for_the_tool_alone():
     breakers = [endpoint(scope) for scope in BreakerScope]
-    of_tool = {gate.breaker.scope: gate.counts for gate in gates_of(breakers, "f", spec(), TOOL, {})}
+    of_tool = {gate.breaker.scope: gate.counts for gate in list_gates(breakers, "f", spec(), TOOL, {})}
     assert of_tool == {"agent": False, "tool": True, "stage": False, "fabric": False}
-    assert all(gate.counts for gate in gates_of(breakers, "f", spec(), MODEL, {}))
+    assert all(gate.counts for gate in list_gates(breakers, "f", spec(), MODEL, {}))
 
 
 def test_the_names_it_stands_in_front_of_are_no_part_of_its_row_and_a_policy_of_before_keeps_its_own():

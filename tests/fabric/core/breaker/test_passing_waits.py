@@ -2,25 +2,26 @@
 
 import pytest
 
-from fabric.core.breaker.foretold import reopened
-from fabric.core.breaker.passing import Gate, Key, Looked, passing, settled
-from fabric.core.breaker.policy import SignalName, rate_limit
-from fabric.core.breaker.signals import NEUTRAL, US, told_cooldown_us
+from fabric.core.breaker.foretold import reopen_breaker
+from fabric.core.breaker.passing import BreakerKey, BreakerRefusal, Gate, pass_breakers, settle_breakers
+from fabric.core.breaker.signals import NEUTRAL, told_cooldown_us
 from fabric.core.breaker.table import BreakerState
 from fabric.core.mechanisms import circuit_breaker
+from fabric.core.spec.policies.breakers import SignalName, rate_limit
+from fabric.core.values.units import US
 from tests.fabric.core.breaker.test_passing import KEY, Rows
 
-LIMITED = Gate(rate_limit(), Key(KEY.scope, rate_limit().kind), True, {})
+LIMITED = Gate(rate_limit(), BreakerKey(KEY.scope, rate_limit().kind), True, {})
 
 
 class Storm(Rows):
     """A provider that says 429, and how long it wants to be left alone."""
 
     def asks(self, who="a"):
-        return self.do(passing([LIMITED]), who)
+        return self.do(pass_breakers([LIMITED]), who)
 
     def says(self, met, wait_s=0.0, end=SignalName.RATE_LIMIT, who="a"):
-        self.do(settled(met, end, frozenset(), round(wait_s * US)), who)
+        self.do(settle_breakers(met, end, frozenset(), round(wait_s * US)), who)
 
     def met(self, *waits_s):
         """Calls that went out together, and came back as 429 with these waits."""
@@ -32,7 +33,7 @@ class Storm(Rows):
 
     def refused_for(self):
         refused = self.asks()
-        assert isinstance(refused, Looked)
+        assert isinstance(refused, BreakerRefusal)
         return circuit_breaker.wait_us(refused) / US
 
     @property
@@ -49,7 +50,7 @@ def test_it_stays_open_for_the_longest_wait_of_its_streak_else_for_its_cooldown(
     storm.met(*waits_s)
     assert storm.refused_for() == open_s
     storm.passes(open_s - 0.000001)
-    assert isinstance(storm.asks(), Looked)
+    assert isinstance(storm.asks(), BreakerRefusal)
     storm.passes(0.000001)
     assert storm.asks()[0].probe
 
@@ -77,7 +78,7 @@ def test_a_wait_below_a_second_counts_as_a_second(wait_s):
     assert storm.refused_for() == 1
     storm.passes(1)
     probe = storm.asks()
-    assert circuit_breaker.wait_us(reopened(probe[0], SignalName.RATE_LIMIT, round(wait_s * US))) == 2 * US
+    assert circuit_breaker.wait_us(reopen_breaker(probe[0], SignalName.RATE_LIMIT, round(wait_s * US))) == 2 * US
     storm.says(probe, wait_s)
     assert storm.refused_for() == 2
 
@@ -120,7 +121,7 @@ def test_a_probe_that_fails_and_is_told_nothing_waits_its_own_cooldown():
     storm.met(0, 0, 7)
     storm.passes(7)
     probe = storm.asks()
-    assert circuit_breaker.wait_us(reopened(probe[0], SignalName.RATE_LIMIT, 0)) == 60 * US
+    assert circuit_breaker.wait_us(reopen_breaker(probe[0], SignalName.RATE_LIMIT, 0)) == 60 * US
     storm.says(probe)
     assert storm.refused_for() == 60
 
@@ -158,7 +159,7 @@ def test_a_probe_that_fails_keeps_it_open_for_as_long_as_it_was_told():
     assert storm.refused_for() == 60
     storm.passes(60)
     probe = storm.asks()
-    again = reopened(probe[0], SignalName.RATE_LIMIT, 400 * US)
+    again = reopen_breaker(probe[0], SignalName.RATE_LIMIT, 400 * US)
     assert circuit_breaker.wait_us(again) == 400 * US
     storm.says(probe, 400)
     assert (storm.refused_for(), storm.standing.trips) == (400, 2)

@@ -5,7 +5,19 @@ from collections import Counter
 import pytest
 from pydantic import ValidationError
 
-from fabric.core.breaker.policy import (
+from fabric.core.breaker.signals import (
+    CAUSE_OF,
+    CLEAN,
+    NEUTRAL,
+    SIGNAL_OF,
+    find_tripped,
+    open_answer,
+    passage,
+    tallies,
+    told_us,
+)
+from fabric.core.breaker.table import CLOSED, BreakerHappening, BreakerState, Standing, apply_happening
+from fabric.core.spec.policies.breakers import (
     COOLDOWN_MAX_S,
     DOMAIN,
     PROBES_MAX,
@@ -16,20 +28,8 @@ from fabric.core.breaker.policy import (
     rate_limit,
     semantic,
 )
-from fabric.core.breaker.signals import (
-    CAUSE_OF,
-    CLEAN,
-    NEUTRAL,
-    SIGNAL_OF,
-    US,
-    open_answer,
-    passage,
-    tallies,
-    told_us,
-    tripped,
-)
-from fabric.core.breaker.table import CLOSED, BreakerState, Happened, Standing, after
-from fabric.core.taxonomy import Cause
+from fabric.core.values.taxonomy import Cause
+from fabric.core.values.units import US
 
 SEMANTIC, ENDPOINT = semantic(), endpoint()
 
@@ -45,7 +45,7 @@ def counted(policy, *ends):
 
 
 def test_tables_are_total():
-    assert set(SIGNAL_OF) == set(Cause)
+    assert list(SIGNAL_OF) == list(Cause)
     assert set(SIGNAL_OF.values()) - {CLEAN, NEUTRAL} <= set(SignalName)
     assert set(CAUSE_OF) == set(DOMAIN) == set(SignalName)
 
@@ -65,33 +65,33 @@ def test_cancel_and_budget_denial_are_neutral():
     ],
 )
 def test_a_streak_opens_it_at_its_threshold_and_what_is_clean_breaks_it(policy, signal, threshold):
-    assert tripped(policy, counted(policy, *[signal] * (threshold - 1))) is None
-    found = tripped(policy, counted(policy, *[signal] * threshold))
+    assert find_tripped(policy, counted(policy, *[signal] * (threshold - 1))) is None
+    found = find_tripped(policy, counted(policy, *[signal] * threshold))
     assert found is not None
     assert (found.failures, signal in found.signal.names) == (threshold, True)
     broken = [*[signal] * (threshold - 1), DOMAIN[signal], *[signal] * (threshold - 1)]
-    assert tripped(policy, counted(policy, *broken)) is None
+    assert find_tripped(policy, counted(policy, *broken)) is None
 
 
 def test_timeouts_and_server_errors_of_an_endpoint_are_one_streak():
     mixed = [SignalName.TIMEOUT, SignalName.SERVER_ERROR] * 3
-    assert tripped(ENDPOINT, counted(ENDPOINT, *mixed[:4])) is None
-    assert tripped(ENDPOINT, counted(ENDPOINT, *mixed[:5])) is not None
+    assert find_tripped(ENDPOINT, counted(ENDPOINT, *mixed[:4])) is None
+    assert find_tripped(ENDPOINT, counted(ENDPOINT, *mixed[:5])) is not None
 
 
 def test_an_answer_of_the_wrong_form_breaks_no_streak_of_calls():
     ends = [SignalName.IDENTICAL_CALL, SignalName.SCHEMA_INVALID] * 2
     counts = counted(SEMANTIC, *ends, SignalName.IDENTICAL_CALL)
-    found = tripped(SEMANTIC, counts)
+    found = find_tripped(SEMANTIC, counts)
     assert found is not None
     assert found.signal.names == (SignalName.IDENTICAL_CALL,)
 
 
 def test_a_rate_needs_ten_calls_and_more_than_half():
     failures, fine = [SignalName.RATE_LIMIT] * 3 + [SignalName.SERVER_ERROR] * 2, ["endpoint"] * 5
-    assert tripped(SEMANTIC, counted(SEMANTIC, *[SignalName.RATE_LIMIT] * 9)) is None
-    assert tripped(SEMANTIC, counted(SEMANTIC, *failures, *fine)) is None  # Exactly half.
-    found = tripped(SEMANTIC, counted(SEMANTIC, *failures, SignalName.RATE_LIMIT, *fine))
+    assert find_tripped(SEMANTIC, counted(SEMANTIC, *[SignalName.RATE_LIMIT] * 9)) is None
+    assert find_tripped(SEMANTIC, counted(SEMANTIC, *failures, *fine)) is None  # Exactly half.
+    found = find_tripped(SEMANTIC, counted(SEMANTIC, *failures, SignalName.RATE_LIMIT, *fine))
     assert found is not None
     assert (found.failures, found.observed) == (6, 0.545)
 
@@ -100,8 +100,8 @@ def test_a_rate_needs_ten_calls_and_more_than_half():
 def test_a_sum_is_not_broken_by_what_is_clean(mode):
     policy = Breaker(scope="tool", signals=({"names": ["timeout"], "mode": mode, "threshold": 3},))
     ends = [SignalName.TIMEOUT, "endpoint"] * 3
-    assert tripped(policy, counted(policy, *ends[:4])) is None
-    assert tripped(policy, counted(policy, *ends)) is not None
+    assert find_tripped(policy, counted(policy, *ends[:4])) is None
+    assert find_tripped(policy, counted(policy, *ends)) is not None
     assert {tally.windowed for tally in tallies(policy, "endpoint", SignalName.TIMEOUT)} == {mode == "window"}
 
 
@@ -163,12 +163,12 @@ def test_a_retry_after_is_told_of_what_is_counted_alone():
 
 
 def test_one_that_a_person_opened_does_not_cool_down():
-    forced = after(SEMANTIC, CLOSED, Happened.FORCED_OPEN, by="ops")
+    forced = apply_happening(SEMANTIC, CLOSED, BreakerHappening.FORCED_OPEN, by="ops")
     assert passage(SEMANTIC, forced, 0, 10**15) == "refuse"
 
 
 def test_the_answer_says_what_is_left_of_the_cooldown():
-    opened = after(ENDPOINT, CLOSED, Happened.TRIPPED, signal="timeout", failures=5, threshold=5.0)
+    opened = apply_happening(ENDPOINT, CLOSED, BreakerHappening.TRIPPED, signal="timeout", failures=5, threshold=5.0)
     told = open_answer(opened, left_us=42 * US, agent="critic", fallback=True)
     assert told == {
         "error": "circuit_breaker_open",
@@ -184,7 +184,7 @@ def test_the_answer_says_what_is_left_of_the_cooldown():
     stopped = Standing(state=BreakerState.STOPPED, signal="timeout", failures=5)
     told = open_answer(stopped, left_us=None, agent="critic", fallback=False)
     assert told["retry_after_ms"] is None
-    assert "until somebody resets it" in told["message"]
+    assert "until a person resets it" in told["message"]
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from fabric.core.graph import conditions as c
-from fabric.core.graph import targets as t
 from fabric.core.graph.spec import Transition, TransitionGraph, TurnWithin
 from fabric.core.graph.state import NodeOutcome
-from fabric.core.taxonomy import ErrorClass
+from fabric.core.values.taxonomy import ErrorClass
 from tests.fabric.core.graph.graphs import PEOPLE
 
 AGENTS = st.sampled_from(PEOPLE)
@@ -38,11 +37,11 @@ def _grown(inner):
 
 CONDITIONS = st.recursive(_LEAVES, _grown, max_leaves=5).filter(lambda one: c.depth(one) <= c.DEPTH_MAX)
 TARGETS = st.one_of(
-    AGENTS.map(lambda one: t.ToAgent(agent=one)),
-    st.just(t.RoundRobin()),
-    st.just(t.Stay()),
-    st.just(t.RevertToInitiator()),
-    st.sampled_from(["done", "enough"]).map(lambda one: t.Terminate(reason=one)),
+    AGENTS.map(lambda one: c.ToAgent(agent=one)),
+    st.just(c.RoundRobin()),
+    st.just(c.Stay()),
+    st.just(c.RevertToInitiator()),
+    st.sampled_from(["done", "enough"]).map(lambda one: c.Terminate(reason=one)),
 )
 TRANSITIONS = st.builds(Transition, when=CONDITIONS, then=TARGETS, order=st.integers(-2, 2))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fabric.core.graph.conversation import Decision, Folded, fold, opened
+from fabric.core.graph.conditions import Terminate, ToAgent
+from fabric.core.graph.conversation import Decision, FoldResult, fold, open_conversation
 from fabric.core.graph.registry import BUILT_IN, Registry
 from fabric.core.graph.spec import Transition, TransitionGraph
 from fabric.core.graph.state import Finish, Handoff, Happening, Packet, State, ToolUse, Writes
-from fabric.core.graph.targets import Terminate, ToAgent
 
 PEOPLE = ("alice", "bob", "carol")
 
@@ -20,7 +20,7 @@ def rule(when: Any, then: Any, order: int = 0) -> Transition:
 
 
 def graph(*rules: Transition, **fields: Any) -> TransitionGraph:
-    """A graph of three, of whom alice begins, and that ends with ``done`` where no rule holds."""
+    """A graph of three, of whom alice begins, and that ends with ``done`` without a matching rule."""
     given = {"participants": PEOPLE, "initial_speaker": "alice", "default_target": Terminate(reason="done")}
     return TransitionGraph(transitions=rules, **(given | fields))
 
@@ -45,9 +45,9 @@ def sets(**values: Any) -> Writes:
 
 def folded(
     on: TransitionGraph, happenings: Iterable[Happening], state: State | None = None, registry: Registry = BUILT_IN
-) -> list[Folded]:
+) -> list[FoldResult]:
     """What came of each of several happenings, one after the other."""
-    state, found = state or opened(on), []
+    state, found = state or open_conversation(on), []
     for one in happenings:
         found.append(fold(on, state, one, registry))
         state = found[-1].state
@@ -64,7 +64,7 @@ def decided(on: TransitionGraph, *happenings: Happening, registry: Registry = BU
 
 def speakers(on: TransitionGraph, turns_max: int = 50) -> tuple[list[str], str]:
     """Who speaks, one after the other, where nobody calls anything, and why it ends; empty: it had not ended."""
-    state, spoken = opened(on), list[str]()
+    state, spoken = open_conversation(on), list[str]()
     while state.expected is not None and len(spoken) < turns_max:
         spoken.append(state.expected)
         state = fold(on, state, Packet(state.expected)).state

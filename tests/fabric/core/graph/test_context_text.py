@@ -1,4 +1,4 @@
-"""Conditions on the text of a context variable: what holds, what is refused, and that the derivation judges alike (semantics.md 5)."""
+"""Conditions on the text of a context variable: what holds, what is refused, and that the derivation judges alike (docs/specification/topologies.md)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 
-from fabric.core.derivation import conditions as anew
-from fabric.core.graph.conditions import ContextText, holds
-from fabric.core.graph.conversation import opened
-from fabric.core.graph.patterns import LOOKED_AT
+from fabric.core.graph.conditions import LOOKED_AT, ContextText, holds
+from fabric.core.graph.conversation import open_conversation
 from fabric.core.graph.registry import BUILT_IN
 from fabric.core.graph.state import Turn
+from simulator.rules.facts import conditions as anew
 from tests.fabric.core.graph.graphs import graph, packet
 
 CASES = (
@@ -47,11 +46,11 @@ CASES = (
 
 
 def test_what_holds_and_that_it_is_judged_alike_anew():
-    state = opened(graph())
+    state = open_conversation(graph())
     for compares, value, held, wanted in CASES:
         condition = ContextText(key="k", compares=compares, value=value)
         context = {} if held is None else {"k": held}
-        turn = Turn(opened(graph(), context), packet("alice"))
+        turn = Turn(open_conversation(graph(), context), packet("alice"))
         assert holds(condition, turn, BUILT_IN) is wanted, (compares, value, held)
         again = SimpleNamespace(speaker="alice", outcome="success", error=None)
         assert anew.holds(condition.model_dump(), again, context, "") is wanted, (compares, value, held)

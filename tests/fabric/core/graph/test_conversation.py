@@ -1,10 +1,10 @@
-"""The rules and examples of semantics.md 5, one by one, on conversations without an engine."""
+"""The rules and examples of docs/specification/topologies.md, one by one, on conversations without an engine."""
 
 from __future__ import annotations
 
 import pytest
 
-from fabric.core.graph import writes
+from fabric.core.graph import state as writes
 from fabric.core.graph.conditions import (
     AllOf,
     Always,
@@ -14,22 +14,25 @@ from fabric.core.graph.conditions import (
     FromSpeaker,
     Not,
     OutcomeIs,
+    RevertToInitiator,
+    RoundRobin,
+    Stay,
+    Terminate,
     ToolCalled,
 )
-from fabric.core.graph.conversation import fold, opened
-from fabric.core.graph.factories import round_robin, sequence
+from fabric.core.graph.conversation import fold, open_conversation
 from fabric.core.graph.state import (
-    Closed,
     ContextWritten,
+    ConversationClosed,
     NodeOutcome,
     PersonSaid,
     RoundBegan,
     RoundLost,
-    Why,
+    SpeakerReason,
     Writes,
 )
-from fabric.core.graph.targets import RevertToInitiator, RoundRobin, Stay, Terminate
-from fabric.core.taxonomy import ErrorClass
+from fabric.core.values.taxonomy import ErrorClass
+from tests.fabric.core.graph.factories import round_robin, sequence
 from tests.fabric.core.graph.graphs import decided, finishing, folded, graph, handing, packet, rule, sets, speakers
 
 # -- the examples ------------------------------------------------------------------------------------------------------
@@ -54,7 +57,7 @@ def _triage(*, ends_first: bool):
 @pytest.mark.parametrize(("ends_first", "turns", "reason"), [(False, 9, "max_turns"), (True, 2, "handled")])
 def test_a_sticky_context_rule_above_the_end_loops_and_below_it_does_not(ends_first, turns, reason):
     on = _triage(ends_first=ends_first)
-    state = fold(on, opened(on), packet("alice", writes=sets(route="security"))).state
+    state = fold(on, open_conversation(on), packet("alice", writes=sets(route="security"))).state
     while state.expected is not None:
         assert state.expected == "bob"
         state = fold(on, state, packet("bob")).state
@@ -75,18 +78,18 @@ def test_the_second_agent_may_clear_the_key_instead():
 def test_rules_are_tried_in_ascending_order_and_ties_as_written():
     on = graph(rule(Always(), "alice", 5), rule(Always(), "bob", -1), rule(Always(), "carol", -1))
     found = decided(on, packet("alice"))
-    assert (found.speaker, found.why, found.transition) == ("bob", Why.TRANSITION, 1)
+    assert (found.speaker, found.why, found.transition) == ("bob", SpeakerReason.TRANSITION, 1)
 
 
 def test_where_no_rule_holds_the_default_target_decides():
     on = graph(rule(FromSpeaker(agent="bob"), "carol"), default_target=Stay())
     found = decided(on, packet("alice"))
-    assert (found.speaker, found.why, found.transition) == ("alice", Why.DEFAULT, None)
+    assert (found.speaker, found.why, found.transition) == ("alice", SpeakerReason.DEFAULT, None)
 
 
 def test_a_graph_without_a_default_target_ends():
     found = decided(graph(default_target=None), packet("alice"))
-    assert (found.speaker, found.why, found.close_reason) == (None, Why.NO_DEFAULT, "no_transition")
+    assert (found.speaker, found.why, found.close_reason) == (None, SpeakerReason.NO_DEFAULT, "no_transition")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ def test_the_initiator_is_the_first_speaker_unless_said_otherwise():
 )
 def test_conditions_of_conditions(condition, held):
     assert decided(graph(rule(condition, "bob")), packet("alice", "look")).why is (
-        Why.TRANSITION if held else Why.DEFAULT
+        SpeakerReason.TRANSITION if held else SpeakerReason.DEFAULT
     )
 
 
@@ -130,7 +133,12 @@ def test_an_end_that_was_decided_on_the_last_turn_wins_over_the_bound():
 def test_the_bound_says_which_rule_it_cut_off():
     on = graph(rule(FromSpeaker(agent="bob"), "alice"), rule(Always(), "bob"), max_turns=1)
     found = decided(on, packet("alice"))
-    assert (found.speaker, found.why, found.close_reason, found.transition) == (None, Why.MAX_TURNS, "max_turns", 1)
+    assert (found.speaker, found.why, found.close_reason, found.transition) == (
+        None,
+        SpeakerReason.MAX_TURNS,
+        "max_turns",
+        1,
+    )
 
 
 def test_the_bound_stops_a_handoff_and_not_a_finish():
@@ -145,7 +153,12 @@ def test_the_bound_stops_a_handoff_and_not_a_finish():
 def test_a_returned_handoff_beats_the_rule_for_its_tool():
     on = graph(rule(ToolCalled(tool="route"), "bob"))
     found = decided(on, packet("alice", handing("route", "carol", "knows it best")))
-    assert (found.speaker, found.why, found.tool, found.reason) == ("carol", Why.HANDOFF, "route", "knows it best")
+    assert (found.speaker, found.why, found.tool, found.reason) == (
+        "carol",
+        SpeakerReason.HANDOFF,
+        "route",
+        "knows it best",
+    )
     assert decided(on, packet("alice", "route")).speaker == "bob"
 
 
@@ -160,7 +173,7 @@ def test_the_first_emission_wins():
 def test_a_handoff_to_nobody_is_an_error_and_the_rules_decide():
     on = graph(rule(ToolCalled(tool="route"), "bob"))
     found = decided(on, packet("alice", handing("route", "dave")))
-    assert (found.speaker, found.why, found.transition) == ("bob", Why.TRANSITION, 0)
+    assert (found.speaker, found.why, found.transition) == ("bob", SpeakerReason.TRANSITION, 0)
     assert found.errors == ("tool route hands over to 'dave', who takes no part; there are: alice, bob, carol",)
 
 
@@ -180,12 +193,14 @@ def test_a_rule_sees_what_the_same_packet_set():
 def test_a_missing_key_equals_none():
     on = graph(rule(ContextEquals(key="unset"), "bob"))
     assert decided(on, packet("alice")).speaker == "bob"
-    assert decided(on, packet("alice", writes=sets(unset=0))).why is Why.DEFAULT
+    assert decided(on, packet("alice", writes=sets(unset=0))).why is SpeakerReason.DEFAULT
     assert decided(on, packet("alice", writes=sets(unset=None))).speaker == "bob"
 
 
 def test_deleted_first_then_set():
-    after = fold(graph(), opened(graph()), ContextWritten("bob", Writes(delete=("a", "b"), set={"a": 1}))).state
+    after = fold(
+        graph(), open_conversation(graph()), ContextWritten("bob", Writes(delete=("a", "b"), set={"a": 1}))
+    ).state
     assert dict(after.context) == {"a": 1}
 
 
@@ -197,7 +212,7 @@ def test_context_writes_take_no_turn():
 
 
 def test_only_participants_write():
-    on, before = graph(), opened(graph())
+    on, before = graph(), open_conversation(graph())
     found = fold(on, before, ContextWritten("mallory", sets(a=1)))
     assert found.state is before
     assert found.refused == "'mallory' takes no part; participants and people outside write context variables"
@@ -211,7 +226,7 @@ def test_only_participants_write():
 def test_how_a_turn_ended_stands_in_the_context_whatever_participants_wrote(outcome, error):
     on = graph()
     ended = packet("alice", writes=sets(outcome="mine", failure_class="mine"), outcome=outcome, error=error)
-    context = fold(on, opened(on), ended).state.context
+    context = fold(on, open_conversation(on), ended).state.context
     assert (context["outcome"], context["failure_class"]) == (outcome, error)
 
 
@@ -223,14 +238,14 @@ def test_a_failed_turn_is_routed_by_how_it_failed():
     failed = {"outcome": NodeOutcome.FAIL}
     assert decided(on, packet("alice", error=ErrorClass.TRANSIENT_INFRA, **failed)).speaker == "bob"
     assert decided(on, packet("alice", error=ErrorClass.DETERMINISTIC, **failed)).speaker == "carol"
-    assert decided(on, packet("alice")).why is Why.DEFAULT
+    assert decided(on, packet("alice")).why is SpeakerReason.DEFAULT
 
 
 # -- rounds ------------------------------------------------------------------------------------------------------------
 
 
 def test_an_out_of_turn_send_is_refused_and_changes_nothing():
-    on, before = graph(), opened(graph())
+    on, before = graph(), open_conversation(graph())
     for happening in (packet("bob", writes=sets(a=1)), RoundBegan("bob")):
         found = fold(on, before, happening)
         assert (found.state is before, found.decision) == (True, None)
@@ -239,13 +254,13 @@ def test_an_out_of_turn_send_is_refused_and_changes_nothing():
 
 def test_nothing_is_accepted_once_it_is_closed():
     on = graph()
-    closed = fold(on, opened(on), packet("alice")).state
+    closed = fold(on, open_conversation(on), packet("alice")).state
     for happening in (
         packet("alice"),
         RoundBegan("alice"),
         ContextWritten("bob", sets(a=1)),
         PersonSaid("m"),
-        Closed(""),
+        ConversationClosed(""),
     ):
         found = fold(on, closed, happening)
         assert found.state is closed
@@ -272,7 +287,7 @@ def test_a_lost_round_reverts_what_it_wrote_and_nothing_else():
             ContextWritten("carol", sets(c=3)),
         ],
     )[-1].state
-    assert dict(writes.seen(begun)) == {"a": 1, "c": 3}
+    assert dict(writes.visible_context(begun)) == {"a": 1, "c": 3}
     assert writes.read(begun, "b") == (None, True)
     assert writes.read(begun, "c") == (3, False)
     lost = fold(on, begun, RoundLost("alice"))
@@ -295,10 +310,10 @@ def test_a_round_in_flight_is_not_begun_a_second_time():
     assert second.refused == "alice has a turn in flight; one packet is committed at a time"
 
 
-@pytest.mark.parametrize("end", [packet("alice"), RoundLost("alice"), Closed("ttl")])
+@pytest.mark.parametrize("end", [packet("alice"), RoundLost("alice"), ConversationClosed("ttl")])
 def test_a_person_s_message_waits_for_the_packet_in_flight(end):
     on = graph(rule(Always(), "bob"))
-    assert fold(on, opened(on), PersonSaid("m0")).delivered == ("m0",)
+    assert fold(on, open_conversation(on), PersonSaid("m0")).delivered == ("m0",)
     found = folded(on, [RoundBegan("alice"), PersonSaid("m1"), PersonSaid("m2"), end])
     assert [one.delivered for one in found] == [(), (), (), ("m1", "m2")]
     assert (found[2].state.expected, found[2].state.turns) == ("alice", 0)
@@ -307,5 +322,7 @@ def test_a_person_s_message_waits_for_the_packet_in_flight(end):
 
 def test_a_conversation_closed_from_outside_says_why_and_keeps_nothing_tentative():
     on = graph()
-    found = folded(on, [RoundBegan("alice"), ContextWritten("alice", sets(a=1)), Closed("gone home")])[-1].state
+    found = folded(on, [RoundBegan("alice"), ContextWritten("alice", sets(a=1)), ConversationClosed("gone home")])[
+        -1
+    ].state
     assert (found.expected, found.close_reason, dict(found.context), found.round) == (None, "gone home", {}, None)

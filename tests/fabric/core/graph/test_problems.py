@@ -7,23 +7,22 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 
-from fabric.core.frozen import replace
 from fabric.core.graph import conditions as c
 from fabric.core.graph import reach as analysis
-from fabric.core.graph import targets as t
-from fabric.core.graph.conversation import fold, opened
-from fabric.core.graph.factories import round_robin, sequence
+from fabric.core.graph.conversation import fold, open_conversation
 from fabric.core.graph.problems import problems
-from fabric.core.graph.reach import END, Crew, Reach
+from fabric.core.graph.reach import END, Crew, RuleReach
 from fabric.core.graph.registry import BUILT_IN, Next, Registry
 from fabric.core.graph.spec import RetryTargets
-from fabric.core.graph.state import NodeOutcome, Packet, ToolUse, Why, Writes
-from fabric.core.taxonomy import ErrorClass
+from fabric.core.graph.state import NodeOutcome, Packet, SpeakerReason, ToolUse, Writes
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import ErrorClass
 from tests.fabric.core.graph.drawn import graphs
+from tests.fabric.core.graph.factories import round_robin, sequence
 from tests.fabric.core.graph.graphs import PEOPLE, graph, rule
 
-ALWAYS, STOP = c.Always(), t.Terminate(reason="stop")
-ALL_ROUND = rule(ALWAYS, t.RoundRobin(), 100)
+ALWAYS, STOP = c.Always(), c.Terminate(reason="stop")
+ALL_ROUND = rule(ALWAYS, c.RoundRobin(), 100)
 
 
 def said(on, **more):
@@ -57,7 +56,7 @@ def all_of(*conditions):
         ),
         (graph(initiator="dave"), "initiator", "no participant is named 'dave'"),
         (graph(rule(ALWAYS, "dave")), "transitions.0.then.agent", "no participant is named 'dave'"),
-        (graph(default_target=t.ToAgent(agent="dave")), "default_target.agent", "no participant is named 'dave'"),
+        (graph(default_target=c.ToAgent(agent="dave")), "default_target.agent", "no participant is named 'dave'"),
         (graph(rule(from_("dave"), "bob")), "transitions.0.when.agent", "no participant is named 'dave'"),
         (
             graph(rule(all_of(ALWAYS, c.Not(condition=from_("dave"))), "bob")),
@@ -70,7 +69,7 @@ def all_of(*conditions):
             "no condition is registered as 'mood'; there are: none",
         ),
         (
-            graph(default_target=t.RegisteredTarget(name="best")),
+            graph(default_target=c.RegisteredTarget(name="best")),
             "default_target",
             "no target is registered as 'best'; there are: none",
         ),
@@ -97,8 +96,8 @@ def test_arguments_that_a_registered_one_refuses_are_told():
             raise ValueError("mood needs a bound; give it")
         return lambda turn: True
 
-    own = Registry(BUILT_IN.conditions.having("mood", bounded), BUILT_IN.targets.having("best", lambda args: Next))
-    on = graph(rule(c.RegisteredCondition(name="mood"), t.RegisteredTarget(name="best")))
+    own = Registry(BUILT_IN.conditions.add("mood", bounded), BUILT_IN.targets.add("best", lambda args: Next))
+    on = graph(rule(c.RegisteredCondition(name="mood"), c.RegisteredTarget(name="best")))
     assert said(on, registry=own) == [("transitions.0.when", "mood needs a bound; give it", False)]
 
 
@@ -127,7 +126,7 @@ def test_a_round_without_a_bound_is_warned_of():
     ],
 )
 def test_an_end_behind_a_rule_that_holds_whenever_it_would_is_a_problem(before):
-    on = graph(rule(before, t.RoundRobin()), rule(from_("alice"), STOP), ALL_ROUND)
+    on = graph(rule(before, c.RoundRobin()), rule(from_("alice"), STOP), ALL_ROUND)
     found = problems(on)[0]
     assert (found.path, found.warning) == ("transitions.1", False)
     assert found.sentence == (
@@ -137,14 +136,14 @@ def test_an_end_behind_a_rule_that_holds_whenever_it_would_is_a_problem(before):
 
 def test_order_counts_and_not_the_place_in_the_list():
     ends = rule(from_("alice"), STOP, 1)
-    assert problems(graph(ends, rule(ALWAYS, t.RoundRobin(), 0)))[0].path == "transitions.0"
-    assert said(graph(rule(ALWAYS, t.RoundRobin(), 2), ends, rule(ALWAYS, "carol", 1)))[0][0] == "transitions.0"
+    assert problems(graph(ends, rule(ALWAYS, c.RoundRobin(), 0)))[0].path == "transitions.0"
+    assert said(graph(rule(ALWAYS, c.RoundRobin(), 2), ends, rule(ALWAYS, "carol", 1)))[0][0] == "transitions.0"
 
 
 def test_rules_that_shadow_it_together():
     fails = c.OutcomeIs(outcome=NodeOutcome.FAIL)
     on = graph(
-        rule(fails, t.RoundRobin()), rule(c.Not(condition=fails), t.RoundRobin()), rule(from_("alice"), STOP), ALL_ROUND
+        rule(fails, c.RoundRobin()), rule(c.Not(condition=fails), c.RoundRobin()), rule(from_("alice"), STOP), ALL_ROUND
     )
     assert problems(on)[0].sentence.startswith("can never end the conversation: one of the rules that are tried before")
 
@@ -187,13 +186,13 @@ def test_a_tool_that_may_hand_over_leads_to_everybody():
     crew = Crew({"alice": frozenset({"pick"})}, frozenset({"pick"}))
     assert [one.path for one in problems(on)] == ["participants.1", "participants.2"]
     assert said(on, crew=crew) == []
-    assert END in Reach(on, crew).after("alice")
+    assert END in RuleReach(on, crew).find_next_speakers("alice")
 
 
 def test_other_rules_that_never_decide_are_warned_of():
     assert [
         (one.path, one.warning)
-        for one in problems(graph(rule(ALWAYS, t.RoundRobin()), rule(ALWAYS, "bob"), max_turns=9))
+        for one in problems(graph(rule(ALWAYS, c.RoundRobin()), rule(ALWAYS, "bob"), max_turns=9))
     ] == [("transitions.1", True)]
 
 
@@ -211,7 +210,7 @@ def test_a_graph_of_a_thousand_rules_is_analysed_within_its_bound():
     people = tuple(f"p{n}" for n in range(64))
     keys = [all_of(from_(people[n % 64]), c.ContextEquals(key=f"k{n % 40}", value=n), tool("t1")) for n in range(1_000)]
     on = graph(*(rule(one, STOP) for one in keys), participants=people, initial_speaker="p0", max_turns=9)
-    found = Reach(on, Crew())
+    found = RuleReach(on, Crew())
     assert (found.ends, found.speakers) == (True, frozenset({"p0"}))
 
 
@@ -236,20 +235,20 @@ TURNS = [
 @given(graphs())
 def test_whatever_is_played_was_said_to_be_possible(on):
     """Every turn of every speaker that the analysis lets speak: what then decides, and who follows, it said before."""
-    found = Reach(on, Crew())
+    found = RuleReach(on, Crew())
     for speaker in sorted(found.speakers):
         for used, outcome, error, context in TURNS:
-            here = replace(opened(on), expected=speaker)
+            here = replace(open_conversation(on), expected=speaker)
             calls = (ToolUse(used),) if used else ()
             played = fold(on, here, Packet(speaker, "", calls, Writes(set=context), outcome, error)).decision
             assert played is not None
-            if played.why is Why.TRANSITION:
+            if played.why is SpeakerReason.TRANSITION:
                 assert played.transition is not None
                 assert found.decides(played.transition, speaker)
-            elif played.why in (Why.DEFAULT, Why.NO_DEFAULT):
+            elif played.why in (SpeakerReason.DEFAULT, SpeakerReason.NO_DEFAULT):
                 assert found.falls_through(speaker)
-            if played.why is not Why.MAX_TURNS:
-                assert (played.speaker or END) in found.after(speaker)
+            if played.why is not SpeakerReason.MAX_TURNS:
+                assert (played.speaker or END) in found.find_next_speakers(speaker)
 
 
 # -- restart edges and retry targets -----------------------------------------------------------------------------------
@@ -266,9 +265,9 @@ def restart(when, then="bob"):
     ("on", "path", "sentence"),
     [
         (
-            graph(restart(FAILS, t.Stay())),
+            graph(restart(FAILS, c.Stay())),
             "transitions.0.restart",
-            "a conversation begins anew with somebody, and stay names nobody; give `then` the kind agent",
+            "a restart needs a speaker, and stay names none; give `then` the kind agent",
         ),
         (
             graph(restart(ALWAYS)),

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.core.graph import conditions, conversation, state, targets
-from fabric.core.graph.conditions import Always, ContextEquals, Not, RegisteredCondition
-from fabric.core.graph.conversation import opened
-from fabric.core.graph.factories import round_robin, sequence
+from fabric.core.graph import conditions, conversation, state
+from fabric.core.graph.conditions import Always, ContextEquals, Not, RegisteredCondition, RegisteredTarget
+from fabric.core.graph.conversation import open_conversation
 from fabric.core.graph.registry import BUILT_IN, Next, Registry
 from fabric.core.graph.spec import EXPECTATIONS, TransitionGraph, Unreadable, from_dict, loads
-from fabric.core.graph.state import Why
-from fabric.core.graph.targets import RegisteredTarget
+from fabric.core.graph.state import SpeakerReason
 from tests.fabric.core.graph.drawn import graphs
+from tests.fabric.core.graph.factories import round_robin, sequence
 from tests.fabric.core.graph.graphs import decided, graph, packet, rule, sets
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -24,7 +23,7 @@ from tests.fabric.core.graph.graphs import decided, graph, packet, rule, sets
 
 def test_every_kind_has_its_row():
     assert set(conditions.HOLDS) == set(conditions.KINDS) == set(get_args(get_args(conditions.Condition)[0]))
-    assert set(targets.RESOLVES) == set(targets.KINDS) == set(get_args(get_args(targets.Target)[0]))
+    assert set(conditions.RESOLVES) == set(conditions.TARGET_KINDS) == set(get_args(get_args(conditions.Target)[0]))
     assert set(conversation.FOLDS) == set(get_args(state.Happening))
 
 
@@ -47,7 +46,7 @@ def test_defaults_are_those_of_the_source():
     on = sequence(["a", "b"])
     assert [(one.seconds, one.on_violation) for one in on.expectations] == [(120, "warn"), (600, "auto_close")]
     assert on.expectations == EXPECTATIONS
-    assert opened(on, {"k": 1}).context == {"k": 1}
+    assert open_conversation(on, {"k": 1}).context == {"k": 1}
 
 
 @pytest.mark.parametrize("factory", [sequence, round_robin])
@@ -138,7 +137,7 @@ def _to(args):
     return lambda turn: Next(args["whom"])
 
 
-OWN = Registry(BUILT_IN.conditions.having("above", _above), BUILT_IN.targets.having("somebody", _to))
+OWN = Registry(BUILT_IN.conditions.add("above", _above), BUILT_IN.targets.add("somebody", _to))
 
 
 def test_registered_kinds_are_read_back_by_name():
@@ -150,7 +149,7 @@ def test_registered_kinds_are_read_back_by_name():
     )
     back = loads(on.dumps())
     assert decided(back, packet("alice", writes=sets(score=4)), registry=OWN).speaker == "carol"
-    assert decided(back, packet("alice", writes=sets(score=3)), registry=OWN).why is Why.DEFAULT
+    assert decided(back, packet("alice", writes=sets(score=3)), registry=OWN).why is SpeakerReason.DEFAULT
 
 
 def test_a_registered_target_that_names_nobody_is_an_error_and_the_next_rule_decides():
@@ -161,7 +160,7 @@ def test_a_registered_target_that_names_nobody_is_an_error_and_the_next_rule_dec
     last = decided(
         graph(default_target=RegisteredTarget(name="somebody", args={"whom": "dave"})), packet("alice"), registry=OWN
     )
-    assert (last.why, last.close_reason, len(last.errors)) == (Why.NO_DEFAULT, "no_transition", 1)
+    assert (last.why, last.close_reason, len(last.errors)) == (SpeakerReason.NO_DEFAULT, "no_transition", 1)
 
 
 def test_unknown_names_are_refused_and_names_are_taken_once():
@@ -170,9 +169,9 @@ def test_unknown_names_are_refused_and_names_are_taken_once():
     with pytest.raises(ValueError, match="no target is registered as 'x'; there are: none"):
         BUILT_IN.targets.make("x", {})
     with pytest.raises(ValueError, match="registered as 'above' already"):
-        OWN.conditions.having("above", _above)
+        OWN.conditions.add("above", _above)
     with pytest.raises(ValueError, match="is no name"):
-        OWN.conditions.having("Above it", _above)
+        OWN.conditions.add("Above it", _above)
 
 
 # -- any conversation --------------------------------------------------------------------------------------------------
@@ -180,7 +179,7 @@ def test_unknown_names_are_refused_and_names_are_taken_once():
 
 @given(graphs(), st.data())
 def test_the_fold_is_pure_bounded_and_names_participants_only(on: TransitionGraph, data):
-    here = opened(on)
+    here = open_conversation(on)
     for _ in range(12):
         if here.expected is None:
             break

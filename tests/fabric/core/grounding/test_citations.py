@@ -1,6 +1,6 @@
 import pytest
 
-from fabric.core.grounding import citations, numbers, passages, quotes
+from fabric.core.grounding import numbers, passages, quotes, sources
 from fabric.core.grounding.sources import Sources
 
 TEXT = "[page 1]\nThe budget is 40 dollars for the\n\n[page 2]\nwhole year. The deadline is on Friday.\n\n[page 3]\nNothing else was agreed."
@@ -20,12 +20,12 @@ NAMES = ("report.pdf", "notes.md")
     ],
 )
 def test_a_cited_place_has_to_be_there(citation, said):
-    assert citations.problem(citation, NAMES, SOURCES) == said
+    assert sources.problem(citation, NAMES, SOURCES) == said
 
 
 def test_without_the_texts_only_the_document_is_looked_for():
-    assert citations.problem("report.pdf, page 4", NAMES, None) == ""
-    assert citations.problem("plan.pdf, page 4", NAMES, None) == "citations: no document is named 'plan.pdf, page 4'"
+    assert sources.problem("report.pdf, page 4", NAMES, None) == ""
+    assert sources.problem("plan.pdf, page 4", NAMES, None) == "citations: no document is named 'plan.pdf, page 4'"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_without_the_texts_only_the_document_is_looked_for():
     ],
 )
 def test_a_quotation_stands_on_the_page_that_is_cited(quoted, place, found):
-    (looked,) = quotes.looked(f'It says "{quoted}" [report.pdf, {place}].', SOURCES)
+    (looked,) = quotes.check_quotes(f'It says "{quoted}" [report.pdf, {place}].', SOURCES)
     assert looked.found is found
     assert looked.within == f"report.pdf, {place}"
 
@@ -65,6 +65,6 @@ def test_a_critic_is_shown_a_passage_that_goes_over_pages():
     places = passages.places(answer, SOURCES.documents)
     assert places == {"report.pdf": ["40 dollars for the whole year"], "notes.md": []}
     long = TEXT + "\n" + "Other words stand here. " * 60
-    chosen = passages.chosen(long, answer, places["report.pdf"], 300)
+    chosen = passages.choose_passages(long, answer, places["report.pdf"], 300)
     assert chosen.without == ()
-    assert "whole year" in passages.shown(long, chosen.spans)
+    assert "whole year" in passages.passages_text(long, chosen.spans)

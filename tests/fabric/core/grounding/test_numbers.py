@@ -1,4 +1,4 @@
-"""Numbers: each is in a source, was calculated from what is, or follows by a formula that stands beside it (semantics.md 9)."""
+"""Numbers: each is in a source, was calculated from what is, or follows by a formula that stands beside it (docs/specification/gates.md)."""
 
 import time
 from decimal import Decimal
@@ -6,9 +6,8 @@ from decimal import Decimal
 import pytest
 
 from fabric.core.grounding import numbers
-from fabric.core.grounding.formulas import evaluated, formulas
+from fabric.core.grounding.numbers import Values, evaluate, formulas
 from fabric.core.grounding.sources import Calculation, Sources
-from fabric.core.grounding.values import Values
 
 REPORT = """Revenue was $1,249,500 in 2025 against 980.000 EUR the year before; costs came to 1 049 300.
 The margin was 16.02 %, headcount 4'812, and the office in Porto has 37 desks. Returns: 0.125 of all orders.
@@ -144,7 +143,7 @@ def test_a_result_may_be_calculated_with():
     ],
 )
 def test_an_expression_is_calculated_or_is_none(expression, result):
-    assert evaluated(expression) == (None if result is None else Decimal(result))
+    assert evaluate(expression) == (None if result is None else Decimal(result))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +178,7 @@ def test_a_text_full_of_rounded_numbers_costs_a_few_comparisons_each_however_man
     known = numbers.known_in(Sources(documents=(("a.md", " ".join(f"{n * 7}.5" for n in range(of))),)))
     stated = numbers.claims(" ".join(f"{n}.25 million" for n in range(1, 1_900)))
     exact = Values(Decimal(n) for n in range(1_000))
-    assert [one for one in numbers.judged(stated, (), known, exact) if one.problem]
+    assert [one for one in numbers.judge_claims(stated, (), known, exact) if one.problem]
     assert known.values.compared + exact.compared < len(stated) * 50
 
 
@@ -191,12 +190,12 @@ def test_a_chain_of_operands_that_comes_to_nothing_is_read_once():
 
 def test_values_are_found_by_range_while_they_grow():
     values = Values(Decimal(n) for n in (1, 5, 9))
-    assert values.within(Decimal("4.5"), Decimal("5.5"))
-    assert not values.within(Decimal(6), Decimal("8.9"))
+    assert values.is_between(Decimal("4.5"), Decimal("5.5"))
+    assert not values.is_between(Decimal(6), Decimal("8.9"))
     values.add(Decimal(7))
-    assert values.within(Decimal(6), Decimal("8.9"))
+    assert values.is_between(Decimal(6), Decimal("8.9"))
     assert Decimal(7) in values
-    assert not values.within(Decimal(10), Decimal(11))
+    assert not values.is_between(Decimal(10), Decimal(11))
 
 
 def test_digits_without_a_value_must_stand_in_a_source_as_they_are():

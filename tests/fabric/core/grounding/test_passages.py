@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fabric.core.grounding.passages import GAP, chosen, places, shown
+from fabric.core.grounding.passages import GAP, choose_passages, passages_text, places
 
 FILLER = "The weather was fair on that day and nobody had any wish to speak of it at length. "
 FACT = "The contract with Ostrava costs 90 euros a month."
@@ -21,7 +21,7 @@ def long(*, fact_at: int = 40, quote_at: int = 80, of: int = 120) -> str:
 
 
 def told(text: str, answer: str, limit: int, quoted: tuple[str, ...] = ()) -> str:
-    return shown(text, chosen(text, answer, quoted, limit).spans)
+    return passages_text(text, choose_passages(text, answer, quoted, limit).spans)
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
@@ -60,10 +60,10 @@ def test_a_quotation_with_something_left_out_brings_all_its_parts():
 
 def test_a_quoted_passage_that_does_not_fit_is_named():
     text = long()
-    found = chosen(text, "", (QUOTED, FACT), len(FACT) + 2 * len(GAP))
+    found = choose_passages(text, "", (QUOTED, FACT), len(FACT) + 2 * len(GAP))
     assert found.without == (QUOTED,)
-    assert FACT in shown(text, found.spans)
-    assert chosen(text, "", (QUOTED, FACT), 20).without == (QUOTED, FACT)
+    assert FACT in passages_text(text, found.spans)
+    assert choose_passages(text, "", (QUOTED, FACT), 20).without == (QUOTED, FACT)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -72,9 +72,9 @@ def test_no_more_is_shown_than_fits_and_nothing_that_does_not_stand_there(seed):
     words = ["a", "of", "Ostrava", "90", "contract.", "month!", "x" * 700, "\n\n", "\n \n", "\n", "é", "-", " " * 12]
     text = " ".join(draw.choice(words) for _ in range(draw.randint(1, 400)))
     limit = draw.randint(1, 900)
-    found = chosen(text, "Ostrava contract 90", (), limit)
-    assert found == chosen(text, "Ostrava contract 90", (), limit)
-    said = shown(text, found.spans)
+    found = choose_passages(text, "Ostrava contract 90", (), limit)
+    assert found == choose_passages(text, "Ostrava contract 90", (), limit)
+    said = passages_text(text, found.spans)
     assert len(said) <= max(limit, len(GAP))
     flat = [place for span in found.spans for place in span]
     assert flat == sorted(flat)

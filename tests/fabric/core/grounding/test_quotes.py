@@ -1,4 +1,4 @@
-"""Quotes: each passage stands in its source, whitespace, letter case and typography aside (semantics.md 9)."""
+"""Quotes: each passage stands in its source, whitespace, letter case and typography aside (docs/specification/gates.md)."""
 
 import pytest
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.envelope import Event
-from fabric.core.flow import Stage
-from fabric.core.taxonomy import Cause, ErrorClass
+from fabric.core.events.envelope import Event
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import Cause, ErrorClass
 
 STEP = "fan_out.0.e0.r0"
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.budget_caps import RUN
-from fabric.core.flow import Stage
-from fabric.core.frozen import replace
 from fabric.core.mechanisms import cost_velocity
 from fabric.core.mechanisms.cost_velocity import State
-from fabric.core.policy import FlowPolicy
-from fabric.core.run import Run
-from fabric.core.spending import US, UsualRate
-from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.spec.policies.budgets import RUN
+from fabric.core.spec.policies.flow_policy import FlowPolicy
+from fabric.core.state.run import Run
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import replace
+from fabric.core.values.spending import UsualRate
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.core.values.units import US
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import answered, at, issued
 
@@ -49,9 +50,9 @@ def judged(state: State, seconds: float, given: FlowPolicy | None = None, *, sha
     return cost_velocity.check(config, state, asked, seen)
 
 
-def opened() -> ev.EscalationOpened:
-    return ev.EscalationOpened(
-        escalation_id="e",
+def opened() -> ev.ReviewOpened:
+    return ev.ReviewOpened(
+        review_id="e",
         item="failure",
         reason="",
         failure_type=FailureType.COST_OVERRUN,
@@ -67,8 +68,8 @@ def opened() -> ev.EscalationOpened:
     )
 
 
-def answered_by(verb: Any) -> ev.EscalationDecided:
-    return ev.EscalationDecided(escalation_id="e", verb=verb, actor="bob")
+def answered_by(verb: Any) -> ev.ReviewDecided:
+    return ev.ReviewDecided(review_id="e", verb=verb, actor="bob")
 
 
 def decides(trip: ev.TripRecord, reaction: str = "cheaper_model", causes=()) -> ev.ReactionDecided:

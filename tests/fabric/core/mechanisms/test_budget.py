@@ -1,4 +1,4 @@
-"""Reserved at the worst case before a call, settled after it, never a micro-dollar over a cap (semantics.md 4 "budgets")."""
+"""Reserved at the worst case before a call, settled after it, never a micro-dollar over a cap (docs/specification/budgets.md)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.core import events as ev
-from fabric.core.grants import NEVER
+from fabric.core.budgets.grants import NEVER
 from fabric.core.mechanisms import budget
-from fabric.core.policy import Budget
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Trip
+from fabric.core.spec.policies.budgets import Budget
+from fabric.core.values.taxonomy import PASS, Cause, Trip
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import STEP, answered, at, failed, issued
 

@@ -3,16 +3,25 @@
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.breaker.passing import Looked
-from fabric.core.breaker.policy import BreakerScope, SignalName, endpoint, semantic
-from fabric.core.breaker.signals import CAUSE_OF, US
-from fabric.core.breaker.table import FORCED, BreakerState, Happened, Standing, after
-from fabric.core.failure import record
-from fabric.core.frozen import replace
+from fabric.core.breaker.passing import BreakerRefusal
+from fabric.core.breaker.signals import CAUSE_OF
+from fabric.core.breaker.table import FORCED, BreakerHappening, BreakerState, Standing, apply_happening
 from fabric.core.mechanisms import circuit_breaker
-from fabric.core.mechanisms.circuit_breaker import SAID, State, cause_of, just_seen, observe, refusal, streaks, wait_us
-from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
-from fabric.core.verdict import Pass
+from fabric.core.mechanisms.circuit_breaker import (
+    SAID,
+    State,
+    find_cause,
+    just_seen,
+    observe,
+    refusal,
+    streaks,
+    wait_us,
+)
+from fabric.core.spec.policies.breakers import BreakerScope, SignalName, endpoint, semantic
+from fabric.core.state.failure import record
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import CLASSIFY, Cause, FailureType, Pass, Tier
+from fabric.core.values.units import US
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import STEP, at, failed
 
@@ -21,7 +30,7 @@ OPENED = Standing(state=BreakerState.OPEN, trips=1, signal="timeout", failures=5
 
 def looked(standing=OPENED, **changed):
     given = {"breaker": endpoint(), "scope": "provider:scripted", "generation": 4, "changed_at": 10 * US}
-    return Looked(**{**given, "standing": standing, "asked_at": 12 * US, **changed})
+    return BreakerRefusal(**{**given, "standing": standing, "asked_at": 12 * US, **changed})
 
 
 def ran(args="a", tool="look"):
@@ -140,7 +149,7 @@ def test_the_cooldown_that_is_over_is_no_wait():
 
 
 def test_each_signal_takes_its_own_row_and_a_persons_word_the_providers():
-    rows = {name: CLASSIFY[cause_of(name)].goes_to for name in SignalName}
+    rows = {name: CLASSIFY[find_cause(name)].goes_to for name in SignalName}
     assert rows == {
         SignalName.IDENTICAL_CALL: FailureType.TOOL_LOOP,
         SignalName.SCHEMA_INVALID: FailureType.SCHEMA_GROUNDING,
@@ -151,7 +160,7 @@ def test_each_signal_takes_its_own_row_and_a_persons_word_the_providers():
         SignalName.TIMEOUT: FailureType.PROVIDER,
     }
     assert set(CAUSE_OF) == set(SignalName)
-    assert CLASSIFY[cause_of(FORCED)].goes_to is FailureType.PROVIDER
+    assert CLASSIFY[find_cause(FORCED)].goes_to is FailureType.PROVIDER
 
 
 def test_there_is_a_word_for_every_state():
@@ -159,6 +168,8 @@ def test_there_is_a_word_for_every_state():
 
 
 def test_who_opened_it_by_hand_is_named():
-    forced = after(semantic(), Standing(), Happened.FORCED_OPEN, by="dana", reason="the provider is down")
+    forced = apply_happening(
+        semantic(), Standing(), BreakerHappening.FORCED_OPEN, by="dana", reason="the provider is down"
+    )
     message = refusal(looked(forced), "worker", "sample").message
-    assert "until somebody resets it (opened by dana: the provider is down)" in message
+    assert "until a person resets it (opened by dana: the provider is down)" in message

@@ -1,18 +1,17 @@
-"""Cost velocity: a plan that cannot be finished within its cap (semantics.md 4)."""
+"""Cost velocity: a plan that cannot be finished within its cap (docs/specification/budgets.md)."""
 
 from __future__ import annotations
 
 import pytest
 
-from fabric.core.failure import record
-from fabric.core.flow import Stage
 from fabric.core.mechanisms import cost_velocity
 from fabric.core.mechanisms.cost_velocity import State
-from fabric.core.policy import FanIn
-from fabric.core.run import Run, Seat, Step, step_id
-from fabric.core.spending import US
-from fabric.core.taxonomy import Tier
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.limits import FanIn
+from fabric.core.state.failure import record
+from fabric.core.state.run import Run, Seat, Step, step_id
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import PASS, Tier
+from fabric.core.values.units import US
 from tests.fabric.core.mechanisms.facts import answered, at, issued
 from tests.fabric.core.mechanisms.rates import decides, judged, policy
 

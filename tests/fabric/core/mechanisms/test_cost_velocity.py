@@ -1,4 +1,4 @@
-"""Cost velocity: a rate against what is configured or usual, a plan against its cap; bounded state; what each tier does about it (semantics.md 3 and 4)."""
+"""Cost velocity: a rate against what is configured or usual, a plan against its cap; bounded state; what each tier does about it (docs/specification/decision-table.md)."""
 
 from __future__ import annotations
 
@@ -7,32 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.core import events as ev
-from fabric.core.budget_caps import RUN
-from fabric.core.failure import record
-from fabric.core.flow import RunState, Stage
-from fabric.core.frozen import replace
-from fabric.core.grants import Refusal, Shares, Want
+from fabric.core.budgets.grants import Refusal, Shares, Want
 from fabric.core.mechanisms import cost_velocity
 from fabric.core.mechanisms.cost_velocity import State
-from fabric.core.spending import (
-    BUCKET_US,
-    HOUR_BUCKET_US,
-    HOUR_US,
-    MINUTE_US,
-    NOTHING,
-    US,
-    added,
-    total,
-)
-from fabric.core.taxonomy import Cause, FailureType, Tier
-from fabric.core.verdict import PASS
-from fabric.runtime.snapshots import restored, snapshot_of
+from fabric.core.spec.policies.budgets import RUN
+from fabric.core.state.failure import record
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.frozen import replace
+from fabric.core.values.spending import BUCKET_US, HOUR_BUCKET_US, HOUR_US, MINUTE_US, NOTHING, add_spending, total
+from fabric.core.values.taxonomy import PASS, Cause, FailureType, Tier
+from fabric.core.values.units import US
+from fabric.runtime.journal.snapshots import build_snapshot, restore_run
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.mechanisms.facts import at, failed, issued
 from tests.fabric.core.mechanisms.rates import CAP, USUAL, answered_by, decides, judged, knows, opened, policy, spent
 from tests.fabric.core.spenders import CHEAP, spender
 
-# -- what is normal ----------------------------------------------------------------------------------------------------
+# -- what is normal ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("calls", "trips"), [(4, False), (5, True), (6, True)])
@@ -143,7 +134,7 @@ def test_a_cheaper_model_is_not_held_to_the_rate_that_led_to_it():
     assert judged(spent(*[(n, 50_000) for n in range(5)]), 10, cheaper=True) is PASS
 
 
-# -- people ------------------------------------------------------------------------------------------------------------
+# -- people ----------------------------------------------------------------------------------------------------------
 
 
 def test_once_a_person_approved_no_rate_is_judged_any_more():
@@ -166,8 +157,8 @@ def test_an_approval_of_something_else_changes_nothing():
 
 
 def test_a_raised_cap_begins_a_new_count():
-    raised = ev.CapRaised(cap_usd_micros=2_000_000, before_usd_micros=CAP, actor="bob", escalation_id="e")
-    other = ev.BudgetRaised(scope="run", unit="tokens", cap=2, before=1, actor="bob", escalation_id="e")
+    raised = ev.CapRaised(cap_usd_micros=2_000_000, before_usd_micros=CAP, actor="bob", review_id="e")
+    other = ev.BudgetRaised(scope="run", unit="tokens", cap=2, before=1, actor="bob", review_id="e")
     for fact in (raised, other):
         state = cost_velocity.observe(spent(*[(n, 50_000) for n in range(5)]), at(fact, 10 * US))
         assert judged(state, 11) is PASS
@@ -181,7 +172,7 @@ def test_attempts_that_failed_count_at_what_was_charged_and_tools_count_nothing(
     assert cost_velocity.observe(state, at(failed(charged=70))) is state
 
 
-# -- the hour ----------------------------------------------------------------------------------------------------------
+# -- the hour --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("last", "trips"), [(9_999, False), (10_000, False), (10_001, True)])
@@ -209,7 +200,7 @@ def test_a_budget_that_runs_share_trips_when_more_is_gone_than_there_is(scope, k
         assert (verdict.evidence.scope, verdict.evidence.window) == (kind, "1 h" if kind == "fabric" else "")
 
 
-# -- what is remembered ------------------------------------------------------------------------------------------------
+# -- what is remembered ----------------------------------------------------------------------------------------------
 
 SPENDS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10_000)), min_size=1, max_size=60)
 """Sevenths of a bucket since the one before, so that the edges of window and bucket are met; and what was spent."""
@@ -221,7 +212,7 @@ def test_a_sum_is_never_too_little_and_never_more_than_a_bucket_too_much(window,
     now, buckets, all_of_them = 7, (), []
     for wait, cost in steps:
         now += wait * width // 7
-        buckets = added(buckets, now, cost, 1, window=window, width=width)
+        buckets = add_spending(buckets, now, cost, 1, window=window, width=width)
         all_of_them.append((now, cost))
     now += later * width // 7
     exact = sum(cost for when, cost in all_of_them if when > now - window)
@@ -272,7 +263,7 @@ def _lineage():
     }
 
 
-# -- in the engine: one run a cell of the row --------------------------------------------------------------------------
+# -- in the engine: one run a cell of the row ------------------------------------------------------------------------
 
 
 def decided(world) -> list[ev.ReactionDecided]:
@@ -298,7 +289,7 @@ def test_batch_alerts_goes_on_with_the_cheaper_model_and_says_so():
     assert (models[0], models[-1]) == ("small", "thrifty")
     assert models == sorted(models)  # Never back.
     assert (world.end.state, world.end.recovered) == (RunState.COMPLETED, True)
-    assert world.of(ev.EscalationOpened) == []
+    assert world.of(ev.ReviewOpened) == []
 
 
 def test_batch_without_a_cheaper_model_says_so_and_aborts():
@@ -319,7 +310,7 @@ def test_batch_aborts_when_the_cheaper_model_is_too_fast_as_well():
 def test_high_stakes_asks_finance_who_names_a_new_cap_and_the_run_goes_on():
     fabric, script = spender()
     world = ran(fabric, script, tier=Tier.HIGH_STAKES)
-    assert (world.question.fact.required_role, world.reactions) == ("finance", ["escalate"])
+    assert (world.review.fact.required_role, world.reactions) == ("finance", ["escalate"])
     world.decide("approve", cap_usd_micros=10_000_000).go()
     [raised] = world.of(ev.CapRaised)
     assert (raised.cap_usd_micros, raised.before_usd_micros, raised.actor) == (10_000_000, 60_000, "bob")
@@ -330,8 +321,8 @@ def test_what_is_counted_is_the_same_after_a_takeover_and_from_a_snapshot():
     world = World(*spender()).start().go(until_s=5)
     before = world.run.guards["cost_velocity"]
     assert before.run.calls >= 2
-    taken = snapshot_of(world.run, b"head", world.driver.contents)
-    assert restored(taken)[0].guards["cost_velocity"] == before
+    taken = build_snapshot(world.run, b"head", world.driver.contents)
+    assert restore_run(taken)[0].guards["cost_velocity"] == before
     after = world.crash().run.guards["cost_velocity"]
     # One was out: it is charged at its worst case, which is no pace.
     assert (after.run.calls, after.run.recent) == (before.run.calls, before.run.recent)

@@ -1,15 +1,14 @@
-"""min of call, stage and run; and no attempt that could not finish (semantics.md 4 "deadlines")."""
+"""min of call, stage and run; and no attempt that could not finish (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import Stage
 from fabric.core.mechanisms import deadline
-from fabric.core.policy import DEADLINES
-from fabric.core.taxonomy import Cause, Tier
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.limits import DEADLINES
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import PASS, Cause, Tier
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import at, entered
 

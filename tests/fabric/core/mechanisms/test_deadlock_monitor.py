@@ -1,4 +1,4 @@
-"""What the deadlock monitor sees of a journal, and what follows in each tier (semantics.md 3, 4)."""
+"""What the deadlock monitor sees of a journal, and what follows in each tier (docs/specification/decision-table.md)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.context import Contents
-from fabric.core.envelope import Event
-from fabric.core.flow import RunState, Stage, StageOutcome
-from fabric.core.frozen import replace
-from fabric.core.graph.state import Why
+from fabric.core.events.envelope import Event
+from fabric.core.graph.state import SpeakerReason
 from fabric.core.mechanisms import deadlock_monitor
-from fabric.core.policy import DeadlockMonitor
-from fabric.core.taxonomy import Cause, FailureType, Tier
-from fabric.core.verdict import PASS, Trip
-from fabric.runtime.ports import Document
+from fabric.core.spec.policies.limits import DeadlockMonitor
+from fabric.core.state.context import Contents
+from fabric.core.values.flow import RunState, Stage, StageOutcome
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import PASS, Cause, FailureType, Tier, Trip
+from fabric.runtime.ports.journal import Document
 from tests.fabric.core.fabrics import lone, plan, proposal, spec, view
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import planned, summary
@@ -141,7 +140,7 @@ def test_a_planner_that_plans_anew_because_a_worker_failed_is_not_stuck():
 class Hub(Journal):
     """A hub that hands over to its worker, which comes back by a rule of the graph."""
 
-    def came_back(self, text: str, way: str = "worker>hub", why: Why = Why.TRANSITION) -> Hub:
+    def came_back(self, text: str, way: str = "worker>hub", why: SpeakerReason = SpeakerReason.TRANSITION) -> Hub:
         worker, hub = way.split(">")
         self.contents.put(f"said-{self.seq}", {"output": {"text": text}}, 1)
         chosen: dict[str, Any] = {"turn": 1, "from_agent": worker, "speaker": hub, "why": why, "transition": 0}
@@ -259,4 +258,4 @@ def test_a_supervisor_whose_worker_asks_for_more_each_time_is_stopped_before_it_
     last = world.of(ev.ReactionDecided)[-1]
     assert (last.failure_type, last.cause.cause) == (FailureType.DEADLOCK, Cause.SUPERVISOR_STUCK)
     assert (world.asked("planner"), world.asked("worker")) == (3, 2)
-    assert world.end.reason == "planner turned to worker twice after the same message (limit 2)"
+    assert world.end.reason == "planner sent work to worker again after nearly the same message (limit 2)"

@@ -1,14 +1,13 @@
-"""At or above tau passes (semantics.md 1 "Confidence")."""
+"""At or above tau passes (docs/specification/stages.md)."""
 
 from __future__ import annotations
 
 import pytest
 
-from fabric.core.flow import Stage
 from fabric.core.mechanisms import escalation
-from fabric.core.policy import FlowPolicy
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.flow_policy import FlowPolicy
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import PASS, Cause
 from tests.fabric.core.fabrics import proposal, view
 
 

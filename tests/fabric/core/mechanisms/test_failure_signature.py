@@ -1,17 +1,16 @@
-"""The third failure with one signature ends the run, whatever succeeded in between (semantics.md 4 "Failure signature")."""
+"""The third failure with one signature ends the run, whatever succeeded in between (docs/specification/failures.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState, Stage
-from fabric.core.frozen import replace
 from fabric.core.mechanisms import failure_signature
-from fabric.core.policy import FailureSignature
-from fabric.core.run import rung_key
-from fabric.core.taxonomy import CLASSIFY, Cause, Direct, ErrorClass, Tier
-from fabric.core.verdict import PASS, Evidence
+from fabric.core.spec.policies.limits import FailureSignature
+from fabric.core.state.run import rung_key
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import CLASSIFY, PASS, Cause, Direct, ErrorClass, Evidence, Tier
 from tests.fabric.core.fabrics import lone, proposal, spec, view
 from tests.fabric.core.harness import ran
 from tests.fabric.core.mechanisms.facts import STEP, at
@@ -97,7 +96,7 @@ def test_what_tripped_beside_counts_too_and_each_signature_once_a_decision():
     assert after(both).counts == {"fan_out.0|deterministic|test failed": 1}
 
 
-# -- in the engine -----------------------------------------------------------------------------------------------------
+# -- in the engine ---------------------------------------------------------------------------------------------------
 
 BREAKS = fails(Cause.UNKNOWN, "the index of shard 17 is broken")
 
@@ -143,7 +142,7 @@ def test_the_third_aborts_although_each_was_mended_in_between(tier):
 def test_in_high_stakes_a_person_is_asked():
     world = shaky(tier=Tier.HIGH_STAKES)
     assert world.reactions == ["retry", "retry", "escalate"]
-    assert world.question.fact.reason.startswith("the same failure came 3 times")
+    assert world.review.fact.reason.startswith("the same failure came 3 times")
     world.decide("reject").go()
     assert world.end.state is RunState.ABORTED
 
@@ -166,7 +165,7 @@ def test_where_the_table_does_the_same_its_row_holds_and_the_repetition_is_a_cau
     assert CLASSIFY[Cause.REPEATED_FAILURE].goes_to is Direct.ABORT
 
 
-# -- errors that a tool gives its model --------------------------------------------------------------------------------
+# -- errors that a tool gives its model ------------------------------------------------------------------------------
 
 
 def looking(*answers, tier: Tier = Tier.INTERACTIVE, **fields):
@@ -291,7 +290,7 @@ def test_its_model_is_told_the_code_beside_the_error_and_nothing_where_there_is_
     ]
 
 
-# -- the examples of semantics.md 4, through the engine -----------------------------------------------------------------
+# -- the examples of docs/specification/failures.md, through the engine ----------------------------------------------
 
 
 def verified(*said: str):

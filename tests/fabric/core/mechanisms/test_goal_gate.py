@@ -1,4 +1,4 @@
-"""A goal node must have ended in success or partial success before exit (semantics.md 4 "goal gates")."""
+"""A goal node must have ended in success or partial success before exit (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState, Stage
 from fabric.core.mechanisms import goal_gate
-from fabric.core.policy import GoalGates
-from fabric.core.run import Run, StageRun
-from fabric.core.taxonomy import Cause, Tier
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.limits import GoalGates
+from fabric.core.state.run import Run, StageRun
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import PASS, Cause, Tier
 from tests.fabric.core.fabrics import agent, lone, proposal, spec, tree, view
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails, planned, say, summary

@@ -1,4 +1,4 @@
-"""Limits allow N and refuse N+1 (semantics.md, general rules and 4)."""
+"""Limits allow N and refuse N+1 (docs/specification/README.md)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState, Stage
 from fabric.core.mechanisms import hop_limit
-from fabric.core.policy import Limits
-from fabric.core.run import Run, Step, StepStatus
-from fabric.core.taxonomy import Cause, Tier
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.limits import Limits
+from fabric.core.state.run import Run, Step, StepStatus
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import PASS, Cause, Tier
 from tests.fabric.core.fabrics import proposal, spec, view
 from tests.fabric.core.harness import ran
 from tests.fabric.core.mechanisms.facts import at, entered
@@ -104,7 +103,7 @@ def test_agents_that_were_let_start_and_have_no_run_yet_count(promised, trips):
     assert (alive is not PASS) is trips
 
 
-# -- visits ------------------------------------------------------------------------------------------------------------
+# -- visits ----------------------------------------------------------------------------------------------------------
 
 
 def visited(times: int, limits: Limits, stage: Stage = Stage.PLAN, **fields):
@@ -173,7 +172,7 @@ def test_a_stage_that_is_entered_too_often_takes_the_row_of_the_loop():
     assert [fact.cause.cause for fact in decided[1:]] == [Cause.VISIT_LIMIT, Cause.VISIT_LIMIT]
     assert {fact.reason for fact in world.of(ev.RungSkipped)} == {
         "a limit is reached, and telling the agent does not raise it",
-        "there is no call that a person could let go on",
+        "there is no call that a person could allow",
     }
     assert world.end.state is RunState.ABORTED
     assert world.asked("planner") == 1, "nothing was asked in a stage that may not be entered"
@@ -184,6 +183,6 @@ def test_in_high_stakes_a_person_is_asked():
     fabric = spec(gates={"citations": "exist"}, limits={"max_visits": {"fan_in": 1}}, table=table)
     world = ran(fabric, {"finalizer": summary("It is.", citations=("missing.md",))}, tier=Tier.HIGH_STAKES)
     assert world.reactions == ["replan", "escalate"]
-    assert world.question.fact.stage is Stage.FAN_IN
+    assert world.review.fact.stage is Stage.FAN_IN
     world.decide("reject").go()
     assert world.end.state is RunState.ABORTED

@@ -1,12 +1,11 @@
-"""Loop detectors F, G and H (semantics.md 10): what long runs do again and again is blocked at the threshold; whatever is new begins anew."""
+"""Loop detectors F, G and H (docs/specification/protections.md): what long runs do again and again is blocked at the threshold; whatever is new begins anew."""
 
 from __future__ import annotations
 
 import pytest
 
-from fabric.core.loop_names import LOOP_NAMES
-from fabric.core.loop_policy import LoopDetector
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.loop_limits import LOOP_NAMES, LoopDetector
+from fabric.core.values.taxonomy import PASS
 from tests.fabric.core.mechanisms.windows import CONFIG, Failed, Window, look
 
 

@@ -1,30 +1,46 @@
-"""Loop detectors A to E (semantics.md 4): what reaches a threshold is blocked before it is executed; legal work never is."""
+"""Loop detectors A to E (docs/specification/protections.md): what reaches a threshold is blocked before it is executed; legal work never is."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from console.launch.processes.data_directory import ROOT
 from fabric.core import events as ev
-from fabric.core import loop_rules
-from fabric.core.context import Contents
-from fabric.core.fingerprint import fingerprint, masked_fingerprint
-from fabric.core.flow import Stage
-from fabric.core.frozen import replace
-from fabric.core.loop_policy import LoopDetector
 from fabric.core.mechanisms import loop_detector
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS
+from fabric.core.rules import loops as loop_rules
+from fabric.core.rules import near_identical
+from fabric.core.spec.policies.loop_limits import LoopDetector
+from fabric.core.state.context import Contents
+from fabric.core.values.fingerprint import fingerprint, masked_fingerprint
+from fabric.core.values.flow import Stage
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import PASS, Cause
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import STEP, at, issued
-from tests.fabric.core.mechanisms.windows import CONFIG, PENDING, Window, look
+from tests.fabric.core.mechanisms.windows import CONFIG, PENDING, SAME_CALLS, Window, look
+
+NUMBERS = {
+    "A": (CONFIG.identical_threshold, CONFIG.identical_window),
+    "B": (*loop_rules.PERIODS, CONFIG.period_repeats, CONFIG.period_window),
+    "C": (near_identical.SIMILARITY,),
+    "D": (CONFIG.consecutive_threshold,),
+    "E": (loop_rules.ANSWER_CHARS_MIN, CONFIG.answer_threshold),
+    "F": (CONFIG.stale_threshold, CONFIG.long_window),
+    "G": (CONFIG.long_threshold, CONFIG.long_window),
+    "H": (CONFIG.failing_threshold,),
+    "I": (loop_rules.SAID_SIMILARITY, CONFIG.said_threshold, CONFIG.said_window),
+}
+"""By the letter of a detector: the numbers of its row in docs/specification/protections.md, in their order."""
 
 
-def test_the_defaults_are_those_of_the_document():
-    assert (CONFIG.identical_threshold, CONFIG.identical_window) == (3, 5)
-    assert (CONFIG.period_repeats, CONFIG.period_window, loop_rules.PERIODS) == (2, 10, (2, 3))
-    assert CONFIG.consecutive_threshold == 5
+@pytest.mark.parametrize("letter", NUMBERS)
+def test_the_defaults_are_those_of_the_document(letter):
+    page = (ROOT / "docs" / "specification" / "protections.md").read_text()
+    (row,) = re.findall(rf"^\| {letter} \| `\w+` \| (.*) \|$", page, re.MULTILINE)
+    assert tuple(float(one) for one in re.findall(r"\d+(?:\.\d+)?", row)) == NUMBERS[letter]
 
 
 # -- A -----------------------------------------------------------------------------------------------------------------
@@ -39,8 +55,9 @@ def test_the_trip_says_what_was_seen():
     window.run([look()] * 2)
     (verdict,) = window.propose(look())
     assert verdict.cause is Cause.LOOP_DETECTED
-    assert verdict.message == "the agent asked for look 3 times within 5 calls, and each result was the same (limit 3)"
-    assert (verdict.evidence.limit, verdict.evidence.observed, verdict.evidence.window) == (3, 3, "5 calls")
+    assert verdict.message == f"the agent asked for look {SAME_CALLS}"
+    evidence = (verdict.evidence.limit, verdict.evidence.observed, verdict.evidence.window)
+    assert evidence == (3, 3, f"{CONFIG.identical_window} calls")
     assert verdict.advice.startswith("This call was not executed")
 
 
@@ -92,7 +109,8 @@ def test_a_blocked_call_leaves_the_window():
     window = Window()
     assert window.run([look()] * 3) == ("identical_calls", 3)
     assert [seen.call[0] for seen in window.state.calls] == ["look", "look"]
-    assert window.run([look("1"), look("2"), look("3"), look()]) is None
+    others = [look(str(n)) for n in range(1, CONFIG.identical_window - 1)]
+    assert window.run([*others, look()]) is None
 
 
 def test_another_tool_with_the_same_arguments_is_another_call():

@@ -1,4 +1,4 @@
-"""The progress hash: unchanged for 3 supervisor or 6 agent turns, for more where they ask something else (semantics.md 2, row semantic no-progress)."""
+"""The progress hash: unchanged for 3 supervisor or 6 agent turns, for more where they ask something else (docs/specification/failures.md, row semantic no-progress)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import itertools
 
 import pytest
 
-from fabric.adapters.tools.builtin_documents import search_documents
-from fabric.adapters.tools.calculator import calculate
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, FailureType, Tier
-from fabric.runtime.ports import Document
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
+from fabric.runtime.ports.journal import Document
+from fabric.tools.calculator import calculate
+from fabric.tools.documents import search_documents
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, call, fails, gives, planned, scored, summary

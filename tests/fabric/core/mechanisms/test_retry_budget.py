@@ -1,4 +1,4 @@
-"""Retries are a share of first attempts, whatever fails (semantics.md 4 "retry budget")."""
+"""Retries are a share of first attempts, whatever fails (docs/specification/retries.md)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.core.flow import Stage
 from fabric.core.mechanisms import retry_budget
-from fabric.core.policy import Retry
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.limits import Retry
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import PASS, Cause
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import at, issued, retried
 

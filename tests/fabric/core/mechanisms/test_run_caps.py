@@ -9,15 +9,16 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.mechanisms import run_caps
 from fabric.core.mechanisms.contract import Proposal, View
-from fabric.core.policy import Limits
-from fabric.core.run import Pending, Run
-from fabric.core.taxonomy import CLASSIFY, Cause, FailureType
-from fabric.core.verdict import PASS, Trip
-from tests.fabric.core.fabrics import spec
+from fabric.core.spec.policies.limits import Limits
+from fabric.core.state.run import Pending, Run
+from fabric.core.values.taxonomy import CLASSIFY, PASS, Cause, FailureType, Trip
+from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.mechanisms.facts import issued
 from tests.fabric.core.scripts import asks, call, gives, say, summary
 
+THREE = [asks(*[call(q=word) for word in ("apples", "bridges", "candles")]), summary()]
+REASONS = {Cause.PENDING_CAP: lambda: ran(lone(limits={"pending_calls": 2}), {"worker": THREE})}
 CAPS = Limits(run_events=100, run_payload_bytes=1_000, pending_calls=3)
 
 

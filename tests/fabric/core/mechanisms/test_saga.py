@@ -1,4 +1,4 @@
-"""The idempotency key is the engine's, and nothing mutates without a registered way back (semantics.md 4)."""
+"""The idempotency key is the engine's, and nothing mutates without a registered way back (docs/specification/changes.md)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.core.fingerprint import fingerprint
 from fabric.core.mechanisms import saga
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS
+from fabric.core.values.fingerprint import fingerprint
+from fabric.core.values.taxonomy import PASS, Cause
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import STEP, at, issued
 
@@ -96,7 +95,7 @@ def test_what_may_have_been_executed_is_not_sent_again(effect):
     asked = proposal(target="pay", effect=effect, compensated=True, in_doubt=True)
     verdict = saga.check(saga.Config(), saga.State(), asked, view())
     assert (verdict.cause, verdict.evidence.scope) == (Cause.OUTCOME_UNKNOWN, "tool:pay")
-    assert "nobody knows whether pay was executed" in verdict.message
+    assert "it is unknown whether pay was executed" in verdict.message
 
 
 @pytest.mark.parametrize(

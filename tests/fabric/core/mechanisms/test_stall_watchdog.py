@@ -1,4 +1,4 @@
-"""min(30 min, half the stage deadline) without an event is a stall; what somebody else ends is none (semantics.md 4 "stall watchdog")."""
+"""min(30 min, half the stage deadline) without an event is a stall; what somebody else ends is none (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.engine import wake_at
-from fabric.core.flow import RunState, Stage
 from fabric.core.mechanisms import stall_watchdog
-from fabric.core.policy import FlowPolicy
-from fabric.core.run import Run, Step
-from fabric.core.taxonomy import Cause, FailureType, Tier
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.flow_policy import FlowPolicy
+from fabric.core.state.run import Run, Step
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import PASS, Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, proposal, spec, view
 from tests.fabric.core.harness import T0, US, World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, planned, scored, summary
 
 POLICY = lone().policy
+REASONS = {Cause.STALLED: lambda: ran(lone(stall_watchdog={"after_s": 5}), {"worker": HANGS})}
 
 
 def at_work(**fields) -> Run:

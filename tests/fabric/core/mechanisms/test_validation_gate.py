@@ -1,4 +1,4 @@
-"""Gates: schema, policy, semantic invariants, grounding, in that order, the first failure stops (semantics.md 1)."""
+"""Gates: schema, policy, semantic invariants, grounding, in that order, the first failure stops (docs/specification/stages.md)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from functools import partial
 
 import pytest
 
-from fabric.core import demands
-from fabric.core.flow import Stage
 from fabric.core.mechanisms import validation_gate as gate
-from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS
-from fabric.core.words import words
+from fabric.core.state import demands
+from fabric.core.values.flow import Stage
+from fabric.core.values.taxonomy import PASS, Cause
+from fabric.core.values.words import words
 from tests.fabric.core.fabrics import plan, proposal, spec, view
 
 CONFIG = gate.Config()
@@ -45,7 +44,7 @@ def test_what_is_as_it_should_be_passes_all_four_in_order(stage):
     result = judge(stage, GOOD[stage])
     assert names(result) == [("schema", "passed"), *((name, "not_configured") for name in POST[1:])]
     assert result.cause is None
-    assert gate.trip_of(result, stage) is None
+    assert gate.find_trip(result, stage) is None
 
 
 @pytest.mark.parametrize("stage", list(Stage))
@@ -53,7 +52,7 @@ def test_the_first_failure_stops_and_what_was_checked_is_kept(stage):
     result = judge(stage, {"nonsense": True})
     assert names(result) == [("schema", "failed"), *((name, "not_reached") for name in POST[1:])]
     assert result.cause is (Cause.PLAN_GATE if stage is Stage.PLAN else Cause.SCHEMA_INVALID)
-    trip = gate.trip_of(result, stage)
+    trip = gate.find_trip(result, stage)
     assert trip.message.startswith(f"the output of stage {words(stage)} was refused by its check schema: ")
     assert trip.evidence.details["check"] == "schema"
 
@@ -147,7 +146,7 @@ def pre(*failed):
 
     def one(name):
         asked.append(name)
-        return gate.Found((f"{name} is wrong",) if name in failed else ())
+        return gate.CheckFinding((f"{name} is wrong",) if name in failed else ())
 
     return gate.pre_gate({name: partial(one, name) for name in reversed(PRE)}), asked
 

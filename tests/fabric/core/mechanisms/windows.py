@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from fabric.core import events as ev
-from fabric.core.fingerprint import fingerprint, masked_fingerprint
-from fabric.core.frozen import replace
-from fabric.core.loop_policy import LoopDetector
 from fabric.core.mechanisms import loop_detector
-from fabric.core.verdict import PASS
+from fabric.core.spec.policies.loop_limits import LoopDetector
+from fabric.core.values.fingerprint import fingerprint, masked_fingerprint
+from fabric.core.values.frozen import replace
+from fabric.core.values.taxonomy import PASS
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import STEP, at, issued
 
 CONFIG = LoopDetector()
+SAME_CALLS = f"3 times within {CONFIG.identical_window} calls, and each result was the same (limit 3)"
+"""The words of detector A."""
 PENDING = object()
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from fabric.core.spec import FabricSpec
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.units import JSON
 from tests.fabric.core.fabrics import agent
 from tests.fabric.core.scripts import Answer, Script, asks, call, summary
-
-JSON = Any
 
 
 def team(topology: JSON, *, agents: JSON = None, tools: tuple[str | JSON, ...] = (), **more: JSON) -> FabricSpec:

@@ -1,4 +1,4 @@
-"""A tool that is there to ask a person: the answer is its result, and silence is an error of its call (semantics.md 5; S1 human gates fail closed)."""
+"""A tool that is there to ask a person: the answer is its result, and silence is an error of its call (docs/specification/topologies.md; S1 human gates fail closed)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.commands import CallTool, Command
-from fabric.core.flow import RunState
-from fabric.core.forms import InputRequest
-from fabric.core.inputs import ToolFinished
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.events.commands import CallTool, Command
+from fabric.core.events.inputs import ToolFinished
+from fabric.core.texts.forms import InputRequest
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import Answer, asks, call, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule
@@ -48,25 +48,25 @@ def asked(server: str = "") -> World:
     return World(fabric, script, tier=Tier.BATCH).start().go()
 
 
-def test_the_question_is_the_reason_and_says_what_silence_does():
+def test_the_review_is_the_reason_and_says_what_silence_does():
     world = asked()
-    shown = world.content_of(ev.EscalationOpened)[0]
+    shown = world.content_of(ev.ReviewOpened)[0]
     assert shown["message"] == "Approve the plan?"
-    assert shown["expiry"] == "nobody has answered: that is an error of the call, and the run goes on with it"
+    assert shown["expiry"] == "no one answered: the call gets an error, and the run continues"
     assert shown["edit"] == "look is called once more, and the agent gets your answer"
 
 
 def test_no_answer_is_a_failure_of_the_turn_that_an_edge_leads_on_from():
     world = asked().wait(DAY_S + 1)
-    (decided,) = world.of(ev.EscalationDecided)
+    (decided,) = world.of(ev.ReviewDecided)
     assert (decided.verb, decided.system) == ("reject", True)
     (refused,) = world.of(ev.CallRefused)
-    assert refused.problem == "nobody answered in time"
+    assert refused.problem == "no one answered in time"
     assert spoken(world) == ["alice", "bob"]
     assert world.end.state is RunState.COMPLETED
 
 
-@pytest.mark.parametrize(("server", "by"), [("hotel", "nobody answered in time"), ("", "bob rejected it")])
+@pytest.mark.parametrize(("server", "by"), [("hotel", "no one answered in time"), ("", "bob rejected it")])
 def test_what_somebody_rejects_and_what_a_server_asks_in_vain_ends_the_run(server, by):
     world = asked(server)
     if server:

@@ -1,16 +1,15 @@
-"""Context variables that others than the speaker's own tool write: what a tool's result says, and somebody outside (semantics.md 5; S4)."""
+"""Context variables that others than the speaker's own tool write: what a tool's result says, and somebody outside (docs/specification/topologies.md; S4)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.commands import Command
-from fabric.core.flow import RunState
+from fabric.core.events.commands import Command
+from fabric.core.events.inputs import ContextGiven, ToolFinished
 from fabric.core.graph.state import Writes
-from fabric.core.inputs import ToolFinished
-from fabric.core.person_inputs import ContextGiven
-from fabric.core.taxonomy import Cause
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import Answer, asks, call, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks
@@ -101,7 +100,7 @@ def test_where_nobody_speaks_any_more_it_changes_nothing():
     world = World(graph(topology={"aggregator": "editor"}), script).start().go(until_s=5)
     given(world, done=True).go()
     (ignored,) = [fact for fact in world.of(ev.InputIgnored) if fact.input_kind == "context_given"]
-    assert ignored.reason == "its conversation is closed (done); nobody speaks any more"
+    assert ignored.reason == "its conversation is closed (done); no agent speaks any more"
     assert (world.of(ev.ContextWritten), world.end.state) == ([], RunState.COMPLETED)
 
 

@@ -1,4 +1,4 @@
-"""Debate: rounds of proposals and criticism, then a verdict or a vote (semantics.md 5)."""
+"""Debate: rounds of proposals and criticism, then a verdict or a vote (docs/specification/topologies.md)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, fails, say, summary
 from tests.fabric.core.test_policy_runs import forbidding
@@ -55,7 +55,7 @@ def heard(world, agent, nth=-1):
 TWO = {"ann": speaks("ann", verdict("ann")), "bob": speaks("bob", verdict("ann"))}
 
 
-# -- rounds ------------------------------------------------------------------------------------------------------------
+# -- rounds ----------------------------------------------------------------------------------------------------------
 
 
 def test_sides_propose_at_once_and_hear_the_round_before():
@@ -112,7 +112,7 @@ def test_an_aggregator_is_shown_all_that_was_said_with_the_winner():
     assert "## Verdict (jo)\nFor bob. It holds." in merged
 
 
-# -- verdicts that do not fit ------------------------------------------------------------------------------------------
+# -- verdicts that do not fit ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def asked_about(vote):
 
 def test_what_a_person_writes_in_place_of_a_vote_is_a_vote():
     world = asked_about(verdict("bob", "An old grudge."))
-    shown = world.content_of(ev.EscalationOpened)[0]
+    shown = world.content_of(ev.ReviewOpened)[0]
     assert shown["edit_schema"]["properties"]["winner"]["enum"] == ["ann", "bob"]
     assert shown["edit_initial"]["winner"] == "bob"
     world.decide("edit", edited={"text": "Mine.", "citations": []}).go()
     world.decide("edit", edited={"text": "Mine.", "citations": [], "winner": "carl"}, input_id="second").go()
     assert [one.reason for one in world.of(ev.InputIgnored)] == [
-        "what was edited does not fit: winner: Field required",
-        "what was edited does not fit: winner: it is for none of ann, bob; name one of them",
+        "the edited content does not fit: winner: Field required",
+        "the edited content does not fit: winner: it is for none of ann, bob; name one of them",
     ]
     world.decide("edit", edited={"text": "Mine.", "citations": [], "winner": "bob"}, input_id="third").go()
     assert world.end.state is RunState.COMPLETED
@@ -186,7 +186,7 @@ def test_a_proposal_whose_brief_a_person_calls_like_a_vote_is_a_proposal():
     assert world.outcome["text"] == "The proposal of ann won with 2 of 2 votes (ann 2).\n\nAnn's."
 
 
-# -- votes -------------------------------------------------------------------------------------------------------------
+# -- votes -----------------------------------------------------------------------------------------------------------
 
 
 def voting(*votes, **fields):
@@ -230,7 +230,7 @@ def test_a_tie_goes_to_who_stands_first_whatever_the_order_of_the_votes():
     )
 
 
-# -- sides that fail ---------------------------------------------------------------------------------------------------
+# -- sides that fail -------------------------------------------------------------------------------------------------
 
 GONE = fails(Cause.AUTH, "the key was refused")
 
@@ -350,14 +350,14 @@ def test_a_team_may_be_a_debate():
     assert family.root.outcome["text"] == "The verdict is for ann.\n\nIt holds."
 
 
-# -- refused -----------------------------------------------------------------------------------------------------------
+# -- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"judge": "ann"}, "topology.judge: 'ann' is one of the sides; name somebody who is not"),
-        ({"critics": ["eve", "bob"]}, "topology.critics.1: 'bob' is one of the sides; name somebody who is not"),
+        ({"judge": "ann"}, "topology.judge: 'ann' is one of the sides; name another agent"),
+        ({"critics": ["eve", "bob"]}, "topology.critics.1: 'bob' is one of the sides; name another agent"),
         ({"critics": ["eve", "eve"]}, "topology.critics.1: 'eve' is there twice"),
         ({"rounds": 0}, "topology.debate.rounds"),
         ({"rounds": 11}, "topology.debate.rounds"),

@@ -1,12 +1,12 @@
-"""Debates in which a gate takes back what a side proposed once all have voted (semantics.md 5)."""
+"""Debates in which a gate takes back what a side proposed once all have voted (docs/specification/topologies.md)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import summary
 from tests.fabric.core.test_policy_runs import forbidding
@@ -45,7 +45,7 @@ def test_a_vote_waits_for_a_proposal_that_a_person_lets_be_tried_once_more(secon
     first = [one.step_id for one in world.of(ev.CallIssued) if one.step_id in (ann, bob)]
     assert first == [ann, bob], "both were opened at once, one spoke after the other"
     if second is GONE:
-        assert world.run.questions, "without that proposal there is no debate: it is asked about anew"
+        assert world.run.reviews, "without that proposal there is no debate: it is asked about anew"
         return
     assert "ann said:\nA better one." in heard(world, "bob")
     assert world.end.state is RunState.COMPLETED
@@ -90,7 +90,7 @@ def test_a_verdict_for_what_was_taken_back_decides_nothing(judge):
     if judge is None:
         assert "The proposal of b won with 1 of 1 votes" in world.outcome["text"], "one of the three is left"
         return
-    asked = world.of(ev.EscalationOpened)[0]
+    asked = world.of(ev.ReviewOpened)[0]
     assert "jo in turn 4: it is for a, whose proposal failed after it" in asked.reason
     world.decide("approve").go()
     assert world.outcome["text"].startswith("The verdict is for a."), "what it is for is there again"

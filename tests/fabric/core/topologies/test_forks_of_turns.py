@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.fingerprint import content_ref, encode
-from fabric.core.flow import RunState, Stage
-from fabric.core.graph.factories import sequence
-from fabric.core.inputs import INBOX, ForkRequested, Kept
-from fabric.core.taxonomy import Tier
+from fabric.core.events.inputs import INBOX, ForkRequested, Kept
+from fabric.core.values.fingerprint import content_ref, encode
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Tier
+from tests.fabric.core.graph.factories import sequence
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import fails, summary
-from tests.fabric.core.test_forks import forked, forks_at
+from tests.fabric.core.stages.test_forks import forked, forks_at
 from tests.fabric.core.topologies.fabrics import sop
 from tests.fabric.core.topologies.test_debate import GONE, TWO, debate, speaks, verdict
 from tests.fabric.core.topologies.test_graph import SAYS as TALKS

@@ -1,14 +1,14 @@
-"""Graph: who speaks after whom, by rules; each turn a packet, each decision in the journal (semantics.md 5; S4)."""
+"""Graph: who speaks after whom, by rules; each turn a packet, each decision in the journal (docs/specification/topologies.md; S4)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.graph.factories import round_robin, sequence
-from fabric.core.graph.state import Why
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.graph.state import SpeakerReason
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
+from tests.fabric.core.graph.factories import round_robin, sequence
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, call, fails, planned, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks, team
@@ -69,7 +69,7 @@ def test_a_round_robin_takes_exactly_its_turns():
     world = ran(of_graph(round_robin(["alice", "bob", "carol"], max_turns=6)), talks("alice", "bob", "carol"))
     assert spoken(world) == ["alice", "bob", "carol"] * 2
     assert closed(world) == "max_turns"
-    assert world.of(ev.SpeakerChosen)[-1].why is Why.MAX_TURNS
+    assert world.of(ev.SpeakerChosen)[-1].why is SpeakerReason.MAX_TURNS
 
 
 def test_an_end_on_the_last_turn_that_may_be_wins():
@@ -128,7 +128,7 @@ def test_the_tool_that_was_called_decides_and_stands_in_the_journal():
     fabric = graph(rule(called("look"), "bob"), agents={"alice": {"tools": ["look"]}}, tools=("look",))
     world = ran(fabric, {**SAYS, "alice": [asks(call()), summary("Seen.")]})
     first = world.of(ev.SpeakerChosen)[0]
-    assert (first.speaker, first.why, first.transition, first.tool) == ("bob", Why.TRANSITION, 0, "look")
+    assert (first.speaker, first.why, first.transition, first.tool) == ("bob", SpeakerReason.TRANSITION, 0, "look")
 
 
 def test_a_handover_beats_the_rules_ends_the_turn_and_is_a_hop():
@@ -162,7 +162,7 @@ def test_an_agent_ends_the_conversation_with_an_answer():
     fabric = graph(rule("always", "bob"), agents=using("alice"))
     world = ran(fabric, {**SAYS, "alice": asks(call("finish", answer="It is 42.", reason="known"))})
     assert (spoken(world), closed(world)) == (["alice"], "known")
-    assert world.of(ev.SpeakerChosen)[0].why is Why.FINISH
+    assert world.of(ev.SpeakerChosen)[0].why is SpeakerReason.FINISH
     assert world.outcome["text"] == "It is 42."
 
 

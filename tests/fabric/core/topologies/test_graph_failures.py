@@ -1,12 +1,12 @@
-"""Failures of turns: what is done about their calls first, then a rule on how a turn ended, then the rest of the cell (semantics.md 5; S1)."""
+"""Failures of turns: what is done about their calls first, then a rule on how a turn ended, then the rest of the cell (docs/specification/topologies.md; S1)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, fails
 from tests.fabric.core.topologies.fabrics import graph, rule

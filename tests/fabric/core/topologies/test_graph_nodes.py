@@ -1,4 +1,4 @@
-"""Graphs: how often a worker may be visited, goals before the end, and what tools and an installation's own rules say (semantics.md 5; S1; S4)."""
+"""Graphs: how often a worker may be visited, goals before the end, and what tools and an installation's own rules say (docs/specification/topologies.md; S1; S4)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.envelope import Event
+from fabric.core.events.envelope import Event
+from fabric.core.events.inputs import DecisionMade, PersonSpoke, ToolFinished
 from fabric.core.evolve import evolve
-from fabric.core.flow import RunState, Stage
 from fabric.core.graph.registry import Next, Register, Registry
-from fabric.core.graph.state import Finish, Handoff, Why
-from fabric.core.inputs import DecisionMade, ToolFinished
-from fabric.core.person_inputs import PersonSpoke
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.graph.state import Finish, Handoff, SpeakerReason
+from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import plan
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import Answer, asks, call, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks, team
 from tests.fabric.core.topologies.test_graph import END, SAYS, TWO, called, closed, spoken, using
 
-# -- visits and goals --------------------------------------------------------------------------------------------------
+# -- visits and goals -------------------------------------------------------------------------------------------------
 
 
 def visited(**fields):
@@ -91,7 +90,7 @@ def test_nodes_that_there_are_not_and_goals_without_an_end_are_refused(topology,
         graph(topology=topology)
 
 
-# -- what tools and an installation's own rules say --------------------------------------------------------------------
+# -- what tools and an installation's own rules say ------------------------------------------------------------------
 
 
 def returning(returned):
@@ -110,7 +109,7 @@ def test_a_tool_that_hands_over_beats_the_rule_for_it_and_its_agent_has_the_word
     world = ran(fabric, script)
     assert (spoken(world), world.asked("alice")) == (["alice", "bob"], 2)
     first = world.of(ev.SpeakerChosen)[0]
-    assert (first.why, first.tool) == (Why.HANDOFF, "look")
+    assert (first.why, first.tool) == (SpeakerReason.HANDOFF, "look")
     assert world.content_of(ev.HandedOff) == [{"text": "It is for bob."}]
 
 
@@ -154,7 +153,7 @@ def test_a_name_that_leads_to_nobody_is_told_and_the_rules_decide():
     fabric = graph(rule(called("look"), "bob"), topology=TWO, **LOOKS)
     script = {**SAYS, "alice": [asks(call()), summary("For carl?")], "look": returning(Handoff("carl"))}
     first = ran(fabric, script).of(ev.SpeakerChosen)[0]
-    assert (first.speaker, first.why) == ("bob", Why.TRANSITION)
+    assert (first.speaker, first.why) == ("bob", SpeakerReason.TRANSITION)
     assert first.errors == ("tool look hands over to 'carl', who takes no part; there are: alice, bob",)
 
 
@@ -167,8 +166,8 @@ def test_a_tool_that_ends_the_conversation_does_so():
 
 def test_conditions_and_targets_of_an_installation_decide_where_it_has_them():
     own = Registry(
-        Register("condition").having("late", lambda args: lambda turn: turn.state.turns >= args["from"]),
-        Register("target").having("last", lambda args: lambda turn: Next(turn.state.participants[-1])),
+        Register("condition").add("late", lambda args: lambda turn: turn.state.turns >= args["from"]),
+        Register("target").add("last", lambda args: lambda turn: Next(turn.state.participants[-1])),
     )
     rules = rule({"kind": "registered", "name": "late", "args": {"from": 1}}, {"kind": "registered", "name": "last"})
     world = World(graph(rules, workers=("alice", "bob", "carol"), topology=TWO), SAYS)
@@ -190,7 +189,7 @@ def _raises(turn):
     raise RuntimeError("the directory is away")
 
 
-YES = Register[Any]("condition").having("late", lambda args: lambda turn: True)
+YES = Register[Any]("condition").add("late", lambda args: lambda turn: True)
 NOT_REGISTERED = (
     "the installation's condition 'late' gave no answer: no condition is registered as 'late'; there are: none"
 )
@@ -202,19 +201,19 @@ NOT_REGISTERED = (
         (Registry(), NOT_REGISTERED),
         (Registry(YES), "the installation's target 'last' gave no answer: no target is registered as 'last'"),
         (
-            Registry(Register[Any]("condition").having("late", lambda args: _raises)),
+            Registry(Register[Any]("condition").add("late", lambda args: _raises)),
             "the installation's condition 'late' gave no answer: the directory is away",
         ),
         (
-            Registry(Register[Any]("condition").having("late", lambda args: args["from"])),
+            Registry(Register[Any]("condition").add("late", lambda args: args["from"])),
             "the installation's condition 'late' gave no answer: from",
         ),
         (
-            Registry(Register[Any]("condition").having("late", lambda args: lambda turn: None)),
+            Registry(Register[Any]("condition").add("late", lambda args: lambda turn: None)),
             "the installation's condition 'late' answered NoneType, neither true nor false",
         ),
         (
-            Registry(YES, Register[Any]("target").having("last", lambda args: lambda turn: "carol")),
+            Registry(YES, Register[Any]("target").add("last", lambda args: lambda turn: "carol")),
             "the installation's target 'last' answered str, and no Next",
         ),
     ],
@@ -226,7 +225,7 @@ def test_what_gives_no_answer_is_a_failure_and_no_end(registry, sentence):
     (decided,) = world.of(ev.ReactionDecided)
     assert (decided.cause.mechanism, decided.cause.cause) == ("transition_graph", Cause.BAD_CONFIGURATION)
     assert decided.cause.message.startswith(sentence)
-    assert decided.cause.message.endswith("so nobody can tell who speaks next after turn 1")
+    assert decided.cause.message.endswith("so the next speaker is unknown after turn 1")
     assert (world.run.state, decided.reaction) == (RunState.FAILED, "surface")
 
 
@@ -243,13 +242,13 @@ def test_no_failure_goes_on_by_a_rule_that_cannot_be_asked():
 @pytest.mark.parametrize("tier", [Tier.BATCH, Tier.HIGH_STAKES])
 def test_where_a_person_is_asked_an_approval_begins_the_conversation_anew_by_what_is_registered_by_then(tier):
     world = led_by(Registry(), tier)
-    (asked,) = world.of(ev.EscalationOpened)
+    (asked,) = world.of(ev.ReviewOpened)
     assert NOT_REGISTERED in asked.reason
-    own = Registry(YES, Register[Any]("target").having("last", lambda args: lambda turn: Next("carol")))
+    own = Registry(YES, Register[Any]("target").add("last", lambda args: lambda turn: Next("carol")))
     world.compiled = replace(world.compiled, registry=own)
     world.deriving.compiled = world.compiled
-    given = {"escalation_id": asked.escalation_id, "verb": "approve", "digest": asked.digest, "message": "It is back."}
-    world.put(DecisionMade(input_id=f"decision:{asked.escalation_id}", actor="bob", **given))
+    given = {"review_id": asked.review_id, "verb": "approve", "digest": asked.digest, "message": "It is back."}
+    world.put(DecisionMade(input_id=f"decision:{asked.review_id}", actor="bob", **given))
     world.go()
     assert spoken(world) == ["alice", "alice", "carol"]
     assert world.run.state is RunState.COMPLETED
@@ -263,7 +262,7 @@ def test_what_comes_late_from_a_turn_that_was_begun_anew_changes_nothing():
     assert [fact.turn for fact in world.of(ev.SpeakerChosen)] == [1]
 
 
-# -- people ------------------------------------------------------------------------------------------------------------
+# -- people ----------------------------------------------------------------------------------------------------------
 
 
 def speaks(world, text, number=1):

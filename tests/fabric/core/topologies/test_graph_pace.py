@@ -1,13 +1,13 @@
-"""Pace of turns: what takes long is told once, what takes too long closes the conversation, which lives no longer than it may (semantics.md 5; S4)."""
+"""Pace of turns: what takes long is told once, what takes too long closes the conversation, which lives no longer than it may (docs/specification/topologies.md; S4)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.graph.state import Why
-from fabric.core.taxonomy import Tier
+from fabric.core.graph.state import SpeakerReason
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks
@@ -40,7 +40,11 @@ def test_a_turn_that_takes_too_long_closes_the_conversation_and_is_taken_back():
     world = ran(fabric, script)
     assert overdue(world) == [(0, "warn", 120), (1, "auto_close", 600)]
     last = world.of(ev.SpeakerChosen)[-1]
-    assert (last.why, last.close_reason, last.turn) == (Why.EXPECTATION, "expectation_violated:turn_within", 1)
+    assert (last.why, last.close_reason, last.turn) == (
+        SpeakerReason.EXPECTATION,
+        "expectation_violated:turn_within",
+        1,
+    )
     assert "half" not in world.content_of(ev.SpeakerChosen)[-1]["context"]
     assert world.end.state is RunState.STOPPED
     assert world.outcome["text"] == "alice has looked at it."
@@ -50,7 +54,7 @@ def test_a_conversation_is_closed_when_it_has_lived_as_long_as_it_may():
     fabric = graph(rule("always", {"kind": "round_robin"}), topology={"ttl_s": 5, "expectations": []}, **LONG)
     slow = {name: [one.after(2) for one in answers] for name, answers in talks("alice", "bob").items()}
     world = ran(fabric, slow)
-    assert world.of(ev.SpeakerChosen)[-1].why is Why.TTL
+    assert world.of(ev.SpeakerChosen)[-1].why is SpeakerReason.TTL
     assert (closed(world), len(world.of(ev.SpeakerChosen))) == ("ttl", 3)
     assert world.elapsed_s == pytest.approx(5)
 

@@ -1,15 +1,15 @@
-"""Restart edges: what may cross one and how often, what begins anew and what goes on counting, and what a blocked one comes to (semantics.md 4 and 5; S1)."""
+"""Restart edges: what may cross one and how often, what begins anew and what goes on counting, and what a blocked one comes to (docs/specification/protections.md; S1)."""
 
 from __future__ import annotations
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.graph.state import Why
-from fabric.core.living import visible_state
-from fabric.core.mechanisms import failure_signature, state_of
-from fabric.core.taxonomy import CLASSIFY, Cause, Direct, Tier
+from fabric.core.graph.state import SpeakerReason
+from fabric.core.mechanisms import failure_signature, find_state
+from fabric.core.state.living import visible_state
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import CLASSIFY, Cause, Direct, Tier
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks
@@ -38,7 +38,7 @@ def down(times, *then, message="the provider is down"):
 
 
 def crossings(world):
-    return [fact for fact in world.of(ev.SpeakerChosen) if fact.why is Why.RESTART]
+    return [fact for fact in world.of(ev.SpeakerChosen) if fact.why is SpeakerReason.RESTART]
 
 
 # -- crossing ----------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_the_nth_crossing_of_one_signature_is_blocked(times, state):
         assert (last.reaction, last.failure_type, last.cause.cause) == ("abort", None, Cause.RESTART_BLOCKED)
         assert (last.cause.evidence.limit, last.cause.evidence.observed) == (3, 3)
         assert last.cause.message == (
-            "the provider is down; the graph does not begin anew: the same failure came 3 times (limit 3)"
+            "the provider is down; the graph does not start over: the same failure came 3 times (limit 3)"
         )
 
 
@@ -75,7 +75,7 @@ def test_other_failures_have_counts_of_their_own_and_numbers_are_no_difference()
     answers = [*down(1, message="line 1"), *down(1, message="other"), *down(1, message="line 2"), summary("Done.")]
     world = ran(goes_round(), {**talks("alice"), "bob": answers})
     assert world.end.state is RunState.COMPLETED
-    counts = state_of(world.run.guards, failure_signature)
+    counts = find_state(world.run.guards, failure_signature)
     assert counts.crossings == {"bob|transient_infra|line <n>": 2, "bob|transient_infra|other": 1}
     assert counts.counts == {}
 
@@ -119,8 +119,8 @@ def test_a_turn_that_did_not_fail_crosses_uncounted():
     success = {"kind": "all_of", "conditions": [FROM_ALICE, {"kind": "outcome_is", "outcome": "success"}]}
     world = ran(graph(restarts("bob", success), topology={"max_turns": 4}), SAYS)
     assert spoken(world) == ["alice", "bob"]
-    assert next((fact.why, fact.crossed) for fact in world.of(ev.SpeakerChosen)) == (Why.RESTART, "")
-    assert state_of(world.run.guards, failure_signature).crossings == {}
+    assert next((fact.why, fact.crossed) for fact in world.of(ev.SpeakerChosen)) == (SpeakerReason.RESTART, "")
+    assert find_state(world.run.guards, failure_signature).crossings == {}
 
 
 # -- what begins anew --------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_goals_are_to_be_met_anew():
     assert spoken(world) == ["alice", "bob", "carol"]
     last = world.of(ev.ReactionDecided)[-1].cause
     assert last.cause is Cause.GOAL_UNMET
-    assert "alice brought no result (the conversation began anew after it)" in last.message
+    assert "alice brought no result (the conversation started over after it)" in last.message
 
 
 def test_turns_and_visits_go_on_counting():

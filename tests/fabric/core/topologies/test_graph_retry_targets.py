@@ -1,4 +1,4 @@
-"""Retry targets: four levels, after a turn that failed without a rule on that, and before an end that leaves a goal unmet (semantics.md 5; S1 "Goal gates")."""
+"""Retry targets: four levels, after a turn that failed without a rule on that, and before an end that leaves a goal unmet (docs/specification/topologies.md; S1 "Goal gates")."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.graph.state import Why
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.graph.state import SpeakerReason
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks
@@ -113,7 +113,7 @@ def test_a_budget_never_leads_back_in_high_stakes(tier):
     high = tier is Tier.HIGH_STAKES
     assert [way for way, _ in reacted(world)][:1] == (["escalate"] if high else ["go_back"])
     assert [fact.reason for fact in world.of(ev.RungSkipped) if fact.reaction == "go_back"][:1] == (
-        ["policy, unsafe output, budgets and limits never go on by a rule in high-stakes"] if high else []
+        ["in high-stakes no rule continues after policy, unsafe output, budgets or limits"] if high else []
     )
 
 
@@ -186,4 +186,4 @@ def test_several_goals_are_gone_back_for_in_the_order_of_the_policy():
     topology = {"retry_targets": {"dave": {"retry_target": "dave"}, "erin": {"retry_target": "erin"}}}
     world = ran(targeted(topology=topology, goal_gates={"nodes": ["erin", "dave"]}), SAYS)
     assert spoken(world) == ["alice", "erin", "dave"]
-    assert {fact.why for fact in world.of(ev.SpeakerChosen)[:2]} == {Why.GOAL}
+    assert {fact.why for fact in world.of(ev.SpeakerChosen)[:2]} == {SpeakerReason.GOAL}

@@ -1,4 +1,4 @@
-"""Peer handoff: a request goes from one peer to the next with a brief, until one answers (semantics.md 5; S0 "Hop Limit")."""
+"""Peer handoff: a request goes from one peer to the next with a brief, until one answers (docs/specification/topologies.md; S0 "Hop Limit")."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, summary
 from tests.fabric.core.topologies.fabrics import TOPICS, passes, peers
@@ -57,7 +57,7 @@ def test_whom_a_peer_may_pass_it_to_is_said_by_the_fabric():
     told = [one["error"]["message"] for one in world.content_of(ev.ToolAnswered) if "error" in one]
     assert told == [
         "triage may not hand over to 'database'; it may to network",
-        "network may not hand over to 'triage'; it may to nobody: answer yourself",
+        "network may not hand over to 'triage'; it may to no other agent: answer yourself",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Hierarchical: a supervisor whose workers lead teams, each a run of its own within its parent's budget (semantics.md 5)."""
+"""Hierarchical: a supervisor whose workers lead teams, each a run of its own within its parent's budget (docs/specification/topologies.md)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.mechanisms import hop_limit, state_of
-from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.mechanisms import find_state, hop_limit
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.families import Household
 from tests.fabric.core.family_scenes import whole
 from tests.fabric.core.scripts import fails, planned, summary
@@ -91,7 +91,7 @@ def test_a_team_may_be_a_procedure():
     assert [fact.agent for fact in child.of(ev.TurnOpened)] == ["reader", "counter", "reader"]
 
 
-# -- money -------------------------------------------------------------------------------------------------------------
+# -- money -----------------------------------------------------------------------------------------------------------
 
 
 def reserved(family):
@@ -132,7 +132,7 @@ def test_a_team_has_its_own_cap_of_tokens():
     assert "tokens" in child.run.reason
 
 
-# -- agents ------------------------------------------------------------------------------------------------------------
+# -- agents ----------------------------------------------------------------------------------------------------------
 
 
 def endless(depth, wide=2):
@@ -172,10 +172,10 @@ def test_no_more_teams_are_planned_than_can_have_two_agents_at_work(depth):
 
 
 @pytest.mark.parametrize("wide", [8, 16])
-def test_a_whole_tree_that_plans_too_much_leaves_one_ticket(wide):
+def test_a_whole_tree_that_plans_too_much_leaves_one_follow_up(wide):
     family = lived(*endless(2, wide), tier=Tier.HIGH_STAKES)
-    asked = [(member.run_id, fact.item) for member in family.runs.values() for fact in member.of(ev.EscalationOpened)]
-    assert asked == [("root", "ticket")]
+    asked = [(member.run_id, fact.item) for member in family.runs.values() for fact in member.of(ev.ReviewOpened)]
+    assert asked == [("root", "follow_up")]
 
 
 @pytest.mark.parametrize(("spawned", "begins"), [(8, True), (7, False)])
@@ -189,10 +189,10 @@ def test_a_plan_is_not_handed_out_where_a_team_could_not_start_whom_it_needs(spa
 
 def test_those_who_were_started_below_are_counted_above():
     family = lived(research())
-    assert state_of(family.root.run.guards, hop_limit).spawned == 4
+    assert find_state(family.root.run.guards, hop_limit).spawned == 4
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------------
 
 
 def test_a_team_that_fails_meets_the_table_above_it_under_its_own_cause():
@@ -228,7 +228,7 @@ def test_the_finished_outcome_is_the_fabrics_and_no_team_is_asked_about_it():
     assert "It is too short." in family.end.reason
 
 
-# -- refused -----------------------------------------------------------------------------------------------------------
+# -- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""SOP: a fixed procedure of roles, one after the other, each with the artifacts of those before it (semantics.md 5)."""
+"""SOP: a fixed procedure of roles, one after the other, each with the artifacts of those before it (docs/specification/topologies.md)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails, say, summary
 from tests.fabric.core.topologies.fabrics import duty, sop

@@ -1,4 +1,4 @@
-"""Teams that take turns by a graph or pass the request on: each a run of its own with all of it, under its lead (semantics.md 5 "Hierarchical")."""
+"""Teams that take turns by a graph or pass the request on: each a run of its own with all of it, under its lead (docs/specification/topologies.md)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.graph.state import Why
-from fabric.core.inputs import ForkRequested
-from fabric.core.person_inputs import PersonSpoke
-from fabric.core.run import Run
-from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.events.inputs import ForkRequested, PersonSpoke
+from fabric.core.graph.state import SpeakerReason
+from fabric.core.state.run import Run
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.families import Household
 from tests.fabric.core.family_member import Member
 from tests.fabric.core.family_scenes import whole
@@ -199,7 +198,7 @@ def test_a_goal_among_a_team_s_workers_is_gone_back_to_in_that_team():
     family = led(team, goal_gates={"nodes": ["bob"]})
     assert family.end.state is RunState.COMPLETED
     assert spoken(of_team(family)) == ["alice", "bob"]
-    assert of_team(family).of(ev.SpeakerChosen)[0].why is Why.GOAL
+    assert of_team(family).of(ev.SpeakerChosen)[0].why is SpeakerReason.GOAL
 
 
 LONG = {
@@ -213,9 +212,9 @@ def test_a_team_s_pace_is_its_own():
     slow = {name: [one.after(3) for one in answers] for name, answers in talks("alice", "bob").items()}
     family = led(team, script={**slow, "reader": SAYS["reader"].after(60)}, **LONG)
     last = of_team(family).of(ev.SpeakerChosen)[-1]
-    assert (last.why, last.close_reason) == (Why.TTL, "ttl")
+    assert (last.why, last.close_reason) == (SpeakerReason.TTL, "ttl")
     assert family.end.state is RunState.STOPPED
-    assert "the end of its time" in family.end.reason
+    assert "the conversation's time ended" in family.end.reason
 
 
 def test_turns_of_a_team_that_take_long_are_told_there():
@@ -307,11 +306,11 @@ def test_a_plan_is_not_handed_out_where_a_team_could_not_let_in_all_who_take_par
     ],
 )
 def test_what_such_a_team_cannot_be_is_told_with_its_path(team, sentence):
-    from fabric.services.fabric_yaml import spec_of
+    from fabric.services.fabrics.yaml.document import find_spec
 
     tree = company(graph(), {"lab": under("carol")}).model_dump(mode="json", by_alias=True)
     tree["topology"]["teams"]["desk"]["topology"] = team
-    found = [f"{one.path}: {one.sentence}" for one in spec_of(tree)[1]]
+    found = [f"{one.path}: {one.sentence}" for one in find_spec(tree)[1]]
     assert any(one.startswith(sentence) for one in found), found
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from fabric.core.spec import FabricSpec
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.units import JSON
 from fabric.core.workspace_policy.policy import WorkspacePolicy
 from tests.fabric.core.fabrics import lone, tree
 
-JSON = Any
 PAY = {"kind": "http", "target": "https://pay.example.com/charge"}
 UNDONE = {**PAY, "effect": "irreversible"}
 WAIVED = {**UNDONE, "approval": "waived", "deviation": "it is small"}
@@ -71,7 +70,7 @@ CASES: Mapping[str, Case] = {
         lone(tool=WAIVED),
         lone(tool=UNDONE),
         "tools.0.approval",
-        "is waived, and the workspace's policy lets nobody waive; take approval away, or have an owner change the policy",
+        "is waived, and the workspace's policy lets no one waive; take approval away, or have an owner change the policy",
     ),
     "four_eyes": Case(
         {"four_eyes": ["interactive"]},

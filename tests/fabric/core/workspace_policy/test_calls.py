@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.values.flow import RunState
+from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, gives, summary
@@ -22,14 +22,14 @@ def sent(world):
 def asked(case: Case):
     """A person is asked before the call."""
     world = ran(case.breaks, CALLS, policy=case.read)
-    assert world.question.fact.item == "pre_action"
+    assert world.review.fact.item == "pre_action"
     assert sent(world) == []
     return world
 
 
 def _irreversible(case):
     world = asked(case)
-    assert world.question.fact.reason == (
+    assert world.review.fact.reason == (
         "worker wants to call look, which the workspace's policy declares irreversible (http:pay.example.com/*)"
     )
     world.decide("approve").go()
@@ -48,7 +48,7 @@ def _waivers(case):
 
 def _four_eyes(case):
     world = asked(case)
-    assert world.question.fact.approvals == 2
+    assert world.review.fact.approvals == 2
     world.decide("approve", actor="bob").go()
     assert sent(world) == []
     world.decide("approve", actor="carol").go()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fabric.core.workspace_policy.rules import RULES
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "semantics.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "specification" / "publication.md"
 
 
 def test_each_rule_has_a_row():

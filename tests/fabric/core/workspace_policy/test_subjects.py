@@ -1,10 +1,10 @@
-"""What tools reach, as patterns are held against it: by what a server reads, and not by what an author writes."""
+"""Patterns of a policy match the address that a server reads, not the spelling of an author."""
 
 import pytest
 
-from fabric.core.spec_mcp import McpServer
-from fabric.core.spec_tools import ToolSpec
-from fabric.core.workspace_policy.subjects import covers, host_of, hosts_of, meets, subject_of
+from fabric.core.spec.mcp import McpServer
+from fabric.core.spec.tools import ToolSpec
+from fabric.core.workspace_policy.policy import find_subject, list_hosts, pattern_covers, patterns_meet, read_host
 
 
 def http(target):
@@ -31,14 +31,14 @@ def http(target):
     ],
 )
 def test_a_spelling_does_not_hide_what_an_http_tool_reaches(target):
-    assert meets("http:api.bank.com/pay/now", subject_of(http(target)))
+    assert patterns_meet("http:api.bank.com/pay/now", find_subject(http(target)))
 
 
 @pytest.mark.parametrize(
     "target", ["https://api.bank.com:8443/pay/now", "https://xapi.bank.com/pay/now", "https://api.bank.com/payments"]
 )
 def test_another_place_is_another_subject(target):
-    assert not meets("http:api.bank.com/pay/now", subject_of(http(target)))
+    assert not patterns_meet("http:api.bank.com/pay/now", find_subject(http(target)))
 
 
 def test_an_mcp_tool_goes_by_its_server_and_not_by_the_name_that_the_author_gave_it():
@@ -47,16 +47,18 @@ def test_an_mcp_tool_goes_by_its_server_and_not_by_the_name_that_the_author_gave
         McpServer(name="local", transport="stdio", command="npx", args=("-y", "bank")),
     )
     tool = ToolSpec(name="look", kind="mcp", target="harmless/transfer")
-    assert subject_of(tool, servers) == "mcp:bank.com/mcp#transfer"
-    assert subject_of(ToolSpec(name="look", kind="mcp", target="local/transfer"), servers) == "mcp:npx -y bank#transfer"
-    assert list(hosts_of(tool, servers)) == ["bank.com"]
+    assert find_subject(tool, servers) == "mcp:bank.com/mcp#transfer"
+    assert (
+        find_subject(ToolSpec(name="look", kind="mcp", target="local/transfer"), servers) == "mcp:npx -y bank#transfer"
+    )
+    assert list(list_hosts(tool, servers)) == ["bank.com"]
 
 
 def test_a_callable_and_a_built_in_go_by_the_operators_name():
-    assert subject_of(ToolSpec(name="look", kind="callable", target="payments.refund")) == "callable:payments.refund"
-    assert subject_of(ToolSpec(name="read", target="http_get")) == "builtin:http_get"
+    assert find_subject(ToolSpec(name="look", kind="callable", target="payments.refund")) == "callable:payments.refund"
+    assert find_subject(ToolSpec(name="read", target="http_get")) == "builtin:http_get"
     reads = ToolSpec(name="http_get", allowed_hosts=("A.example.com", "*.example.org"))
-    assert list(hosts_of(reads)) == ["a.example.com", "*.example.org"]
+    assert list(list_hosts(reads)) == ["a.example.com", "*.example.org"]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +76,12 @@ def test_a_callable_and_a_built_in_go_by_the_operators_name():
     ],
 )
 def test_patterns_meet_what_may_fit_and_cover_what_must(pattern, subject, met, covered):
-    assert (meets(pattern, subject), covers(pattern, subject)) == (met, covered)
+    assert (patterns_meet(pattern, subject), pattern_covers(pattern, subject)) == (met, covered)
 
 
 def test_patterns_of_many_stars_are_held_in_time_that_is_a_product():
-    assert not meets("*a" * 250, "a*" * 240 + "b")
+    assert not patterns_meet("*a" * 250, "a*" * 240 + "b")
 
 
 def test_an_address_that_is_none_has_no_host():
-    assert (host_of("https://[broken"), host_of("https://bücher.example/x")) == ("", "xn--bcher-kva.example")
+    assert (read_host("https://[broken"), read_host("https://bücher.example/x")) == ("", "xn--bcher-kva.example")

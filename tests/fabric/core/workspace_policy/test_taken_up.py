@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fabric.core import events as ev
-from fabric.core.mechanisms import budget, state_of
-from fabric.core.taxonomy import Tier
+from fabric.core.mechanisms import budget, find_state
+from fabric.core.values.taxonomy import Tier
 from fabric.core.workspace_policy.policy import PolicyCaps, WorkspacePolicy
-from fabric.core.workspace_policy.under import drawn
+from fabric.core.workspace_policy.under import tighten_fabric
 from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import compiled_under, lone
 from tests.fabric.core.harness import World, ran
@@ -32,7 +32,7 @@ def raised() -> World:
 
 
 def cap_of(world: World) -> int:
-    return budget.cap(world.compiled.spec.policy.budget, state_of(world.run.guards, budget))
+    return budget.cap(world.compiled.spec.policy.budget, find_state(world.run.guards, budget))
 
 
 def test_a_cap_that_was_raised_before_is_held_to_the_policys():
@@ -74,4 +74,4 @@ def test_a_run_that_begins_under_a_policy_says_so_right_after_its_start():
 
 
 def test_the_number_goes_with_what_is_compiled():
-    assert drawn(lone(), capped(5), Tier.BATCH, 7)[1].number == 7
+    assert tighten_fabric(lone(), capped(5), Tier.BATCH, 7)[1].number == 7

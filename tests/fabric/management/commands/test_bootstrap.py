@@ -3,7 +3,7 @@
 from django.contrib.auth.models import User
 
 from fabric.models import Workspace
-from fabric.services.workspaces import login_link_consume
+from fabric.services.actors import login_link_consume
 from tests.fabric.management.console import command
 from tests.fabric.services.world import SAMPLE_NAMES
 

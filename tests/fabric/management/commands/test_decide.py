@@ -4,14 +4,14 @@ import io
 
 import pytest
 
-from fabric import wiring
-from fabric.adapters.engine_lock import EngineLock
+from fabric.composition import engine as wiring
 from fabric.models import Run
-from fabric.selectors.answers import answers_sent
-from fabric.selectors.escalations import escalation_get, escalations_open
-from fabric.selectors.runs import run_events
-from fabric.services.escalations import escalation_decide
-from fabric.services.fabrics import fabric_publish
+from fabric.selectors.reviews.answers import answers_sent
+from fabric.selectors.reviews.lookup import get_review, list_open_reviews
+from fabric.selectors.runs.lookup import run_events
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.reviews.decisions import decide_review
+from fabric.worker.process.engine_lock import EngineLock
 from tests.fabric.management.console import command, shown
 from tests.fabric.services.world import CROWDED, PAYING, REPLACEABLE, ran
 
@@ -19,7 +19,7 @@ from tests.fabric.services.world import CROWDED, PAYING, REPLACEABLE, ran
 @pytest.fixture
 def item(actor, doubtful) -> str:
     ran(actor, doubtful)
-    (found,) = escalations_open(actor)
+    (found,) = list_open_reviews(actor)
     return found.id
 
 
@@ -28,7 +28,7 @@ def test_an_approved_run_goes_on_to_its_end(actor, item):
     assert (done.code, done.err) == (0, "")
     assert (done.last["state"], done.last["item"], done.last["verb"]) == ("completed", item, "approve")
     assert "40 dollars" in done.last["outcome"]["text"]
-    assert escalation_get(actor, item).decided_by == "owner"
+    assert get_review(actor, item).decided_by == "owner"
 
 
 def test_a_rejected_run_is_aborted(item):
@@ -48,7 +48,7 @@ def test_a_rejection_says_why_as_everywhere(item, message):
 def test_only_what_is_new_is_told_on_a_terminal(item):
     done = command("decide", item, "approve", *shown(item), terminal=True)
     assert "Run started" not in done.err
-    assert "approved by owner" in done.err
+    assert "owner approved the review" in done.err
 
 
 def test_a_second_answer_is_told_who_was_first(item):
@@ -81,7 +81,7 @@ def test_with_an_engine_elsewhere_the_answer_is_only_recorded(item, settings):
     finally:
         elsewhere.give_back()
     assert (done.code, done.last["state"], done.last["recorded"]) == (0, "waiting", True)
-    assert "the running engine goes on with run" in done.err
+    assert "the running engine continues run" in done.err
     assert Run.objects.get().state == "waiting"
     assert wiring.store().next_due_s() <= 0
 
@@ -96,31 +96,31 @@ def test_an_answer_is_taken_back_until_the_run_takes_it(item, actor, settings):
         elsewhere.give_back()
     assert [one.code for one in done] == [0, 0]
     assert [(one.last["undone"], one.last["recorded"]) for one in done] == [("approve", True), ("approve", False)]
-    assert "approve is taken back for item" in done[0].err
-    assert escalation_get(actor, item).open
+    assert "approve is undone for item" in done[0].err
+    assert get_review(actor, item).open
 
 
 def test_what_the_run_took_is_not_taken_back(item):
     command("decide", item, "approve", *shown(item))
     done = command("decide", item, "undo")
     assert (done.code, done.out) == (2, "")
-    assert done.err.rstrip().endswith("approve; it cannot be taken back any more")
+    assert done.err.rstrip().endswith("approve; it can no longer be undone")
 
 
 def test_an_answer_counts_at_once_and_the_run_goes_on_here(item, actor):
-    asked = {"store": wiring.store(), "nudge": wiring.nudge(), "actor": actor, "escalation_id": item}
-    escalation_decide(**asked, digest=escalation_get(actor, item).digest, verb="approve", undo_s=60)
+    asked = {"store": wiring.store(), "nudge": wiring.nudge(), "actor": actor, "review_id": item}
+    decide_review(**asked, digest=get_review(actor, item).digest, verb="approve", undo_s=60)
     done = command("decide", item, "continue", "--json")
     assert (done.code, done.last["state"], done.last["recorded"]) == (0, "completed", True)
 
 
-# -- new caps ----------------------------------------------------------------------------------------------------------
+# -- new caps --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def crowded(actor) -> str:
     ran(actor, fabric_publish(actor=actor, source=CROWDED).name)
-    (found,) = escalations_open(actor)
+    (found,) = list_open_reviews(actor)
     return found.id
 
 
@@ -141,12 +141,12 @@ def test_an_approval_names_new_caps(actor, crowded):
         "Yes.",
     )
     assert (done.code, done.last["state"]) == (3, "waiting")  # The next stage's tokens are asked about.
-    run_id = escalation_get(actor, crowded).run_id
+    run_id = get_review(actor, crowded).run_id
     raised = [row.summary for row in run_events(actor, run_id, limit=500) if row.kind.endswith("_raised")]
     assert raised == [
-        "owner raised it from $1.00 to $2.50",
-        "owner raised that of stage plan from 1,100 tokens to 50,000 tokens",
-        "owner raised that of agent planner from 1,090 tokens to 40,000 tokens",
+        "owner raised the run's cap from $1.00 to $2.50",
+        "owner raised the cap of stage plan from 1,100 tokens to 50,000 tokens",
+        "owner raised the cap of agent planner from 1,090 tokens to 40,000 tokens",
     ]
 
 
@@ -173,13 +173,13 @@ def test_the_runs_money_is_named_once(crowded):
     assert "named twice" in done.err
 
 
-# -- edits -------------------------------------------------------------------------------------------------------------
+# -- edits -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def call(actor) -> str:
     ran(actor, fabric_publish(actor=actor, source=PAYING).name, documents=())
-    (found,) = escalations_open(actor)
+    (found,) = list_open_reviews(actor)
     return found.id
 
 
@@ -199,7 +199,7 @@ def test_a_call_is_made_with_what_a_file_says(actor, call, tmp_path, settings):
     finally:
         elsewhere.give_back()
     assert (done.code, done.last["verb"], done.last["recorded"]) == (0, "edit", True)
-    (sent,) = answers_sent(escalation_get(actor, call))
+    (sent,) = answers_sent(get_review(actor, call))
     assert sent.decision.edited == {"to": "Ana", "usd": 40}
 
 
@@ -212,7 +212,7 @@ def test_or_with_what_comes_on_standard_input(actor, call, settings, monkeypatch
     finally:
         elsewhere.give_back()
     assert done.code == 0
-    (sent,) = answers_sent(escalation_get(actor, call))
+    (sent,) = answers_sent(get_review(actor, call))
     assert sent.decision.edited == {"to": "Ana", "usd": 41}
 
 
@@ -236,7 +236,7 @@ def test_an_edit_without_a_digest_shows_both_versions_and_decides_nothing(actor,
     assert ("usd: 90" in asked, "usd: 41" in yours) == (True, True), done.err
     assert "nothing is decided: to edit what is shown above, name it with --digest" in yours
     assert "[y/N]" not in done.err
-    assert answers_sent(escalation_get(actor, call)) == []
+    assert answers_sent(get_review(actor, call)) == []
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_payload_that_is_not_there_or_not_wanted(call, tmp_path):
 
 def test_another_tool_is_called_in_its_place(actor, tmp_path):
     run = ran(actor, fabric_publish(actor=actor, source=REPLACEABLE).name)
-    (item,) = escalations_open(actor, run.id)
+    (item,) = list_open_reviews(actor, run.id)
     payload = written(tmp_path, '{"expression": "2 * 45"}')
     refused = command("decide", item.id, "edit", *shown(item.id), "--tool", "teleport", "--payload", payload)
     assert (refused.code, refused.out) == (2, "")

@@ -6,15 +6,15 @@ from typing import get_args, get_type_hints
 import pytest
 from django.core.management import CommandError, call_command
 
-from fabric.management import fabric_words as words
-from fabric.management.fabric_words import MARKS
+from fabric.management.output import fabrics as words
+from fabric.management.output.fabrics import MARKS
 from fabric.models import Fabric, Revision
-from fabric.selectors.revision_diff import Change, spec_changes
-from fabric.services.change_requests import change_approve, change_request_open
-from fabric.services.fabric_schema import fabric_schema
-from fabric.services.fabric_text import written_out
-from fabric.services.fabric_yaml import fabric_read
-from fabric.services.workspaces import actor_of
+from fabric.selectors.fabrics.differences import SpecChange, spec_changes
+from fabric.services.actors import find_actor
+from fabric.services.drafts.change_requests import change_approve, change_request_open
+from fabric.services.fabrics.schema import fabric_schema
+from fabric.services.fabrics.yaml.document import fabric_read
+from fabric.services.fabrics.yaml.export import written_out
 from tests.fabric.management.console import command
 from tests.fabric.services.world import EYES, SMALL
 from tests.people import member
@@ -158,7 +158,7 @@ class TestDiff:
         assert told.last == {"from": "small.yaml", "to": "small@2", "same": False, "changes": [change]}
 
     def test_every_kind_of_change_has_its_mark(self):
-        assert set(MARKS) == set(get_args(get_type_hints(Change)["kind"]))
+        assert set(MARKS) == set(get_args(get_type_hints(SpecChange)["kind"]))
 
     @pytest.mark.parametrize(
         ("other", "said"),
@@ -269,7 +269,7 @@ class TestPublish:
 
     def test_an_older_content_and_another_text_are_said_in_words(self, twice, file):
         file.write_text(f"# A comment.\n{SMALL}")
-        again = "small: revision 1 is published again, and revision 2 no more; a content keeps its number\n"
+        again = "small: revision 1 is published again, and revision 2 no longer is; a content keeps its number\n"
         assert command("fabric", "publish", str(file)).out == again
         file.write_text(SMALL)
         kept = "small: revision 1 was published already; its text is replaced, its content is the same\n"
@@ -279,7 +279,7 @@ class TestPublish:
 def test_revert_says_what_happened(twice):
     done = command("fabric", "revert", "small", "1", "--expect-revision", "2")
     assert done.out == (
-        "small: revision 1 is published again, and revision 2 no more; a content keeps its number, so no new revision was made\n"
+        "small: revision 1 is published again, and revision 2 no longer is; a content keeps its number, so no new revision was made\n"
     )
     again = command("fabric", "revert", "small", "1", "--json").last
     assert (again["number"], again["changed"]) == (1, False)
@@ -327,14 +327,14 @@ def test_what_two_agree_to_is_asked_for_and_agreed_to_by_somebody_else(actor, fi
     file.write_text(EYES)
     alone = command("fabric", "publish", str(file))
     assert (alone.code, alone.out) == (2, "")
-    assert "open a request, with manage.py fabric publish FILE --request" in alone.err
-    assert "somebody else has to agree to it" in command("fabric", "publish", str(file), "--dry-run").out
+    assert "open a request with manage.py fabric publish FILE --request" in alone.err
+    assert "a second person must approve it" in command("fabric", "publish", str(file), "--dry-run").out
     asked = command("fabric", "publish", str(file), "--request", "--message", "More eyes.", "--json").last
     assert (asked["state"], asked["author"], asked["base"], asked["message"]) == ("open", "owner", None, "More eyes.")
     assert asked["id"] in command("fabric", "requests").out
     own = command("fabric", "approve", asked["id"])
-    assert (own.code, "nobody agrees to their own" in own.err) == (2, True)
-    ana = actor_of(member("ana"))
+    assert (own.code, "cannot approve it" in own.err) == (2, True)
+    ana = find_actor(member("ana"))
     assert change_approve(actor=ana, request_id=asked["id"], digest=asked["digest"]).number == 1
     assert command("fabric", "requests").out == ""
     assert "as revision 1 by ana" in command("fabric", "requests", "small", "--all").out
@@ -349,7 +349,7 @@ def test_what_two_agree_to_is_asked_for_and_agreed_to_by_somebody_else(actor, fi
         words.change(one).strip() for one in spec_changes(*(fabric_read(text).spec for text in (EYES, SMALL)))
     ]
     assert digest == f"digest {of_ana.digest}"
-    assert "who agrees names what was shown" in sentence
+    assert "an approval names the content it approves" in sentence
     approved = command("fabric", "approve", of_ana.id, "--digest", of_ana.digest[:12])
     assert approved.out == "small: revision 2 is published\n"
     mine = command("fabric", "revert", "small", "1", "--request", "--json").last

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fabric.core.actor import Actor
+from fabric.core.people.actor import Actor
 from fabric.models import Draft
-from fabric.selectors.drafts import draft_get
-from fabric.services.drafts import draft_undo
-from fabric.services.fabrics import fabric_publish
+from fabric.selectors.drafts.lookup import draft_get
+from fabric.services.drafts.changes import draft_undo
+from fabric.services.fabrics.revisions import fabric_publish
 from tests.fabric.management.console import command
 from tests.fabric.services.world import SMALL
 

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from fabric.core.spec import FabricSpec
-from fabric.services.fabric_yaml import fabric_read
-from fabric.services.yaml_tree import read_yaml
-from tests.fabric.adapters.tools.mcp_worlds import MODULE, http, permits, served, stdio
+from fabric.core.spec.fabric import FabricSpec
+from fabric.services.fabrics.yaml.document import fabric_read
+from fabric.services.fabrics.yaml.tree import read_yaml
 from tests.fabric.management.console import command
-from tests.fabric.services.openapi_import.documents import shop
+from tests.fabric.services.importers.openapi.documents import shop
 from tests.fabric.services.world import SMALL
+from tests.fabric.tools.mcp.worlds import MODULE, http, permits, served, stdio
 
 SERVERS = json.dumps(
     {"mcp_servers": [{"name": "things", "transport": "stdio", "command": sys.executable, "args": list(MODULE)}]}
@@ -39,7 +39,7 @@ def test_what_a_server_offers_is_written_so_that_it_can_be_pasted(actor, file, a
     assert tools["add"]["target"] == "things/add"
     assert tools["add"]["parameters"]["required"] == ["a"]
     assert "# add: the server says that it changes nothing; believe it only where you believe the server" in done.out
-    assert "# fail: the server says nothing of what it changes, so a person is asked before each call" in done.out
+    assert "# fail: the server says nothing of what it changes, so each call needs a review" in done.out
     fabric = fabric_read(SMALL).spec.model_dump(mode="json", by_alias=True)
     spec = FabricSpec.model_validate(
         fabric | {"mcp_servers": tree["mcp_servers"], "tools": [*fabric["tools"], *tree["tools"]]}

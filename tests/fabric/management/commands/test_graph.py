@@ -7,10 +7,10 @@ import json
 import pytest
 
 from fabric.core.graph.spec import TransitionGraph
-from fabric.core.spec_topologies import BY_KIND
-from fabric.services.graph_import.ag2 import ag2_read, ag2_written
-from fabric.services.graph_import.texts import graph_read, yaml_text
-from fabric.services.yaml_tree import read_yaml
+from fabric.core.spec.topologies.kinds import BY_KIND
+from fabric.services.fabrics.yaml.tree import read_yaml
+from fabric.services.importers.ag2 import ag2_read, ag2_written
+from fabric.services.importers.graphs.files import graph_read, yaml_text
 from tests.fabric.management.console import command
 
 AG2 = {

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from fabric import wiring
+from fabric.composition import engine as wiring
 from fabric.core import events as ev
-from fabric.models import Escalation, Run
-from fabric.selectors.runs import run_events
-from fabric.services.graph_import.texts import graph_read, yaml_text
-from fabric.services.runs import run_start
+from fabric.models import Review, Run
+from fabric.selectors.runs.lookup import run_events
+from fabric.services.importers.graphs.files import graph_read, yaml_text
+from fabric.services.runs.start import run_start
 from tests.fabric.management.console import command, shown
 from tests.fabric.services.world import HeardNudge
 
@@ -64,7 +64,7 @@ def turns(actor):
 
 
 def answered(tmp_path, answer):
-    item = Escalation.objects.get(decided_at=None)
+    item = Review.objects.get(decided_at=None)
     (tmp_path / "answer.json").write_text(json.dumps({"answer": answer}))
     return command("decide", item.id, "edit", *shown(item.id), "--payload", str(tmp_path / "answer.json"), "--json")
 
@@ -73,25 +73,25 @@ def test_a_person_is_asked_and_each_answer_leads_where_its_edge_does(actor, tmp_
     asked = command("run", gated, "--input", "Build it.", "--json")
     assert asked.code == 3, asked.err
     assert "Approve the plan?" in asked.err
-    item = Escalation.objects.get()
+    item = Review.objects.get()
     again = answered(tmp_path, "Revise")
     assert (again.code, again.err.count("Approve the plan?") > 0) == (3, True)
     assert turns(actor) == ["plan", "approve", "plan"]
     done = answered(tmp_path, "Approve")
     assert (done.code, done.last["state"]) == (0, "completed"), done.last
     assert turns(actor) == ["plan", "approve", "plan", "approve", "implement"]
-    assert Escalation.objects.get(id=item.id).verb == "edit"
+    assert Review.objects.get(id=item.id).verb == "edit"
 
 
 def test_an_answer_that_no_edge_has_is_refused_and_approval_is_none(tmp_path, gated):
     command("run", gated, "--input", "Build it.")
     refused = answered(tmp_path, "Perhaps")
     assert (refused.code, refused.out) == (2, "")
-    item = Escalation.objects.get()
+    item = Review.objects.get()
     approved = command("decide", item.id, "approve", *shown(item.id))
     assert approved.code == 2
     assert "the form is not filled in yet" in approved.err
-    assert Escalation.objects.get().decided_at is None
+    assert Review.objects.get().decided_at is None
 
 
 def test_the_gate_costs_nothing_and_asks_no_model(actor, tmp_path, gated):
@@ -106,7 +106,7 @@ def test_the_gate_costs_nothing_and_asks_no_model(actor, tmp_path, gated):
     assert [(one["cost_usd_micros"], one["input_tokens"], one["output_tokens"]) for one in mine] == [(0, 0, 0)] * 2
 
 
-# -- variables from outside --------------------------------------------------------------------------------------------
+# -- variables from outside ------------------------------------------------------------------------------------------
 
 
 def test_a_context_variable_is_written_by_command(actor, gated):

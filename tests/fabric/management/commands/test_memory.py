@@ -7,10 +7,10 @@ from django.core.management import CommandError
 
 from fabric.management.commands.memory import BECAME
 from fabric.models import AuditLine
-from fabric.selectors.memory_history import Became
-from fabric.services.fabrics import fabric_publish
+from fabric.selectors.memories.lookup import EntryFate
+from fabric.services.fabrics.revisions import fabric_publish
 from tests.fabric.management.console import command
-from tests.fabric.services.test_memories import REMEMBERING
+from tests.fabric.services.memories.test_changes import REMEMBERING
 
 KEY = ("remembering", "notes", "budget")
 
@@ -96,9 +96,9 @@ def test_a_value_comes_from_a_file_too(tmp_path):
             "has no memory 'scratch' that outlives",
         ),
         (("write", *KEY, "--file", "nowhere.json", "--reason", "x"), "nowhere.json cannot be read"),
-        (("delete", *KEY, "--reason", "x"), "nothing stands under 'budget'"),
-        (("show", *KEY), "nothing stands under 'budget'"),
-        (("show", "remembering", "notes", "\udcff"), "nothing stands under"),
+        (("delete", *KEY, "--reason", "x"), "key 'budget' has no value"),
+        (("show", *KEY), "key 'budget' has no value"),
+        (("show", "remembering", "notes", "\udcff"), "has no value"),
         (("history", *KEY), "nothing was ever written under 'budget'"),
         (("list", "nosuch"), "nosuch"),
         (("list", "remembering", "--memory", "other"), "has no memory 'other'"),
@@ -118,4 +118,4 @@ def test_a_value_and_a_file_at_once_are_refused():
 
 
 def test_each_fate_of_an_entry_has_its_words():
-    assert set(BECAME) == set(Became)
+    assert set(BECAME) == set(EntryFate)

@@ -10,14 +10,14 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from fabric.adapters.stored_keys import stored_keys
 from fabric.models import ProviderKey
-from fabric.services import here
-from fabric.services.fabrics import fabric_publish
-from fabric.services.model_list import models_list
-from fabric.services.workspaces import owner_actor
+from fabric.providers.stored_keys import stored_keys
+from fabric.services.actors import owner_actor
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.installation import facts as here
+from fabric.services.models.catalogue import models_list
 from simulator.endpoint import ScriptedEndpoint, refusal
-from tests.fabric.services.asked_models import DEAR, KEY, PRICED, able, fabric
+from tests.fabric.services.models.scenes import DEAR, KEY, PRICED, able, fabric
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PLACE = ("openai", "https://api.openai.com/v1")
@@ -104,7 +104,7 @@ def test_no_key_is_taken_from_the_command_line(manage, actor):
 def test_a_key_is_deleted_once(manage, monkeypatch, actor):
     monkeypatch.setattr(sys, "stdin", io.StringIO(KEY))
     manage("key", "set", *PLACE)
-    assert "is deleted: https://api.openai.com:443 is asked without it" in manage("key", "delete", *PLACE)[1]
+    assert "is deleted: https://api.openai.com:443 is called without it" in manage("key", "delete", *PLACE)[1]
     code, _, complaint = manage("key", "delete", *PLACE)
     assert (code, "no key is stored for" in complaint) == (2, True)
 

@@ -1,9 +1,9 @@
 """`notifications`: lists what was told and has one sent again."""
 
-from fabric.core.notifications import Channel, Delivery, Happened
+from fabric.core.texts.notifications import Channel, Delivery, NotificationHappening
 from fabric.models import Notification
 from tests.fabric.management.console import command
-from tests.fabric.services.told import HOOK, known, made, sent, telling
+from tests.fabric.services.notifications.scenes import HOOK, known, made, sent, telling
 
 
 def test_they_are_listed_and_one_is_sent_again(actor, nudge, small):
@@ -11,12 +11,16 @@ def test_they_are_listed_and_one_is_sent_again(actor, nudge, small):
     known(HOOK)
     run_id = telling(actor, nudge, small, alert=None)
     made(HOOK)
-    refuse = {Channel.WEBHOOK: lambda *_: Delivery(Happened.REFUSED, "https://hooks.example.org answered HTTP 410")}
+    refuse = {
+        Channel.WEBHOOK: lambda *_: Delivery(
+            NotificationHappening.REFUSED, "https://hooks.example.org answered HTTP 410"
+        )
+    }
     sent(HOOK, sends=refuse)
     one = Notification.objects.get()
     said = command("notifications", "list").out
     assert said.startswith(one.id)
-    assert f"question of run {run_id} (small) to https://hooks.example.org: failed, 1 attempt; " in said
+    assert f"review of run {run_id} (small) to https://hooks.example.org: failed, 1 attempt; " in said
     assert "secret" not in said
     (listed,) = command("notifications", "list", "--state", "failed", "--json").last["notifications"]
     assert (listed["id"], listed["state"], listed["path"]) == (one.id, "failed", "/reviews/esc-1")

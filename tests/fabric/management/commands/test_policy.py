@@ -7,8 +7,8 @@ import json
 import pytest
 
 from fabric.models import SharedBudget, WorkspacePolicyVersion
-from fabric.selectors.workspace_policies import standing_policy
-from fabric.services.workspace_policies import policy_set
+from fabric.selectors.workspaces.policies import standing_policy
+from fabric.services.workspaces.policies import policy_set
 from tests.fabric.management.console import command
 
 ORIGIN = "https://api.openai.com:443"

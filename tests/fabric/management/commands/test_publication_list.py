@@ -1,4 +1,4 @@
-"""semantics.md 8 sentence by sentence, and everything that a fabric may say wrongly: refused by the command, with line, column, path, reason and remedy."""
+"""docs/specification/publication.md sentence by sentence, and everything that a fabric may say wrongly: refused by the command, with line, column, path, reason and remedy."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ ROWS = (
             ("stage", "[fan-out]", ".0", "no stage is called 'fan-out'; there are: plan, fan_out, fan_in, validate, finalize"),
             ("provider", "[openai]", ".0", "no model of this fabric is asked at 'openai'; there are: scripted"),
             ("agent", "[reader, reader]", ".1", "'reader' is there twice"),
-            ("fabric", "[small]", "", "in front of all its calls", "take another scope, or leave only out"),
+            ("fabric", "[small]", "", "protects all its calls", "take another scope, or leave only out"),
             ("agent", "['']", ".0", "is empty"),
             ("agent", "reader", "", "'reader'", "no list"),
         )
@@ -99,8 +99,8 @@ ROWS = (
     layers("max_retries: 21", "policy.retry_layers.max_retries", "21", "at most 20"),
     limits("retry layers that do not fit", "retry_layers: {max_retries: 2}", "retry_layers.max_retries", "only preset fabro has layers", "leave max_retries out"),
     limits("an override laxer than its requirement without a reason", "retry_layers: {preset: fabro}", "retry_layers.preset", "at most 2 retries are allowed", "`deviation`"),
-    layers("stages: {plan: {fallback_retry_target: handover}}", "policy.retry_layers.stages.plan.fallback_retry_target", "nobody is above the others", "topology.handover"),
-    layers("edges: [{to: handover}]", "policy.retry_layers.edges.0.to", "nobody is above the others"),
+    layers("stages: {plan: {fallback_retry_target: handover}}", "policy.retry_layers.stages.plan.fallback_retry_target", "no agent is above the others", "topology.handover"),
+    layers("edges: [{to: handover}]", "policy.retry_layers.edges.0.to", "no agent is above the others"),
     layers("edges: [{failure_class: structural, to: replan}]", "policy.retry_layers.edges.0", "class structural is the decision table's alone", "transient_infra"),
     layers("stages: {validate: {allow_partial: true}}", "policy.retry_layers.stages.validate.allow_partial", "one part", "leave it out"),
     layers("stages: {fan_out: {allow_partial: true}}", "policy.retry_layers.stages.fan_out.allow_partial", "fan_in quorum says how many are enough already", policy="  fan_in: {mode: quorum, k: 1}\n"),
@@ -139,7 +139,7 @@ ROWS = (
     limits("deadlock detection on", "deadlock_monitor: {window_moves: 0}", "deadlock_monitor.window_moves", "at least 6"),
     limits("deadlock detection on", "deadlock_monitor: {brief_chars: 100000}", "deadlock_monitor.brief_chars", "at most 1000"),
     limits("a stall that cannot be told from a call", "deadlines: {batch: {call_s: 50, stage_s: 60, run_s: 90}}", "deadlines.batch.call_s", "30 s without an event are taken for a stall", "policy.stall_watchdog.after_s"),
-    Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: []", "reviewers", ("is put to a person", "name users or roles who answer")),
+    Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: []", "reviewers", ("goes to a person", "name users or roles who answer")),
     Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: ['']", "reviewers.0", ("is empty",)),
     cell("an escalation path with someone in it", "cost_overrun", "batch", "{rungs: [{reaction: escalate, role: legal}]}", "asks for 'legal'", "auditor, editor, finance, operator, owner, reader, reviewer, safety, viewer", inner=".rungs.0.role"),
     tool("a compensation, or irreversible, for each mutating tool", f"effect: mutating, {OBJECT}", ".compensation", "name the tool that undoes it, or declare it irreversible"),

@@ -8,17 +8,15 @@ import pytest
 from django.apps import apps
 from django.db.models import BinaryField
 
-from fabric.adapters import key_ring
-from fabric.adapters.key_files import KeyUnusable
-from fabric.adapters.key_ring import RING_NAME, alone, key_added, ring_of
-from fabric.adapters.known_secrets import KNOWN, MASK
-from fabric.adapters.sealed_fields import SEALED
-from fabric.adapters.secret_box import key_id
-from fabric.adapters.stored_keys import stored_keys
 from fabric.models import ProviderKey
-from fabric.services import here
-from fabric.services.provider_keys import key_set
-from fabric.services.rekeying import values_resealed
+from fabric.providers.stored_keys import stored_keys
+from fabric.secrets import key_ring
+from fabric.secrets.key_ring import RING_NAME, KeyUnusable, alone, key_added, read_ring
+from fabric.secrets.known_secrets import KNOWN, MASK
+from fabric.secrets.secret_box import SEALED, key_id
+from fabric.services.installation import facts as here
+from fabric.services.installation.rekeying import values_resealed
+from fabric.services.models.keys import key_set
 from tests.fabric.management.console import command
 
 HOSTS = tuple(f"https://api{n}.example.org:443" for n in range(5))
@@ -45,7 +43,7 @@ NO_SECRET = {
     *("AuditCut.body", "AuditCut.signature", "AuditFold.line", "AuditLine.body", "AuditLine.hash", "Checkpoint.body"),
     *(
         "Checkpoint.signature",
-        "Escalation.content",
+        "Review.content",
         "Event.hash",
         "Event.header",
         "Event.payload",
@@ -75,16 +73,16 @@ def test_every_field_that_is_named_sealed_is_in_the_table():
 
 
 def test_the_ring_is_made_once_for_its_owner_alone(data):
-    (first,), (again,) = ring_of(data), ring_of(data)
+    (first,), (again,) = read_ring(data), read_ring(data)
     assert first == again
     assert stat.S_IMODE((data / RING_NAME).stat().st_mode) == 0o600
     assert not any(one in repr(first) for one in (first.text, repr(first.seals)))
 
 
 def test_rekeying_makes_a_key_seals_all_anew_and_counts(five, data):
-    (old,) = ring_of(data)
+    (old,) = read_ring(data)
     said = command("rekey", "--json").last
-    new, kept = ring_of(data)
+    new, kept = read_ring(data)
     assert kept == old
     assert said == {
         "key": new.id.hex(),
@@ -98,14 +96,14 @@ def test_rekeying_makes_a_key_seals_all_anew_and_counts(five, data):
     assert (named(), opened()) == ({new.id}, ALL)
     told = command("rekey", "--forget")
     assert (told.code, told.out.splitlines()[-2:]) == (0, ["Keys forgotten: 1.", "The key ring has 1 key."])
-    assert ring_of(data) == (new,)
+    assert read_ring(data) == (new,)
     assert opened() == ALL
 
 
 def test_one_that_was_ended_half_way_goes_on_under_the_same_key(five, data):
-    (old,), new = ring_of(data), key_added(data)
+    (old,), new = read_ring(data), key_added(data)
     row, box = ProviderKey.objects.first(), here.secret_box()
-    about = SEALED[0].about(row)
+    about = SEALED[0].list_bindings(row)
     ProviderKey.objects.filter(id=row.id).update(sealed=box.seal(box.open(bytes(row.sealed), *about), *about))
     assert named() == {old.id, new.id}
     assert opened() == ALL
@@ -116,18 +114,18 @@ def test_one_that_was_ended_half_way_goes_on_under_the_same_key(five, data):
 
 def test_a_key_that_a_value_still_names_is_not_forgotten(five, data):
     """A value that does not open now, since its row was changed, may when the row is as it was."""
-    (old,), row = ring_of(data), ProviderKey.objects.get(host=HOSTS[0])
+    (old,), row = read_ring(data), ProviderKey.objects.get(host=HOSTS[0])
     ProviderKey.objects.filter(id=row.id).update(host="https://moved.example.org:443")
     assert command("rekey", "--json").last["unopened"] == 1
     said = command("rekey", "--forget", "--json").last
-    assert (said["forgotten"], said["keys"], old in ring_of(data)) == (0, 2, True)
+    assert (said["forgotten"], said["keys"], old in read_ring(data)) == (0, 2, True)
     ProviderKey.objects.filter(id=row.id).update(host=row.host)
     assert opened() == ALL
 
 
 def test_the_ring_s_keys_are_masked_wherever_they_are_said(data):
-    (key,) = ring_of(data)
-    assert KNOWN.masked(f"the key {key.text} was said") == f"the key {MASK} was said"
+    (key,) = read_ring(data)
+    assert KNOWN.mask_text(f"the key {key.text} was said") == f"the key {MASK} was said"
 
 
 def test_a_missing_key_is_counted_and_the_rest_is_sealed_anew(five, data):
@@ -145,7 +143,9 @@ def test_a_process_that_runs_opens_all_before_and_after(five):
     box, rows = here.secret_box(), list(ProviderKey.objects.all())
     assert command("rekey").code == 0
     assert sorted(one.secret for one in stored_keys(box).values()) == ALL
-    assert all(box.opens(bytes(row.sealed), *SEALED[0].about(row)) for row in rows)  # Read before, opened after.
+    assert all(
+        box.opens(bytes(row.sealed), *SEALED[0].list_bindings(row)) for row in rows
+    )  # Read before, opened after.
 
 
 def test_what_somebody_replaces_meanwhile_stays_theirs(five, data):
@@ -160,18 +160,18 @@ def test_what_somebody_replaces_meanwhile_stays_theirs(five, data):
 
 def test_two_at_once_are_refused(data):
     with alone(data):
-        code = "import sys; from pathlib import Path; from fabric.adapters.key_ring import alone\nwith alone(Path(sys.argv[1])): pass"
+        code = "import sys; from pathlib import Path; from fabric.secrets.key_ring import alone\nwith alone(Path(sys.argv[1])): pass"
         said = subprocess.run([sys.executable, "-c", code, str(data)], capture_output=True, text=True, check=False)
     assert said.returncode
     assert "another `manage.py rekey` is under way" in said.stderr
 
 
 def test_a_variable_s_ring_is_not_changed_and_its_first_key_seals(five, data, settings):
-    (old,) = ring_of(data)
+    (old,) = read_ring(data)
     settings.FABRIC_KEY_RING = f"{'ab' * 32},{old.text}"
     said = command("rekey", "--json").last
     assert (said["made"], said["resealed"], said["keys"]) == (False, 5, 2)
-    assert ring_of(data) == (old,)
+    assert read_ring(data) == (old,)
     told = command("rekey", "--forget")
     assert (told.code, told.err) == (2, "the key ring is FABRIC_KEY_RING: take the old key out of it yourself\n")
     settings.FABRIC_KEY_RING = "ab" * 32
@@ -193,7 +193,7 @@ def test_a_damaged_ring_is_one_sentence_and_is_left_as_it_is(data, text):
 
 def test_a_full_ring_takes_no_further_key(data):
     for _ in range(key_ring.KEYS_MAX - 1):
-        ring_of(data)
+        read_ring(data)
         key_added(data)
     with pytest.raises(KeyUnusable, match="which is the most: run `manage.py rekey --forget`"):
         key_added(data)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.models import Escalation, ReviewClaim, Run, TicketClosure
-from fabric.selectors.escalations import escalations_open
-from fabric.services.claims import review_claim
+from fabric.models import FollowUpClosure, Review, ReviewClaim, Run
+from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.reviews.assignments import review_claim
 from tests.fabric.management.console import command
 from tests.fabric.services.world import ran
 from tests.people import member
@@ -15,7 +15,7 @@ from tests.people import member
 @pytest.fixture
 def item(actor, doubtful):
     ran(actor, doubtful)
-    return escalations_open(actor)[0]
+    return list_open_reviews(actor)[0]
 
 
 @pytest.fixture
@@ -25,20 +25,20 @@ def ana(actor):
 
 
 @pytest.fixture
-def ticket(item):
-    Escalation.objects.update(item="ticket", verbs="respond", decided_at=9, by_system=True)
+def follow_up(item):
+    Review.objects.update(item="follow_up", verbs="respond", decided_at=9, by_system=True)
     Run.objects.update(state="aborted")
     return item
 
 
 def test_there_is_nothing(actor):
     assert command("review", "list").out == "There is nothing here.\n"
-    assert command("review", "next").out == "Nothing waits that nobody has in hand.\n"
+    assert command("review", "next").out == "No unclaimed review is open.\n"
     assert command("review", "next", "--json").last == {"item": None}
 
 
 def test_the_list_says_who_has_what(item, ana):
-    review_claim(actor=ana, escalation_id=item.id)
+    review_claim(actor=ana, review_id=item.id)
     (line,) = command("review", "list").out.splitlines()
     assert line.startswith(f"{item.id} due 20")
     assert " doubtful post stage validate: " in line
@@ -54,7 +54,7 @@ def test_a_page_at_a_time(actor, doubtful, item):
     first = command("review", "list", "--limit", "1", "--json").last
     second = command("review", "list", "--limit", "1", "--json", "--after", first["next"]).last
     assert [one["id"] for page in (first, second) for one in page["items"]] == [
-        one.id for one in escalations_open(actor)
+        one.id for one in list_open_reviews(actor)
     ]
     assert second["next"] is None
     assert "There are more: --after " in command("review", "list", "--limit", "1").err
@@ -62,21 +62,21 @@ def test_a_page_at_a_time(actor, doubtful, item):
 
 def test_the_next_is_taken_let_go_and_claimed(item):
     done = command("review", "next")
-    assert done.out.startswith(f"Item {item.id} is in owner's hand until ")
+    assert done.out.startswith(f"Item {item.id} is claimed by owner until ")
     assert f"manage.py decide {item.id}" in done.err
-    assert command("review", "release", item.id).out == f"Item {item.id} is let go.\n"
-    assert command("review", "release", item.id).out == f"Item {item.id} was not in your hand.\n"
+    assert command("review", "release", item.id).out == f"Item {item.id} is released.\n"
+    assert command("review", "release", item.id).out == f"Item {item.id} was not claimed by you.\n"
     assert command("review", "claim", item.id, "--json").last["claim"]["holder"] == "owner"
 
 
 def test_what_lapsed_is_taken_over_and_says_so(item, ana):
-    review_claim(actor=ana, escalation_id=item.id)
+    review_claim(actor=ana, review_id=item.id)
     ReviewClaim.objects.update(lease_until=1)
     assert command("review", "claim", item.id).out.endswith(" UTC, taken over from ana.\n")
 
 
 def test_it_is_handed_on(item, ana):
-    assert command("review", "reassign", item.id, "ana").out.startswith(f"Item {item.id} is in ana's hand until ")
+    assert command("review", "reassign", item.id, "ana").out.startswith(f"Item {item.id} is claimed by ana until ")
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_it_is_handed_on(item, ana):
     [
         (("claim", "nothing"), "there is no item 'nothing'"),
         (("release", "nothing"), "there is no item 'nothing'"),
-        (("reassign", "ITEM", "nobody"), "nobody here is named 'nobody'"),
-        (("close", "ITEM", "--note", "Done."), "is no ticket"),
+        (("reassign", "ITEM", "nobody"), "there is no member 'nobody'"),
+        (("close", "ITEM", "--note", "Done."), "is no follow-up"),
         (("list", "--after", "x"), "'x' is no cursor of this list"),
     ],
 )
@@ -97,31 +97,33 @@ def test_bad_input_is_one_sentence_and_exit_code_2(item, words, said):
 
 
 def test_in_somebody_elses_hand_it_is_neither_claimed_nor_decided(item, ana):
-    Escalation.objects.update(barred="\ncleo\n")  # Somebody else started it, so that both may answer.
-    review_claim(actor=ana, escalation_id=item.id)
+    Review.objects.update(barred="\ncleo\n")  # Somebody else started it, so that both may answer.
+    review_claim(actor=ana, review_id=item.id)
     for words in (("review", "claim", item.id), ("decide", item.id, "approve", "--digest", item.digest)):
         done = command(*words)
         assert done.code == 2
-        assert f"item {item.id} is in ana's hand until " in done.err
+        assert f"ana has claimed item {item.id} until " in done.err
 
 
-def test_a_ticket_is_closed_with_a_note(ticket):
-    (line,) = command("review", "list", "--tab", "tickets").out.splitlines()
-    assert line.startswith(f"{ticket.id} a ticket since 20")
-    assert command("review", "close", ticket.id, "--note", " ").code == 2
-    assert command("review", "close", ticket.id, "--note", "Done.").out == f"Item {ticket.id} is closed.\n"
-    assert command("review", "close", ticket.id, "--note", "Done.").out == f"Item {ticket.id} is closed already.\n"
-    assert command("review", "list", "--tab", "tickets").out == "There is nothing here.\n"
+def test_a_follow_up_is_closed_with_a_note(follow_up):
+    (line,) = command("review", "list", "--tab", "follow_ups").out.splitlines()
+    assert line.startswith(f"{follow_up.id} a follow-up since 20")
+    assert command("review", "close", follow_up.id, "--note", " ").code == 2
+    assert command("review", "close", follow_up.id, "--note", "Done.").out == f"Item {follow_up.id} is closed.\n"
+    assert (
+        command("review", "close", follow_up.id, "--note", "Done.").out == f"Item {follow_up.id} is closed already.\n"
+    )
+    assert command("review", "list", "--tab", "follow_ups").out == "There is nothing here.\n"
 
 
-def test_a_ticket_is_closed_by_its_answer_too(ticket):
-    done = command("decide", ticket.id, "respond", "--message", "By hand.", "--json")
+def test_a_follow_up_is_closed_by_its_answer_too(follow_up):
+    done = command("decide", follow_up.id, "respond", "--message", "By hand.", "--json")
     assert (done.code, done.last["recorded"]) == (0, True)
     assert "has ended" in done.err
-    assert TicketClosure.objects.get().note == "By hand."
+    assert FollowUpClosure.objects.get().note == "By hand."
 
 
-def test_a_ticket_starts_a_run(ticket):
-    done = command("review", "close", ticket.id, "--note", "Again.", "--fork", "2", "--json")
-    (fork,) = Run.objects.exclude(id=ticket.run_id)
+def test_a_follow_up_starts_a_run(follow_up):
+    done = command("review", "close", follow_up.id, "--note", "Again.", "--fork", "2", "--json")
+    (fork,) = Run.objects.exclude(id=follow_up.run_id)
     assert done.last["fork"] == fork.id

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabric import wiring
+from fabric.composition import engine as wiring
 from fabric.models import Run
 from tests.fabric.management.console import command
 from tests.fabric.services.world import SMALL
@@ -74,13 +74,13 @@ def test_a_parked_run_names_its_item_and_the_command_that_decides_it(doubtful):
     done = command("run", doubtful, *REQUEST, "--json")
     assert done.code == 3
     assert (done.last["state"], done.last["outcome"]) == ("waiting", None)
-    assert done.last["reason"] == "the score is 0.55, and the fabric asks for at least 0.70 (tau)"
+    assert done.last["reason"] == "the score is 0.55, and the fabric needs at least 0.70"
     item, *shown, how = done.err.splitlines()
-    (question,) = done.last["questions"]
-    assert item.startswith(f"Item {question['id']} waits for owner, until "), "whom the fabric lists as reviewers"
-    assert f"  digest      {question['digest']}" in shown
-    verbs, digest = "approve|edit|respond|reject", question["digest"][:12]
-    assert how == f"Decide it with: manage.py decide {question['id']} {verbs} --digest {digest} [--message TEXT]"
+    (review,) = done.last["reviews"]
+    assert item.startswith(f"Item {review['id']} waits for owner, until "), "whom the fabric lists as reviewers"
+    assert f"  digest      {review['digest']}" in shown
+    verbs, digest = "approve|edit|respond|reject", review["digest"][:12]
+    assert how == f"Decide it with: manage.py decide {review['id']} {verbs} --digest {digest} [--message TEXT]"
 
 
 def test_a_run_that_ends_otherwise_is_exit_code_1_and_says_why(actor, tmp_path):
@@ -95,7 +95,7 @@ def test_a_run_that_ends_otherwise_is_exit_code_1_and_says_why(actor, tmp_path):
 
 def test_what_fails_on_the_way_and_comes_right_is_completed_after_recovery(actor, tmp_path):
     source = SMALL.replace(
-        "provider: scripted", "provider: scripted\n    options: {agents: {planner: {script: bad_json, slips: 1}}}"
+        "provider: scripted", "provider: scripted\n    options: {agents: {planner: {script: malformed, slips: 1}}}"
     )
     (tmp_path / "f.yaml").write_text(source)
     command("fabric", "publish", str(tmp_path / "f.yaml"))

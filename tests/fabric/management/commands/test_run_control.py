@@ -5,9 +5,9 @@ import json
 import pytest
 
 from fabric.models import Inbox, Run
-from fabric.selectors.runs import run_get
-from fabric.services.fabrics import fabric_publish
-from fabric.services.runs import run_start
+from fabric.selectors.runs.lookup import run_get
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.runs.start import run_start
 from tests.fabric.management.console import command
 from tests.fabric.services.world import TALKING, HeardNudge, ran
 
@@ -74,12 +74,12 @@ def test_a_run_that_has_ended_is_told_nothing(actor):
             "'stop' is nothing that can be done with a run; possible are: cancel, terminate, pause",
         ),
         (("run", "terminate", "{run}"), "terminating undoes nothing, so it needs a reason"),
-        (("run", "fork", "{run}"), "say which event to go on from with --event N"),
+        (("run", "fork", "{run}"), "give the event to continue from with --event N"),
         (("run", "fork", "{run}", "--event", "1", "--edit", "plan"), "--edit needs the stage's new output"),
         (("run", "fork", "{run}", "--event", "1", "--edit", "plan", "--input", "{"), "--input is no JSON"),
         (("run", "fork", "{run}", "--event", "99"), "and no event 99"),
         (("run", "pause", "nothing"), "there is no run"),
-        (("run", "small"), "say what is asked with --input TEXT or --input FILE"),
+        (("run", "small"), "give the request with --input TEXT or --input FILE"),
         (("run", "resume"), "the run is missing: manage.py run resume RUN"),
     ],
 )

@@ -1,8 +1,8 @@
 """`verify_audit`: a sentence for each thing that is wrong, and exit code 1."""
 
-from fabric import wiring
+from fabric.composition import engine as wiring
 from fabric.models import Event
-from fabric.services.checkpoints import checkpoints_make
+from fabric.services.audit.checkpoints import checkpoints_make
 from tests.fabric.management.console import command
 from tests.fabric.services.world import ran
 from tests.unguarded import unguarded

@@ -1,0 +1,1 @@
+"""Programs ask for drills, schedule them and fetch their reports."""

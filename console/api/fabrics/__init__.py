@@ -1,0 +1,1 @@
+"""Programs list fabrics, compare them and publish their files."""

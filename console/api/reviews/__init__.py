@@ -1,0 +1,1 @@
+"""Programs read the review queue and answer reviews."""

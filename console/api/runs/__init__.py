@@ -1,0 +1,1 @@
+"""Programs start runs, control them and read their events."""

@@ -1,0 +1,150 @@
+"""Lets callers wait for events without a thread for each.
+
+1. The operation answers at once. If it has no events and the caller accepts waiting, it says so.
+2. This layer around Django then retains the answer, and waits on the event loop until the live hub has news of the
+   run.
+3. It calls the operation again. That also checks rights again: a token that was revoked meanwhile is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import HttpRequest
+
+WAIT_MAX_S = 20
+WAITERS_MAX = 1_000
+"""Largest number of waiting callers in one process; further ones are answered at once."""
+
+_path = re.compile(r"/api/v1/runs/[0-9a-f-]{36}/events\Z")
+_SCOPE_KEY = "fabric.wait"
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A caller's wait: for events of this run after ``after``, at most so many seconds."""
+
+    workspace_id: str
+    run_id: str
+    after: int
+    seconds: int
+
+
+@dataclass(slots=True)
+class _Wish:
+    """Carries an operation's wish to wait out of Django."""
+
+    wait: Wait | None = None
+
+
+def may_wait(request: HttpRequest, wait: Wait) -> None:
+    """Retain an answer without events. Without ASGI no answer is retained."""
+    wish: _Wish | None = getattr(request, "scope", {}).get(_SCOPE_KEY)
+    if wish is not None:
+        wish.wait = wait
+
+
+@dataclass(slots=True)
+class _Caller:
+    """The caller: its request, which has no body, and its connection."""
+
+    receive: Any
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def watch(self) -> None:
+        """Read the caller's messages until it disconnects."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self.gone.set()
+
+    def once(self) -> Any:
+        """Return a ``receive`` with which the operation is called once more."""
+        asked = False
+
+        async def receive() -> Message:
+            nonlocal asked
+            if not asked:
+                asked = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await self.gone.wait()
+            return {"type": "http.disconnect"}
+
+        return receive
+
+
+class LongPoll:
+    """An ASGI application around another one: retains answers without events."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._waiting = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http" or scope["method"] != "GET" or not _path.match(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        caller = _Caller(receive)
+        watching = asyncio.create_task(caller.watch())
+        try:
+            await self._serve(scope, caller, send)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    async def _serve(self, scope: Any, caller: _Caller, send: Any) -> None:
+        loop = asyncio.get_running_loop()
+        until = None
+        while True:
+            wish = _Wish()
+            answer: list[Message] = []
+            await self._app({**scope, _SCOPE_KEY: wish}, caller.once(), _collect_messages(answer))
+            if wish.wait is not None and until is None:
+                until = loop.time() + wish.wait.seconds
+            if wish.wait is None or until is None or loop.time() >= until or self._waiting >= WAITERS_MAX:
+                break
+            if not await self._more(wish.wait, caller, until):
+                return
+        for message in answer:
+            await send(message)
+
+    async def _more(self, wait: Wait, caller: _Caller, until: float) -> bool:
+        """Wait until there may be more, or until the time is up. False: the caller has gone."""
+        self._waiting += 1
+        seen = asyncio.create_task(_wait_for_news(wait))
+        gone = asyncio.create_task(caller.gone.wait())
+        try:
+            left = max(0.0, until - asyncio.get_running_loop().time())
+            await asyncio.wait({seen, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            return not caller.gone.is_set()
+        finally:
+            self._waiting -= 1
+            for task in (seen, gone):
+                task.cancel()
+            await asyncio.gather(seen, gone, return_exceptions=True)
+
+
+async def _wait_for_news(wait: Wait) -> None:
+    """Return when the run has events after the cursor, or has ended."""
+    from console.live.hub import live_hub
+    from console.live.reader import RunKey
+
+    with live_hub().follow(RunKey(wait.workspace_id, wait.run_id), wait.after, ()) as place:
+        while place.cursor <= wait.after:
+            if await place.next() is None:
+                return
+
+
+def _collect_messages(answer: list[Message]) -> Any:
+    async def send(message: Message) -> None:
+        answer.append(message)
+
+    return send

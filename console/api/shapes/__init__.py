@@ -1,0 +1,1 @@
+"""All nouns of the API share these shapes and parameters."""

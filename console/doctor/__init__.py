@@ -1,1 +1,0 @@
-"""What is wrong with this installation, and what to do about it: `manage.py doctor`."""

@@ -1,0 +1,1 @@
+"""Each part of the editor shows and edits one part of a fabric."""

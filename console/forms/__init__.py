@@ -1,0 +1,1 @@
+"""Pages read what a browser sent into values, or into errors beside the fields."""

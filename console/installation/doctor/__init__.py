@@ -1,0 +1,1 @@
+"""`manage.py doctor` finds faults of an installation, and names their remedies."""

@@ -1,0 +1,1 @@
+"""Reads every environment variable from one table, and refuses unusable values."""

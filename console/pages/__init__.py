@@ -1,0 +1,1 @@
+"""The console shows one page for each noun."""

@@ -1,0 +1,1 @@
+"""Auditors read the audit trail and place legal holds."""

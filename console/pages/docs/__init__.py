@@ -1,0 +1,1 @@
+"""Every member reads and searches the documents."""

@@ -1,0 +1,1 @@
+"""Authors begin, edit, merge and publish the draft of a fabric."""

@@ -1,0 +1,1 @@
+"""Members look at published fabrics, their parts and their protections."""

@@ -1,0 +1,1 @@
+"""Serves health checks, and browsers' reports about stopped content."""

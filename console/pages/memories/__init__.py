@@ -1,0 +1,1 @@
+"""Members read the memories of fabrics, and delete single keys."""

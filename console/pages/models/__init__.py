@@ -1,0 +1,1 @@
+"""Operators manage endpoints, keys and circuit breakers of models."""

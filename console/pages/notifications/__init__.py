@@ -1,0 +1,1 @@
+"""Operators see which notifications were sent, and send failed ones again."""

@@ -1,0 +1,1 @@
+"""The overview shows the present troubles of the workspace."""

@@ -1,0 +1,184 @@
+"""Serves the overview of present troubles. Each card reads its own data and fails alone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
+
+from console.pages.overview.words import ALWAYS, TILES, headline, link_to_all, tile_address, trouble_line, trouble_words
+from console.site.access.actors import find_actor
+from console.site.fragments import SHARED_S, fresh_part
+from console.words.drills import came_marks
+from fabric.core.people.actor import Actor
+from fabric.selectors.database_time import TookTooLong, time_limit
+from fabric.selectors.errors import Refused
+from fabric.selectors.overview.attention import DECIDED_DAYS, attention, review_queue
+from fabric.selectors.overview.tiles import first_steps, spend, states, workers
+from simulator.drills.selectors.drill_views import State
+from simulator.drills.selectors.standings import WRONG, WorkspaceStanding, drills_standing
+
+log = logging.getLogger(__name__)
+
+ANSWERED_S = 2.0
+"""Seconds after which a card has failed."""
+STANDS = 4
+"""Number of fabrics whose cells are named; further ones are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewCard:
+    """A card of the page, which answers one question."""
+
+    title: str
+    ask: Callable[[Actor, int], Any]
+
+
+CARDS: Mapping[str, OverviewCard] = {
+    "steps": OverviewCard("First steps", lambda actor, now: first_steps(actor)),
+    "states": OverviewCard("Runs by state", states),
+    "attention": OverviewCard("Needs attention", attention),
+    "spend": OverviewCard("Spend", spend),
+    "reviews": OverviewCard("Reviews", review_queue),
+    "workers": OverviewCard("Workers", workers),
+    "drills": OverviewCard("Drills", lambda actor, now: drills_standing(actor)),
+}
+"""The cards by the name of their template."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardAnswer:
+    """The answer of a card. ``problem``: a sentence if there is no answer."""
+
+    name: str
+    title: str
+    found: Any = None
+    problem: str = ""
+
+    @property
+    def template(self) -> str:
+        """Return its template."""
+        return f"overview/cards/{self.name}.html"
+
+
+def card_answer(name: str, actor: Actor, now: int) -> CardAnswer:
+    """Return one card's answer. An error inside a card stays inside it."""
+    card = CARDS[name]
+    try:
+        with time_limit(ANSWERED_S):
+            return CardAnswer(name, card.title, card.ask(actor, now))
+    except TookTooLong:
+        return CardAnswer(name, card.title, problem=f"The database did not answer within {ANSWERED_S:g} s.")
+    except Exception:
+        # Anything at all: the other cards say whether something is wrong, and this one says that it does not know.
+        log.exception("the overview's card %s failed", name)
+        return CardAnswer(name, card.title, problem="This card could not load; see the server's log.")
+
+
+def board(actor: Actor, now: int) -> str:
+    """Return all cards and the headline as HTML. Every viewer of the workspace sees this rendering."""
+    answers = {name: card_answer(name, actor, now) for name in CARDS}
+    failed = [one.title for one in answers.values() if one.problem]
+    head = headline(
+        answers["attention"].found, answers["states"].found, failed, deviated=_count_deviated(answers["drills"].found)
+    )
+    shown = {"answers": answers, "headline": head, **_board_context(answers)}
+    return render_to_string("overview/board.html", shown)
+
+
+def _board_context(answers: Mapping[str, CardAnswer]) -> dict[str, Any]:
+    """Return the context of the templates besides the answers."""
+    known, counted = answers["attention"].found if "attention" in answers else None, None
+    if "states" in answers:
+        counted = answers["states"].found
+    tiles = counted.tiles.values() if counted else ()
+    return {
+        "groups": [
+            (group, trouble_words(group), [trouble_line(item) for item in group.items], link_to_all(group.kind))
+            for group in (known.groups if known else ())
+        ],
+        "tiles": [
+            (tile, *TILES[tile.tile], tile_address(tile.tile)) for tile in tiles if tile.count or tile.tile in ALWAYS
+        ],
+        "days": DECIDED_DAYS,
+        **_stands(answers["drills"].found if "drills" in answers else None),
+    }
+
+
+def _count_deviated(found: WorkspaceStanding | None) -> int:
+    return sum(one.counts.get(State.DEVIATED, 0) for one in found.wrong) if found else 0
+
+
+def _stands(found: WorkspaceStanding | None) -> dict[str, Any]:
+    wrong = found.wrong if found else ()
+    return {
+        "stands": [(one, came_marks({state: one.counts.get(state, 0) for state in WRONG})) for one in wrong[:STANDS]],
+        "more_stands": max(0, len(wrong) - STANDS),
+    }
+
+
+@require_safe
+def overview(request: HttpRequest) -> HttpResponse:
+    """Show the page."""
+    now = time.time_ns() // 1_000
+    html = _boards.fresh(find_actor(request.user), now)
+    return render(request, "overview/page.html", {"board": html, "now_ms": now // 1_000})
+
+
+@require_safe
+def live(request: HttpRequest) -> HttpResponse:
+    """Return the changing part of the page to the page's script; without a script, redirect to the page."""
+    if not request.headers.get("HX-Request"):
+        return redirect("overview")
+    now = time.time_ns() // 1_000
+    return fresh_part(request, _boards.render_shared(find_actor(request.user), now), now)
+
+
+@require_safe
+def card(request: HttpRequest, card: str) -> HttpResponse:
+    """Show a failed card again; without the script, the whole page."""
+    actor = find_actor(request.user)
+    if card not in CARDS:
+        known = ", ".join(CARDS)
+        raise Refused(f"the overview has no card {card[:40]!r}; it has: {known}", code="not_found", field="card")
+    if not request.headers.get("HX-Request"):
+        return redirect("overview")
+    found = card_answer(card, actor, time.time_ns() // 1_000)
+    return render(request, "overview/cards/frame.html", {"answer": found, **_board_context({card: found})})
+
+
+class _Boards:
+    """The last rendering for each workspace and visible part of it, and its time (monotonic clock, seconds)."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, tuple[float, str]] = {}
+        self._making = threading.Lock()
+
+    def fresh(self, actor: Actor, now: int) -> str:
+        """Return a new rendering, so that a viewer sees their own act at once."""
+        html = board(actor, now)
+        self._made[_sees(actor)] = (time.monotonic(), html)
+        return html
+
+    def render_shared(self, actor: Actor, now: int) -> str:
+        """Return a rendering at most ``SHARED_S`` old. Of many requests at once, one renders."""
+        with self._making:
+            made_at, html = self._made.get(_sees(actor), (0.0, ""))
+            if html and time.monotonic() - made_at < SHARED_S:
+                return html
+            return self.fresh(actor, now)
+
+
+def _sees(actor: Actor) -> Hashable:
+    return actor.workspace_id, actor.fabrics, actor.reach
+
+
+_boards = _Boards()

@@ -1,0 +1,1 @@
+"""Members manage accounts, roles, tokens and invitations."""

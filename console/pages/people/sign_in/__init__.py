@@ -1,0 +1,1 @@
+"""Members sign in by password, link, passkey or provider."""

@@ -1,0 +1,1 @@
+"""Reviewers see the waiting reviews, and answer them."""

@@ -1,0 +1,1 @@
+"""Members follow one run and control it."""

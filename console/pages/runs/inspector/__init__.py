@@ -1,0 +1,1 @@
+"""The inspector explains one event of a run in sections."""

@@ -1,0 +1,1 @@
+"""Members find runs by one query line."""

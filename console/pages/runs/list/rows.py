@@ -1,0 +1,153 @@
+"""Make the rows of the list of runs from their own columns alone. A page has many, so each is cheap.
+
+Whatever a row shows is a word here already: the template puts words in their places and works nothing out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from console.templatetags.figures import instant, span, thousands, usd, usd_column
+from console.templatetags.marks import TIERS, state_badge
+from console.templatetags.said import inert
+from fabric.core.values.flow import ANSWERED, TERMINAL, RunState, Stage
+from fabric.core.values.words import count
+from fabric.selectors.runs.query.filters import TAIL_CHARS
+from fabric.selectors.runs.query.list_pages import RunRow
+
+SOME_RUN = "00000000-0000-0000-0000-000000000000"
+"""Stands for a run's id in an address that is made once for all rows."""
+
+
+class RunListMark(NamedTuple):
+    """One of the five stages in a row's bar."""
+
+    name: str
+    tone: str
+    word: str
+    x: int
+
+
+class Protection(NamedTuple):
+    """Something that the engine did for a run, as far as its row tells."""
+
+    icon: str
+    word: str
+    tone: str = "warn"
+
+
+_HERE = {
+    "live": ("info", "in progress"),
+    RunState.WAITING: ("human", "waits for a person"),
+    RunState.QUARANTINED: ("danger", "quarantined"),
+    "ended": ("danger", "ended here"),
+    RunState.CANCELLED: ("neutral", "ended here"),
+}
+
+
+@lru_cache(maxsize=256)
+def stage_bar(state: str, stage: str) -> SafeString:
+    """The five stages as a picture with its words; a row's state and stage are all it depends on."""
+    return render_to_string("runs/list/stages.html", {"marks": marks(state, stage)})
+
+
+def marks(state: str, stage: str) -> list[RunListMark]:
+    """The stages before the run's own have passed in this epoch; later ones were not reached."""
+    order = [each.value for each in Stage]
+    here = len(order) if state in ANSWERED else order.index(stage) if stage in order else -1
+    at = _HERE.get(state) or _HERE["ended" if state in TERMINAL else "live"]
+    made = []
+    for number, name in enumerate(order):
+        tone, word = ("ok", "passed") if number < here else at if number == here else ("line", "not reached")
+        made.append(RunListMark(name, tone, word, 20 * number))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class RunListLine:
+    """A row for the template. The template escapes callers' text; ``SafeString`` fields are this module's markup."""
+
+    id: str
+    seq: str
+    live: bool
+    """True if the run can still change."""
+    state: SafeString
+    href: str
+    title: str
+    tail: str
+    """The digits that tell runs apart."""
+    session: str
+    children: str
+    """Number of child runs, in words; ``""`` for none."""
+    fabric: str
+    tier: str
+    stages: SafeString
+    started: SafeString
+    took: str
+    cost: str
+    """With as many decimals as every other row's."""
+    cost_exact: str
+    tokens: str
+    protections: SafeString
+
+
+def lines(rows: Iterable[RunRow], now: int = 0) -> list[RunListLine]:
+    """The rows of a page. ``now``: microseconds since the epoch; 0: look at the clock."""
+    pattern, now = reverse("run", args=[SOME_RUN]), now or time.time_ns() // 1_000
+    return [_line(row, pattern.replace(SOME_RUN, row.id), now) for row in rows]
+
+
+def _line(run: RunRow, href: str, now: int) -> RunListLine:
+    live = run.state not in TERMINAL
+    took = span(max(0, (run.ended_at or now) - run.created_at))
+    return RunListLine(
+        id=run.id,
+        seq=str(run.last_seq),
+        live=live,
+        state=state_badge(run),
+        href=href,
+        title=inert(run.title),
+        tail=run.id[-TAIL_CHARS:],
+        session=inert(run.session_key),
+        children=count(run.children, "child run") if run.children else "",
+        fabric=f"{run.fabric_name}@r{run.revision_number}",
+        tier=TIERS.get(run.tier, run.tier),
+        stages=stage_bar(run.state, run.stage),
+        started=instant(run.created_at, "full"),
+        took=f"{took} so far" if live else took,
+        cost=usd_column(run.cost_usd_micros),
+        cost_exact=usd(run.cost_usd_micros),
+        tokens=thousands(run.tokens),
+        protections=protections(run.state, run.epoch, recovered=run.recovered, truncated=run.truncated),
+    )
+
+
+@lru_cache(maxsize=256)
+def protections(state: str, epoch: int, *, recovered: bool, truncated: bool) -> SafeString:
+    """The protections that fired, as icons with words."""
+    found = list_fired_protections(state, epoch, recovered=recovered, truncated=truncated)
+    return render_to_string("runs/list/protections.html", {"fired": found})
+
+
+def list_fired_protections(state: str, epoch: int, *, recovered: bool, truncated: bool) -> tuple[Protection, ...]:
+    """The protections that the row knows of. The run's page has the rest."""
+    found = []
+    if epoch:
+        found.append(Protection("replan", f"replanned {epoch}×" if epoch > 1 else "replanned once"))
+    if recovered:
+        found.append(Protection("recov", "recovered"))
+    if truncated:
+        found.append(Protection("block", "agent stopped"))
+    if state == RunState.UNWINDING:
+        found.append(Protection("undo", "undoing effects"))
+    if state == RunState.QUARANTINED:
+        found.append(Protection("lock", "quarantined", "danger"))
+    return tuple(found)

@@ -1,0 +1,346 @@
+"""The list of runs: one query line that everything follows from, kept in the address.
+
+List the runs of drills: rows of the list of runs, each under its drill and verdict.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_safe
+
+from console.pages.runs.list.chart import Chart, build_chart
+from console.pages.runs.list.rows import RunListLine, lines
+from console.site.access.actors import find_actor
+from console.site.sentences import sentence
+from console.templatetags.figures import moment
+from console.words.drills import DrillMark, cell_words, drill_mark
+from fabric.core.people.actor import Actor
+from fabric.core.values.units import US
+from fabric.selectors.database_time import TookTooLong
+from fabric.selectors.errors import Refused
+from fabric.selectors.fabrics.lookup import fabrics_list
+from fabric.selectors.runs.query.filters import Ids, slow_terms
+from fabric.selectors.runs.query.grammar import FIELDS, TEXT, Problem, Query, Term, parse, quote_term
+from fabric.selectors.runs.query.list_pages import (
+    Matched,
+    Page,
+    fabric_ids,
+    runs_counts,
+    runs_matched,
+    runs_news,
+    runs_page,
+)
+from fabric.selectors.runs.query.values import Bounds
+from simulator.drills.runs.names import PART_WORDS
+from simulator.drills.selectors.drill_views import DrillView
+from simulator.drills.selectors.runs import PAGE, DrillRuns, drills_with_runs
+
+PAGE_RUNS = 50
+TAB_COUNT_MAX = 1_000
+NEWS_MAX = 100
+MENDS_MAX = 5
+"""A line with more mistakes gets no guess."""
+NEWS_LIMIT_ROWS = 200
+"""A page has no more rows than so many to ask about."""
+
+TABS = (
+    ("All", "", ""),
+    ("Running", "state:running", ""),
+    ("Waiting", "state:waiting", "human"),
+    ("Failed today", "state:failed,aborted ended:today", "danger"),
+    ("Recovered", "recovered:yes", "warn"),
+)
+"""Word, query and tone of each view; the first shows no count."""
+
+OPERATORS = (("is", "", "is"), ("not", "-", "is not"), ("more", ">", "is more than"), ("less", "<", "is less than"))
+"""Options of the form for one more filter: value, sign, words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A ready-made view."""
+
+    word: str
+    query: str
+    tone: str
+    count: str
+    current: bool
+
+    @property
+    def href(self) -> str:
+        """Its address."""
+        return address(self.query)
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One term, and the address of the list without it."""
+
+    term: Term
+    without: str
+
+    @property
+    def name(self) -> str:
+        """Name of the term's field."""
+        return "title" if self.term.field == TEXT else self.term.field
+
+    @property
+    def value(self) -> str:
+        """The value that the term filters by, in words."""
+        written = self.term.written
+        if self.term.field == "started" and written.startswith("-") and ".." not in written:
+            written = f"last {written[1:]}"
+        elif self.term.field == TEXT:
+            written = f"has {written}"
+        elif isinstance(self.term.value, tuple):
+            written = " or ".join(self.term.value).replace("_", " ")
+        return f"not {written}" if self.term.negated else written
+
+
+def address(query: str, **more: str) -> str:
+    """Return the address of the list with a query."""
+    asked = {"q": query, **more}
+    kept = {name: value for name, value in asked.items() if value}
+    return reverse("runs") + (f"?{urlencode(kept)}" if kept else "")
+
+
+@require_safe
+def runs(request: HttpRequest) -> HttpResponse:
+    """The runs that match ``q``, a page at a time. A line that is not understood leaves the last good one's runs where
+    they are.
+    """
+    if "field" in request.GET or "state" in request.GET:
+        return HttpResponseRedirect(_add_filter(request))
+    actor, now = find_actor(request.user), time.time_ns() // 1_000
+    fabrics = fabric_ids(actor)
+    asked = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics))
+    if isinstance(asked, Query) and "last" in request.GET:
+        return HttpResponseRedirect(address(asked.text))
+    query, problem = (_last_good(request, now, fabrics), asked) if isinstance(asked, Problem) else (asked, None)
+    shown: dict[str, Any] = {
+        "query": query,
+        "problem": problem,
+        "mended": _mend_query(problem, now, fabrics) if problem else None,
+        "typed": problem.text if problem else query.text,
+        "chips": [Chip(term, address(query.drop_term(term))) for term in query.terms],
+        "tabs": _tabs(actor, query, now, fabrics),
+        "fields": _vocabulary("runs/list/fields.html"),
+        "words": _vocabulary("runs/list/words.html"),
+        "now_ms": now // 1_000,
+        "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
+        "refresh": address(query.text),
+    }
+    try:
+        page = _page(request, actor, query, fabrics)
+    except TookTooLong as refusal:
+        return render(
+            request, "runs/list/page.html", shown | {"too_long": _too_long(query, str(refusal), now)}, status=503
+        )
+    shown |= _build_side_parts(actor, query, fabrics, now, page) | _rows(page, query, now)
+    return render(request, "runs/list/page.html", shown, status=422 if problem else 200)
+
+
+@require_safe
+def news(request: HttpRequest) -> HttpResponse:
+    """Return news for an open list, which asks every two seconds: missing runs, and rows that changed."""
+    actor, now = find_actor(request.user), time.time_ns() // 1_000
+    fabrics = fabric_ids(actor)
+    query = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics))
+    if isinstance(query, Problem):
+        return HttpResponse(sentence(query.message), status=422, content_type="text/plain; charset=utf-8")
+    down_to = request.GET.get("down", "")
+    try:
+        found = runs_news(
+            actor, query, fabrics, shown=_read_seen(request.GET.get("seen", "")), down_to=down_to or None, most=NEWS_MAX
+        )
+    except TookTooLong as refusal:
+        return HttpResponse(sentence(str(refusal)), status=503, content_type="text/plain; charset=utf-8")
+    counts_new = request.GET.get("new", "yes") == "yes"
+    shown = {
+        "count": found.count if counts_new else 0,
+        "more": found.count >= NEWS_MAX,
+        "lines": lines(found.changed),
+        "now_ms": now // 1_000,
+    }
+    return render(request, "runs/list/news.html", shown)
+
+
+def _last_good(request: HttpRequest, now: int, fabrics: Ids) -> Query:
+    last = parse(request.GET.get("last", ""), now=now, fabrics=tuple(fabrics))
+    return last if isinstance(last, Query) else Query()
+
+
+def _mend_query(problem: Problem, now: int, fabrics: Ids) -> Query | None:
+    """The line as it was probably meant: guess after guess until it is understood, or none."""
+    line: Problem | Query = problem
+    for _ in range(MENDS_MAX):
+        if isinstance(line, Query) or not line.instead:
+            break
+        line = parse(line.instead, now=now, fabrics=tuple(fabrics))
+    return line if isinstance(line, Query) else None
+
+
+def _page(request: HttpRequest, actor: Actor, query: Query, fabrics: Ids) -> Page:
+    before, after = request.GET.get("before", ""), request.GET.get("after", "")
+    page = runs_page(actor, query, fabrics, limit=PAGE_RUNS, before=before or None, after=after or None)
+    if after and not before and not page.newer:
+        # The newest page is always a whole one, so that it is the same whichever way one comes to it.
+        return runs_page(actor, query, fabrics, limit=PAGE_RUNS)
+    return page
+
+
+def _rows(page: Page, query: Query, now: int) -> dict[str, Any]:
+    rows = page.rows
+    return {
+        "lines": lines(rows, now),
+        "newest": not page.newer,
+        "newer": address(query.text, after=rows[0].cursor) if rows and page.newer else "",
+        "older": address(query.text, before=rows[-1].cursor) if rows and page.older else "",
+        "first": address(query.text) if page.newer else "",
+        "down": rows[-1].cursor if rows and page.older else "",
+    }
+
+
+def _build_side_parts(actor: Actor, query: Query, fabrics: Ids, now: int, page: Page) -> dict[str, Any]:
+    """Return the parts around the rows. A part that cannot be had says so."""
+    matched: Matched | None = None
+    chart: Chart | None = None
+    try:
+        matched = runs_matched(actor, query, fabrics)
+        if matched.oldest is not None:
+            chart = build_chart(actor, query, fabrics, matched=matched, now=now)
+    except (TookTooLong, DatabaseError):
+        pass
+    return {"matched": matched, "chart": chart, "on_page": len(page.rows)}
+
+
+def _tabs(actor: Actor, query: Query, now: int, fabrics: Ids) -> list[Tab]:
+    views = [parse(text, now=now) for _, text, _ in TABS]
+    queries = [view for view in views if isinstance(view, Query)]
+    counts: tuple[int | None, ...] = (None,) * len(queries)
+    try:
+        counts = (None, *runs_counts(actor, queries[1:], fabrics, most=TAB_COUNT_MAX + 1))
+    except (TookTooLong, DatabaseError):
+        pass
+    return [
+        Tab(word, text, tone if count else "", _cap_count(count), query.text == text)
+        for (word, text, tone), count in zip(TABS, counts, strict=True)
+    ]
+
+
+def _cap_count(count: int | None) -> str:
+    if count is None:
+        return ""
+    return f"{TAB_COUNT_MAX:,}+" if count > TAB_COUNT_MAX else f"{count:,}"
+
+
+@lru_cache(maxsize=8)
+def _vocabulary(template: str) -> SafeString:
+    """Return the help for the query line. All pages have equal help, so it is made once."""
+    return render_to_string(template, {"fields": tuple(FIELDS.items()), "operators": OPERATORS})
+
+
+NARROWER: tuple[tuple[int, str, str], ...] = (
+    (86_400 * US, "started:-1d", "last day's"),
+    (3_600 * US, "started:-1h", "last hour's"),
+)
+"""Terms that make a slow query quick: remaining time in microseconds, term, words. The widest first."""
+
+
+def _too_long(query: Query, refusal: str, now: int) -> dict[str, Any]:
+    """Return the filter that takes too long, and one that would help by leaving less time."""
+    written = [query.text[term.start : term.end] for term in slow_terms(query)]
+    dated = [term for term in query.terms if term.field == "started"]
+    asked = [now - term.value.low for term in dated if isinstance(term.value, Bounds) and term.value.low is not None]
+    length = min(asked, default=None)
+    for less, helps, words in NARROWER:
+        if length is None or less < length:
+            kept = [query.text[term.start : term.end] for term in query.terms if term not in dated]
+            step = f"{'Use' if dated else 'Add'} {helps}"
+            narrowed = address(" ".join([*kept, helps]))
+            return _slow(refusal, written) | {"helps": helps, "span": words, "step": step, "narrowed": narrowed}
+    return _slow(refusal, written)
+
+
+def _slow(refusal: str, written: list[str]) -> dict[str, Any]:
+    return {"refusal": sentence(refusal), "terms": written}
+
+
+def _add_filter(request: HttpRequest) -> str:
+    """The list's address with the filter that the form names, or that an older link did with ``state``."""
+    given = request.GET
+    query = given.get("q", "").strip()
+    field, value = given.get("field", ""), given.get("value", "")
+    if "field" not in given:
+        field, value = "state", given.get("state", "")
+    sign = {name: sign for name, sign, _ in OPERATORS}.get(given.get("operator", ""), "")
+    if not value.strip():
+        return address(query, last=given.get("last", ""))
+    compared = sign if sign in "<>" else ""
+    term = quote_term(field or TEXT, compared + value, negated=sign == "-")
+    return address(f"{query} {term}".strip(), last=query)
+
+
+def _read_seen(text: str) -> dict[str, int]:
+    """``id.seq,id.seq`` of a page's rows; what is anything else is passed over."""
+    seen: dict[str, int] = {}
+    for part in text.split(",")[:NEWS_LIMIT_ROWS]:
+        run_id, _, seq = part.partition(".")
+        if len(run_id) == 36 and seq.isascii() and seq.isdecimal() and len(seq) < 10:
+            seen[run_id] = int(seq)
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A drill and its runs as rows."""
+
+    drill: DrillView
+    title: str
+    mark: DrillMark
+    rows: tuple[tuple[str, RunListLine], ...]
+    """``(part in a word, row)``."""
+
+
+@require_safe
+def drill_runs(request: HttpRequest) -> HttpResponse:
+    """The newest drills whose runs are kept; of one fabric where it is named, else of all. Refused not_found for a name
+    that is none.
+    """
+    actor, now = find_actor(request.user), time.time_ns() // 1_000
+    name, offered = request.GET.get("fabric", ""), fabrics_list(actor)
+    if name and name not in {one.name for one in offered}:
+        raise Refused(f"no fabric is named {name[:80]!r}; choose one of the list", code="not_found", field="fabric")
+    before = request.GET.get("before", "")
+    found, more = drills_with_runs(actor, fabric=name, before=before, limit=PAGE)
+    shown = {
+        "groups": [_group(one, now) for one in found],
+        "offered": offered,
+        "fabric": name,
+        "first": _address(name) if before else "",
+        "older": _address(name, found[-1].drill.id) if more else "",
+        "now_ms": now // 1_000,
+    }
+    return render(request, "runs/list/drills.html", shown)
+
+
+def _address(name: str, before: str = "") -> str:
+    asked = {key: value for key, value in (("fabric", name), ("before", before)) if value}
+    return reverse("drills-runs") + (f"?{urlencode(asked)}" if asked else "")
+
+
+def _group(one: DrillRuns, now: int) -> Group:
+    rows = lines([run for _, run in one.runs], now)
+    said = [PART_WORDS.get(part, part) for part, _ in one.runs]
+    return Group(one.drill, cell_words(one.drill), drill_mark(one.drill), tuple(zip(said, rows, strict=True)))

@@ -1,0 +1,1 @@
+"""Members write scenarios, play them and see the results."""

@@ -1,0 +1,113 @@
+"""Lists the scenarios of the workspace, with their disturbances and their last results for a fabric."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from console.pages.drills.views import fabric_named
+from console.pages.scenarios.words import ORIGINS, PORT_WORDS, TierCell, enters_words, port_choices, tier_cells
+from console.site.access.actors import find_actor
+from console.templatetags.marks import FAILURES
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.selectors.fabrics.lookup import FabricView, fabrics_list
+from simulator.drills.library.selectors import ScenarioView, Shown, scenarios_list, scenarios_shown
+from simulator.scenarios.spec.words import ports
+
+NONE = "none"
+"""Value of the row filter for scenarios that happen around a run."""
+TYPED_MAX = 200
+
+
+class LibraryFilter(NamedTuple):
+    """Filter of the library."""
+
+    text: str
+    enters: str
+    port: str
+    origin: str
+
+    @property
+    def any(self) -> bool:
+        """Return True if a filter is set."""
+        return any(self)
+
+    def takes(self, view: ScenarioView) -> bool:
+        """Return True if a scenario passes the filter."""
+        one = view.scenario
+        if one is None:
+            return not (self.enters or self.port) and self._origin(view) and self._matches_text(view, "")
+        row = str(one.failure or NONE)
+        enters = self.enters in ("", row)
+        port = not self.port or self.port in ports(one)
+        words = " ".join(
+            [one.title, one.description, enters_words(one), *one.tags, *(each.fault for each in one.disturbance)]
+        )
+        return enters and port and self._origin(view) and self._matches_text(view, words)
+
+    def _origin(self, view: ScenarioView) -> bool:
+        return self.origin in ("", view.origin)
+
+    def _matches_text(self, view: ScenarioView, told: str) -> bool:
+        whole = f"{view.name} {told}".lower()
+        return all(word in whole for word in self.text.lower().split())
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRow:
+    """A scenario as a line of the library."""
+
+    view: ScenarioView
+    enters: str
+    faults: list[str]
+    ports: list[str]
+    cells: list[TierCell]
+    origin: str
+
+
+@require_safe
+def scenarios(request: HttpRequest) -> HttpResponse:
+    """Show the library. ``fabric``: whose verdicts are shown; ``q``, ``enters``, ``port``, ``origin``: the filter."""
+    actor = find_actor(request.user)
+    wanted = LibraryFilter(
+        *(request.GET.get(name, "")[:TYPED_MAX].strip() for name in ("q", "enters", "port", "origin"))
+    )
+    fabric = fabric_named(actor, request.GET.get("fabric", ""))
+    every = scenarios_list(actor)
+    found = [one for one in every if wanted.takes(one)]
+    verdicts = scenarios_shown(actor, fabric.name) if fabric else ({}, {})
+    rows = [build_row(one, fabric, *verdicts) for one in found]
+    shown = {
+        "rows": rows,
+        "wanted": wanted,
+        "every": len(every),
+        "fabric": fabric,
+        "offered": fabrics_list(actor),
+        "tiers": list(Tier),
+        "failures": [*((str(one), FAILURES[one]) for one in FailureType), (NONE, "around a run")],
+        "ports": port_choices(),
+        "origins": [(name, word) for name, (word, _) in ORIGINS.items()],
+        "clear": f"{reverse('scenarios')}?{urlencode({'fabric': fabric.name})}" if fabric else reverse("scenarios"),
+        "now_ms": time.time_ns() // 1_000_000,
+    }
+    return render(request, "scenarios/library.html", shown)
+
+
+def build_row(view: ScenarioView, fabric: FabricView | None, shown: Shown, waiting: Shown) -> ScenarioRow:
+    """Return a scenario as a line."""
+    one = view.scenario
+    return ScenarioRow(
+        view=view,
+        enters=enters_words(one),
+        faults=list(dict.fromkeys(each.fault for each in one.disturbance)) if one else [],
+        ports=[PORT_WORDS[port] for port in ports(one)] if one else [],
+        cells=tier_cells(view, fabric.revision_id if fabric else "", shown, waiting),
+        origin=ORIGINS[view.origin][0],
+    )

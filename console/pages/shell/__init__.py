@@ -1,0 +1,1 @@
+"""Builds every page's frame: navigation, waiting work and search."""

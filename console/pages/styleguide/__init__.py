@@ -1,0 +1,1 @@
+"""The style guide shows every component in every state."""

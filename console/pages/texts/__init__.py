@@ -1,0 +1,1 @@
+"""Pages show Markdown and JSON from outside as safe HTML."""

@@ -1,0 +1,1 @@
+"""Owners set the policy of a workspace."""

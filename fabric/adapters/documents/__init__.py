@@ -1,0 +1,1 @@
+"""Attached files are read into text, foreign formats in a child process."""

@@ -1,0 +1,1 @@
+"""An identity provider signs people in by OpenID Connect."""

@@ -1,1 +1,0 @@
-"""Models that a cloud serves under its own addresses and its own sign-in: Azure OpenAI, Amazon Bedrock, Google Vertex AI."""

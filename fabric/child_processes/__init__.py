@@ -1,0 +1,1 @@
+"""Child processes that answer one frame after another, for tools and expressions."""

@@ -1,0 +1,1 @@
+"""The composition root builds ports, model adapters and the worker from settings."""

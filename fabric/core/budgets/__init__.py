@@ -1,0 +1,1 @@
+"""Runs reserve from shared budgets; these modules keep the counts."""

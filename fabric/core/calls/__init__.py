@@ -1,0 +1,1 @@
+"""A call is proposed, ordered, judged and issued here."""

@@ -1,0 +1,1 @@
+"""A run starts child runs, stops them, and takes in their reports."""

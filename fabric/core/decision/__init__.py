@@ -1,0 +1,1 @@
+"""One decision in the making: its facts, its commands and its guards."""

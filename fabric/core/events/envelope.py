@@ -1,0 +1,197 @@
+"""The outer form of every event (S3's envelope), its bytes in the journal, and the chain over them.
+
+A journal row is ``(seq, kind, version, header, payload, payload_hash, hash)``. ``header`` is JSON: the envelope's own
+fields, and the fact without its defaults; spans and parties follow from the fact (``tracing``) and are not repeated.
+``payload`` is the content's JSON, absent if there is none or it was erased; ``payload_hash`` stays.
+
+Upcasters: bring events and inputs of older program versions to the current form.
+
+From 1.0.0 on an event's or input's shape never changes under its version: old rows are read for good, and an older
+program must not drop a field that it does not know. So a changed shape is a new version, and so is an added field
+with a default. Its row in ``UPCAST`` (``UPCAST_INPUT``) makes the old form into the new one. Its row in ``SINCE``
+(``SINCE_INPUT``) has the ``flow.FORMAT`` that was raised for it. ``tests/fabric/core/events/test_upcasters.py``
+checks the shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from hashlib import sha256
+from typing import Any, get_args
+
+import msgspec
+
+from fabric.core import events
+from fabric.core.values.fingerprint import event_hash
+from fabric.core.values.frozen import value
+from fabric.core.values.tracing import parties, spans
+from fabric.core.values.units import JSON
+
+NO_PAYLOAD = b""
+"""Payload hash of an event that never had a content."""
+
+
+@value()
+class Event:
+    """One recorded fact in its envelope."""
+
+    seq: int
+    """Position in the run's journal, from 1, dense."""
+    at: int
+    """Microseconds since the epoch."""
+    fact: events.Fact
+    input_id: str = ""
+    """The input that caused it, where it came from outside."""
+    content_ref: str = ""
+    content_bytes: int = 0
+
+
+@value()
+class JournalRow:
+    """One journal row, ready to be written: bytes are encoded once and serve row, hash and socket."""
+
+    seq: int
+    kind: str
+    version: int
+    at: int
+    header: bytes
+    payload: bytes | None
+    payload_hash: bytes
+    hash: bytes
+
+
+class UnknownEvent(ValueError):
+    """A journal row has a kind or version that this program does not know: a newer one wrote it. Upgrade, then
+    replay.
+    """
+
+
+_FACTS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(events.Fact)}
+KINDS: tuple[str, ...] = tuple(_FACTS)
+"""Every event kind there is, in the order of the union."""
+
+
+def fact_class(kind: str) -> type[Any]:
+    """Return the class of an event kind; raises UnknownEvent."""
+    try:
+        return _FACTS[kind]
+    except KeyError:
+        raise UnknownEvent(
+            f"event kind {kind!r} is not known to this version; upgrade before you replay this journal"
+        ) from None
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _reader(fact: type[Any]) -> msgspec.json.Decoder[Any]:
+    """Read a header: ``e`` is the instant, the input's id, the content's reference and size; ``d`` is the fact."""
+    fields = [("e", tuple[int, str, str, int]), ("d", fact)]
+    return msgspec.json.Decoder(msgspec.defstruct("Header", fields))
+
+
+_READERS = {kind: _reader(cls) for kind, cls in _FACTS.items()}
+
+
+def to_row(event: Event, content: bytes | None, prev: bytes) -> JournalRow:
+    """Encode an event and chain it to ``prev`` (the hash of the event before it, 32 bytes)."""
+    fact = event.fact
+    header = _encode({"e": (event.at, event.input_id, event.content_ref, event.content_bytes), "d": fact})
+    payload_hash = NO_PAYLOAD if content is None else sha256(content).digest()
+    hashed = event_hash(prev, event.seq, fact.kind, fact.version, header, payload_hash)
+    return JournalRow(event.seq, fact.kind, fact.version, event.at, header, content, payload_hash, hashed)
+
+
+def from_row(seq: int, kind: str, version: int, header: bytes) -> Event:
+    """Decode a header, of an older version too; the payload is not needed. Raises UnknownEvent for an event of a
+    newer program, or ValueError for a malformed header.
+    """
+    known = fact_class(kind).version
+    try:
+        read = _READERS[kind].decode(header) if version == known else _older(seq, kind, version, known, header)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"the header of event {seq} ({kind}) cannot be read: {error}") from error
+    at, input_id, ref, size = read.e
+    return Event(seq, at, read.d, input_id, ref, size)
+
+
+def _older(seq: int, kind: str, version: int, known: int, header: bytes) -> Any:
+    if not 1 <= version < known:
+        raise UnknownEvent(f"event {seq} is {kind} version {version}; this program knows version {known}: upgrade it")
+    return msgspec.convert(upcast(msgspec.json.decode(header), kind, version, known), _READERS[kind].type)
+
+
+def find_format(kinds: Iterable[str]) -> int:
+    """Return the lowest format that reads events of those kinds as this program writes them."""
+    return max((SINCE.get(kind, 1) for kind in kinds), default=1)
+
+
+def fact_json(event: Event) -> dict[str, Any]:
+    """Return the fact as JSON, defaults included, ``kind`` and ``version`` first."""
+    return {"kind": event.fact.kind, "version": event.fact.version, **_plain_value(event.fact)}
+
+
+def _plain_value(given: Any) -> Any:
+    if isinstance(given, msgspec.Struct):
+        return {name: _plain_value(getattr(given, name)) for name in given.__struct_fields__}
+    if isinstance(given, tuple | list):
+        return [_plain_value(item) for item in given]
+    return given.value if isinstance(given, Enum) else given
+
+
+def envelope(run_id: str, trace_id: str, event: Event) -> dict[str, Any]:
+    """Return S3's envelope for exports and the API."""
+
+    def party(name: str) -> dict[str, str]:
+        layer, _, agent = name.partition("/")
+        return {"layer": layer, "agent_id": agent}
+
+    span, parent = spans(trace_id, event.fact)
+    source, destination = parties(event.fact)
+    return {
+        "id": f"{run_id}.{event.seq}",
+        "trace_id": trace_id,
+        "span_id": span,
+        "parent_span_id": parent,
+        "timestamp": event.at,
+        "source": party(source),
+        "destination": party(destination),
+        "payload": {"seq": event.seq, "content_ref": event.content_ref, **fact_json(event)},
+    }
+
+
+def verify_chain(rows: list[tuple[int, str, int, bytes, bytes, bytes]], prev: bytes) -> int | None:
+    """Return the seq of the first row ``(seq, kind, version, header, payload_hash, hash)`` that breaks the chain, or
+    None.
+    """
+    for seq, kind, version, header, payload_hash, hashed in rows:
+        prev = event_hash(prev, seq, kind, version, header, payload_hash)
+        if prev != hashed:
+            return seq
+    return None
+
+
+Upcast = Callable[[JSON], JSON]
+"""Makes the form of the next version. It may change its argument."""
+
+
+UPCAST: Mapping[tuple[str, int], Upcast] = {}
+"""Upcasters by event kind and version: each makes a header (``e`` the envelope, ``d`` the fact) of the next version.
+Total by test.
+"""
+UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {}
+"""Upcasters by input kind and version: each makes an inbox row's body of the next version. Total by test."""
+SINCE: Mapping[str, int] = {}
+"""The first format that reads an event kind in its present version; 1 for kinds not listed."""
+SINCE_INPUT: Mapping[str, int] = {}
+"""The first format that reads an input kind in its present version; 1 for kinds not listed."""
+
+
+def upcast(given: JSON, kind: str, version: int, known: int, table: Mapping[tuple[str, int], Upcast] = UPCAST) -> JSON:
+    """Return ``given`` of version ``version`` in the form of version ``known``, one upcaster after another. Raises
+    KeyError for a missing step.
+    """
+    for step in range(version, known):
+        given = table[kind, step](given)
+    return given

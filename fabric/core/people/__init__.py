@@ -1,0 +1,1 @@
+"""Actors, their roles, and their eligibility to answer a review."""

@@ -1,0 +1,1 @@
+"""Reviews: opening, showing, answering and recording them."""

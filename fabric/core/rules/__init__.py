@@ -1,0 +1,1 @@
+"""Loops, deadlocks and repeated failures are found by these pure functions."""

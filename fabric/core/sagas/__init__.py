@@ -1,0 +1,1 @@
+"""Calls that change the world get keys, and are undone in order."""

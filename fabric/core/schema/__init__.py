@@ -1,0 +1,1 @@
+"""Every part of a written fabric is built from these bases."""

@@ -1,0 +1,1 @@
+"""One module for each topology, as an author writes it."""

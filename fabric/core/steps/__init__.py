@@ -1,0 +1,1 @@
+"""Steps of agents: model requests, tool calls and outputs."""

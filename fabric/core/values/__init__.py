@@ -1,0 +1,1 @@
+"""Frozen values, money and the vocabulary of failure, used by all rooms above."""

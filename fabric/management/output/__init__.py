@@ -1,0 +1,1 @@
+"""Commands show runs, reviews, fabrics and tools on a terminal."""

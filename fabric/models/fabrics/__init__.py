@@ -1,0 +1,1 @@
+"""Tables keep fabrics, revisions, drafts and change requests."""

@@ -1,0 +1,1 @@
+"""Columns store row identities and packed bytes."""

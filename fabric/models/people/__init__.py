@@ -1,0 +1,1 @@
+"""Tables keep members, invitations, sign-ins and API tokens."""

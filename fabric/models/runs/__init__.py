@@ -1,0 +1,1 @@
+"""Tables keep runs, their journal, their inbox and the workers that drive them."""

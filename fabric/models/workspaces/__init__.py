@@ -1,0 +1,1 @@
+"""Tables keep workspaces and the versions of their policies."""

@@ -1,0 +1,1 @@
+"""A fabric's gates, Cedar policies and graph rules are compiled into callables."""

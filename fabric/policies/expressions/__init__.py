@@ -1,0 +1,1 @@
+"""CEL expressions are evaluated, the slow ones in child processes with a deadline."""

@@ -1,0 +1,1 @@
+"""Shipped rules find patterns of linear time in text."""

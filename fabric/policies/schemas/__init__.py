@@ -1,0 +1,1 @@
+"""JSON schemas are compiled once and report misfits in sentences."""

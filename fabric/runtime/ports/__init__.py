@@ -1,0 +1,1 @@
+"""Ports: protocols by which the engine uses the world, and the values that cross them."""

@@ -1,0 +1,1 @@
+"""The engine puts a run aside that it may not drive."""

@@ -1,0 +1,1 @@
+"""The program seals, opens, signs and masks secrets."""

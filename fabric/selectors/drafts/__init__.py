@@ -1,0 +1,1 @@
+"""Reads list drafts and change requests and preview what a draft changes."""

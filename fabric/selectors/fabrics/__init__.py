@@ -1,0 +1,1 @@
+"""Reads list fabrics, their revisions, their limits and what a revision changed."""

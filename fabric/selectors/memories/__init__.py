@@ -1,0 +1,1 @@
+"""Reads list a fabric's memories and their history."""

@@ -1,0 +1,1 @@
+"""Reads show the state of models' and tools' circuit breakers."""

@@ -1,0 +1,1 @@
+"""Reads show the review queue and one review with its evidence."""

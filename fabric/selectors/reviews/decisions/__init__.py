@@ -1,0 +1,1 @@
+"""Reads list people's decisions, in rows, files and figures."""

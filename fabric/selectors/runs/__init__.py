@@ -1,0 +1,1 @@
+"""Reads give one run, its family, its inputs and its outcome."""

@@ -1,0 +1,1 @@
+"""Reads list a run's events, show one moment and explain each decision."""

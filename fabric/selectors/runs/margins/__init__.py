@@ -1,0 +1,1 @@
+"""Margins show how near a run is to each of its limits."""

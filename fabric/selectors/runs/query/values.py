@@ -1,0 +1,262 @@
+"""Read the values of the query line: one function a kind, in the table ``READ``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from difflib import get_close_matches
+from enum import StrEnum
+
+from fabric.core.values.units import US
+
+NUMBER_MAX = 10**15
+"""Nothing that is compared is larger, and a column of 64 bits holds it."""
+
+
+class Kind(StrEnum):
+    """The kind of a field's value."""
+
+    CHOICE = "choice"
+    NAME = "name"
+    INSTANT = "instant"
+    SPAN = "span"
+    MONEY = "money"
+    COUNT = "count"
+    YES_NO = "yes_no"
+    KEY = "key"
+    ID = "id"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """``low <= x < high``; None: open on that side. Microseconds, micro-dollars or a count."""
+
+    low: int | None = None
+    high: int | None = None
+
+
+Value = tuple[str, ...] | str | bool | Bounds
+"""Signs of CHOICE; of NAME, KEY, ID and TEXT; of YES_NO; of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The circumstances that reading depends on beside the text."""
+
+    now: int
+    names: tuple[str, ...] = ()
+
+
+class Misread(Exception):
+    """A value that cannot be read. ``start`` and ``end`` count from the value's beginning."""
+
+    def __init__(self, message: str, start: int, end: int, instead: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.start, self.end, self.instead = message, start, end, instead
+
+
+Reader = Callable[[str, tuple[str, ...], Known], Value]
+
+
+def _choice(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    chosen, at = [], 0
+    for part in text.split(","):
+        word = part.strip().lower().replace("-", "_")
+        if word not in choices:
+            close = get_close_matches(word, choices, n=1, cutoff=0.5)
+            guess = f"did you mean {close[0]}?" if close else f"there are {', '.join(choices)}"
+            what = f"{part.strip()[:30]!r} is none of its values" if word else "a value is missing at a comma"
+            # A comma without a word is marked itself, so that there is something to see.
+            end = at + len(part) if part else min(len(text), at + 1)
+            start = at if part else end - 1
+            raise Misread(f"{what}: {guess}", start, end, close[0] if close else None)
+        chosen.append(word)
+        at += len(part) + 1
+    return tuple(dict.fromkeys(chosen))
+
+
+def _yes_no(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    word = text.strip().lower()
+    if word in ("yes", "true"):
+        return True
+    if word in ("no", "false"):
+        return False
+    guess = "no" if word.startswith(("n", "f", "0")) else "yes"
+    raise Misread(f"{text[:30]!r} is neither yes nor no: did you mean {guess}?", 0, len(text), guess)
+
+
+def _name(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    name = _drop_star(text)
+    if name.endswith("*") or name in known.names:
+        return name
+    close = get_close_matches(name, known.names, n=1, cutoff=0.5)
+    if not close:
+        close = [other for other in known.names if other.startswith(name)][:1]
+    guess = f"did you mean {close[0]}?" if close else "look at the page of fabrics, or end it with *"
+    raise Misread(f"there is no fabric {name[:60]!r}: {guess}", 0, len(text), close[0] if close else f"{name}*")
+
+
+def _key(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    return _drop_star(text)
+
+
+def _drop_star(text: str) -> str:
+    at = text.find("*")
+    if -1 < at < len(text) - 1:
+        raise Misread("a * stands only at the end: it means any ending", at, at + 1, "")
+    return text
+
+
+_ID = re.compile(r"[0-9a-fA-F-]{1,36}\*?")
+
+
+def _id(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    if not _ID.fullmatch(text):
+        wrong = next((n for n, char in enumerate(text) if not re.match(r"[0-9a-fA-F-]", char)), 0)
+        raise Misread("an id is made of 0-9, a-f and -, 36 at most", wrong, max(wrong + 1, min(len(text), wrong + 1)))
+    return text.lower().rstrip("*")
+
+
+def _text(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    return text.strip()
+
+
+# -- numbers and instants: a point has a width, so that a day is a day -------------------------------------------------
+
+Point = Callable[[str, int], Bounds | None]
+_COMPARED = re.compile(r"(>=|<=|>|<)(.*)", re.DOTALL)
+
+
+def _bounds(text: str, known: Known, point: Point, example: str) -> Bounds:
+    """``>x >=x <x <=x a..b a.. ..b`` of points."""
+
+    def read(part: str, at: int) -> Bounds:
+        found = point(part.strip(), known.now)
+        if found is None:
+            part = part or text
+            at = at if part is not text else 0
+            raise Misread(f"{part.strip()[:30]!r} cannot be read: write for example {example}", at, at + len(part))
+        return found
+
+    if compared := _COMPARED.fullmatch(text):
+        sign, of = compared.groups()
+        found = read(of, len(sign))
+        return {
+            ">": Bounds(low=found.high),
+            ">=": Bounds(low=found.low),
+            "<": Bounds(high=found.low),
+            "<=": Bounds(high=found.high),
+        }[sign]
+    low, dots, high = text.partition("..")
+    if not dots:
+        return read(text, 0)
+    if not low and not high:
+        raise Misread(f"a range needs a beginning or an end: write for example {example}", 0, len(text))
+    left = read(low, 0).low if low else None
+    right = read(high, len(low) + 2).high if high else None
+    if left is not None and right is not None and left >= right:
+        raise Misread("the range ends before it begins: turn it around", 0, len(text), f"{high}..{low}")
+    return Bounds(left, right)
+
+
+_DECIMAL = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kKmM]?)")
+_SPAN = re.compile(r"(?:\d{1,9}(?:\.\d{1,3})?[smhdw])+")
+_SPAN_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+UNITS_S: Mapping[str, int] = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+"""Seconds in each unit of a duration."""
+
+
+def _money_point(text: str, now: int) -> Bounds | None:
+    found = _DECIMAL.fullmatch(text.removeprefix("$"))
+    if found is None or found[2]:
+        return None
+    micros = min(NUMBER_MAX, int(Decimal(found[1]) * US))
+    return Bounds(micros, micros + 1)
+
+
+def _count_point(text: str, now: int) -> Bounds | None:
+    found = _DECIMAL.fullmatch(text)
+    if found is None:
+        return None
+    number = Decimal(found[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[found[2].lower()]
+    if number != int(number):
+        return None
+    return Bounds(min(NUMBER_MAX, int(number)), min(NUMBER_MAX, int(number)) + 1)
+
+
+def _span_us(text: str) -> int | None:
+    if not _SPAN.fullmatch(text):
+        return None
+    total = sum(Decimal(number) * UNITS_S[unit] for number, unit in _SPAN_PART.findall(text))
+    return min(NUMBER_MAX, int(total * US))
+
+
+def _span_point(text: str, now: int) -> Bounds | None:
+    micros = _span_us(text)
+    return None if micros is None else Bounds(micros, micros + 1)
+
+
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?)?Z?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instants(text: str, now: int) -> Bounds | None:
+    """The instants that a word means: a day, a minute, ``-7d``, ``today``; None for one that means none."""
+    if text.startswith("-"):
+        ago = _span_us(text[1:])
+        at = None if ago is None else max(0, now - ago)
+        return None if at is None else Bounds(at, at + 1)
+    day_us = UNITS_S["d"] * US
+    today = now // day_us * day_us
+    if text.lower() in ("today", "yesterday"):
+        first = today - (day_us if text.lower() == "yesterday" else 0)
+        return Bounds(first, first + day_us)
+    found = _DAY.fullmatch(text)
+    if found is None:
+        return None
+    parts = [int(part) for part in found.groups(default="0")]
+    try:
+        at = (datetime(*parts, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)  # type: ignore[arg-type, misc]
+    except ValueError:
+        return None
+    width = day_us if found[4] is None else 60 * US if found[6] is None else US
+    return Bounds(max(0, at), max(0, at) + width)
+
+
+def _instant(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    found = _bounds(text, known, instants, "-4h, today, 2026-11-21, >2026-11-21T10:00 or 2026-11-01..2026-11-21")
+    # What is so long ago means since then: nobody asks for one microsecond.
+    return Bounds(low=found.low) if text.startswith("-") and ".." not in text else found
+
+
+def _span(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    if _span_us(text) is not None:
+        raise Misread("no run takes exactly so long: put > or < before it", 0, len(text), f">{text}")
+    return _bounds(text, known, _span_point, ">5m, <30s or 1m..1h30m")
+
+
+def _money(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    return _bounds(text, known, _money_point, ">0.50 or 0.10..2 (dollars)")
+
+
+def _count(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    return _bounds(text, known, _count_point, "0, >10k or 100..2M")
+
+
+READ: Mapping[Kind, Reader] = {
+    Kind.CHOICE: _choice,
+    Kind.NAME: _name,
+    Kind.INSTANT: _instant,
+    Kind.SPAN: _span,
+    Kind.MONEY: _money,
+    Kind.COUNT: _count,
+    Kind.YES_NO: _yes_no,
+    Kind.KEY: _key,
+    Kind.ID: _id,
+    Kind.TEXT: _text,
+}
+"""The reader of each kind. Raises Misread."""

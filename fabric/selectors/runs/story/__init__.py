@@ -1,0 +1,1 @@
+"""A run's journal is folded into lanes, waits, attempts and trips."""

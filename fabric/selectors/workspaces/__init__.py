@@ -1,0 +1,1 @@
+"""Reads give a workspace's policy and its versions."""

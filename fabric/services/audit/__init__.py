@@ -1,0 +1,1 @@
+"""Services seal, forward, retain and checkpoint the audit stream."""

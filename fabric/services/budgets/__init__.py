@@ -1,0 +1,1 @@
+"""Services set the caps of budgets that runs share."""

@@ -1,0 +1,1 @@
+"""Services keep, merge and publish drafts, alone or with a second person."""

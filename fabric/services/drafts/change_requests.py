@@ -1,0 +1,257 @@
+"""Requests for a second person who approves a change of a fabric: bound to one content over one revision.
+
+1. The author opens the request, another person approves or rejects it.
+2. It is needed where the fabric's runs have four eyes, before the change or after it (``core.second_person``).
+3. No author approves their own request, and no service account approves any. The sole owner of an installation is no
+   exception.
+
+``services.notifications.change_mail`` notifies the people concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from functools import partial
+
+from django.db import IntegrityError, transaction
+
+from fabric.core.audit.lines import Act
+from fabric.core.people.actor import Actor, may
+from fabric.core.people.roles import Right, holders
+from fabric.core.texts.text import clean_text
+from fabric.models import ChangeRequest, Draft, Fabric, Revision
+from fabric.runtime.ports.batch_parts import names_text
+from fabric.selectors.drafts.change_requests import ChangeState, ChangeView, change_request_get
+from fabric.selectors.reach import match_visible
+from fabric.selectors.reviews.history import DIGEST_CHARS_MIN, names
+from fabric.services.actors import actor_named
+from fabric.services.acts import audit_record
+from fabric.services.drafts.changes import draft_remove
+from fabric.services.errors import Refused
+from fabric.services.fabrics.revisions import (
+    PublicationTerms,
+    PublishedFabric,
+    check_publication,
+    fabric_publish_read,
+    refuse_unexpected,
+    second_person,
+)
+from fabric.services.fabrics.yaml.document import FabricSource, fabric_read
+from fabric.services.notifications.change_mail import change_asked, change_ended
+from fabric.services.rights import right_wanted
+
+MESSAGE_CHARS_MAX = 4_000
+_ASKING = "ask for a change of a fabric"
+_AGREEING = "agree to changes of fabrics"
+DONE = {
+    ChangeState.PUBLISHED: "was agreed to",
+    ChangeState.REJECTED: "was rejected",
+    ChangeState.WITHDRAWN: "was withdrawn",
+    ChangeState.VOIDED: "was voided",
+}
+"""Outcome of a request that waits no more, in words; a test shows that it covers every stored state."""
+
+
+def change_request_open(
+    *,
+    actor: Actor,
+    source: str,
+    origin: str = "",
+    message: str = "",
+    providers: Collection[str] = (),
+    expect: int | None = None,
+) -> ChangeView:
+    """Open a request that a second person approves publishing this text. An identical request is returned; a
+    different one replaces the author's last.
+
+    ``expect``: as for ``fabric_publish``. Raises Refused forbidden; invalid or too_large for a text that could not be
+    published; conflict where the published revision is not the expected one, where this content is published already,
+    and where no approval is needed.
+    """
+    right_wanted(actor, Right.EDIT, _ASKING, anywhere=True)
+    said = _text(message, "message")
+    read = fabric_read(source, origin=origin)
+    right_wanted(actor.place_at(read.spec.name), Right.EDIT, _ASKING)
+    check_publication(actor, read, providers)
+    name, digest = read.spec.name, read.spec.digest()
+    standing = _published_revision(actor, name)
+    was = standing.number if standing else 0
+    if expect is not None and expect != was:
+        raise refuse_unexpected(name, expect, was)
+    if standing is not None and standing.digest == digest:
+        raise Refused(
+            f"this content is revision {was}, which is published: there is nothing to agree to", code="conflict"
+        )
+    if not second_person(actor, read.spec):
+        message = f"changes of fabric {name!r} need no second person: publish it"
+        raise Refused(message, code="conflict", field="request")
+    try:
+        with transaction.atomic():
+            return change_request_get(actor, _open_request(actor, read, standing, said))
+    except IntegrityError:
+        message = f"another request of {actor.name}'s for fabric {name!r} was opened at the same moment: look at it"
+        raise Refused(message, code="conflict", field="request") from None
+
+
+def _open_request(actor: Actor, read: FabricSource, standing: Revision | None, message: str) -> str:
+    name, digest = read.spec.name, read.spec.digest()
+    rows = ChangeRequest.objects.filter(match_visible(actor, ChangeRequest), name=name, author=actor.name, state="open")
+    before = rows.first()
+    if before is not None:
+        if (before.digest, before.text, before.base_id) == (digest, read.text, standing.id if standing else None):
+            return before.id
+        why = "its author asked for another change in its place"
+        change_ended(actor=actor, request_id=before.id, state=ChangeState.VOIDED, reason=why)
+        audit_record(actor=actor, act=Act.CHANGE_VOIDED, subject=name, request=before.id)
+    made = ChangeRequest.objects.create(
+        workspace_id=actor.workspace_id,
+        name=name,
+        author=actor.name,
+        caused_by=names_text(actor.behind),
+        base=standing,
+        text=read.text,
+        digest=digest,
+        message=message,
+        opened_at=datetime.now(UTC),
+    )
+    audit_record(actor=actor, act=Act.CHANGE_REQUESTED, subject=name, request=made.id, digest=digest)
+    change_asked(made)
+    return made.id
+
+
+def change_approve(*, actor: Actor, request_id: str, digest: str, providers: Collection[str] = ()) -> PublishedFabric:
+    """Approve a change, which publishes exactly that content, judged anew by today's rules. ``digest``: of the shown
+    content, or its first 8 characters.
+
+    The author's draft is deleted if it has just that text. Raises Refused not_found; forbidden for its author,
+    service accounts and people who may not publish; conflict where it waits no more, is stale or has another content;
+    invalid without a digest, and where it can no longer be published.
+    """
+    found = _find_open_change(actor, request_id)
+    _check_digest(found, digest)
+    _author_may(found, actor)
+    read = fabric_read(found.text, origin=f"request of {found.author}")
+    if read.spec.digest() != found.digest:
+        message = "its text reads as another content since Fabric Flow was upgraded: its author has to ask again"
+        raise Refused(message, code="conflict", field="request")
+    terms = PublicationTerms(author=found.author, request=found.id, also=partial(_close_change, actor, found))
+    return fabric_publish_read(actor=actor, read=read, providers=providers, expect=found.base or 0, terms=terms)
+
+
+def change_reject(*, actor: Actor, request_id: str, reason: str) -> ChangeView:
+    """Reject a change with a reason. Raises Refused as ``change_approve``, and invalid without a reason; a stale one
+    can be rejected.
+    """
+    why = _text(reason, "reason")
+    found = _find_open_change(actor, request_id, stale=True)
+    if not why:
+        raise Refused("say why it is rejected: its author reads the reason", code="invalid", field="reason")
+    return _end_request(actor, found, ChangeState.REJECTED, Act.CHANGE_REJECTED, why)
+
+
+def change_withdraw(*, actor: Actor, request_id: str) -> ChangeView:
+    """Withdraw one's own request. Raises Refused not_found, forbidden for another's request, conflict where it waits
+    no more.
+    """
+    right_wanted(actor, Right.EDIT, _ASKING, anywhere=True)
+    found = change_request_get(actor, request_id)
+    right_wanted(actor.place_at(found.name), Right.EDIT, _ASKING)
+    if found.author != actor.name:
+        message = f"only {found.author}, who asked for it, withdraws it: reject it instead, and say why"
+        raise Refused(message, code="forbidden", field="actor")
+    _check_open(found, stale=True)
+    return _end_request(actor, found, ChangeState.WITHDRAWN, Act.CHANGE_WITHDRAWN, "")
+
+
+def why_not_agree(actor: Actor, found: ChangeView) -> str:
+    """Return the reason why this actor may not approve a change, in a sentence; empty if it may."""
+    if not may(actor, Right.EDIT, found.name):
+        return f"{actor.name} may not {_AGREEING}: that is for {holders(Right.EDIT)}"
+    if actor.kind != "person":
+        return f"{actor.name} is no person: a second person agrees to a change"
+    if found.author == actor.name:
+        return f"{actor.name} made this request and cannot approve it: another editor or owner must"
+    if behind := {found.author, *found.caused_by} & {actor.name, *actor.behind}:
+        who = ", ".join(sorted(behind))
+        return f"{who} caused {found.author} to make this request and cannot approve it: another editor or owner must"
+    return ""
+
+
+# -- the row -----------------------------------------------------------------------------------------------------------
+
+
+def _find_open_change(actor: Actor, request_id: str, *, stale: bool = False) -> ChangeView:
+    right_wanted(actor, Right.EDIT, _AGREEING, anywhere=True)
+    found = change_request_get(actor, request_id)
+    right_wanted(actor.place_at(found.name), Right.EDIT, _AGREEING)
+    if why := why_not_agree(actor, found):
+        raise Refused(why, code="forbidden", field="actor")
+    _check_open(found, stale=stale)
+    return found
+
+
+def _check_digest(found: ChangeView, digest: str) -> None:
+    """Raise Refused for an approval of a content that was not shown."""
+    if names(digest, found.digest):
+        return
+    if len(digest) < DIGEST_CHARS_MIN:
+        message = f"an approval names the content it approves: give the digest of the change, or at least its first {DIGEST_CHARS_MIN} characters"
+        raise Refused(message, code="invalid", field="digest")
+    message = "the request is about another content than was shown: look at it again"
+    raise Refused(message, code="conflict", field="digest")
+
+
+def _check_open(found: ChangeView, *, stale: bool) -> None:
+    if found.state in DONE:
+        by = f" by {found.decided_by}" if found.decided_by else ""
+        raise Refused(f"this request {DONE[found.state]}{by} already", code="conflict", field="request")
+    if found.state is ChangeState.STALE and not stale:
+        stands = f"r{found.now} is published by now" if found.now else "nothing is published any more"
+        message = f"{stands}, and this is a change of {_describe_base(found)}: {found.author} has to bring that in, and ask again"
+        raise Refused(message, code="conflict", field="request")
+
+
+def _describe_base(found: ChangeView) -> str:
+    return f"r{found.base}" if found.base else "a fabric that was not published"
+
+
+def _author_may(found: ChangeView, actor: Actor) -> None:
+    try:
+        still = may(actor_named(actor.workspace_id, found.author), Right.EDIT, found.name)
+    except Refused:
+        still = False
+    if not still:
+        message = f"{found.author}, who asked for this, may not publish fabrics any more, so that two do not agree: ask for it in your own name"
+        raise Refused(message, code="conflict", field="request")
+
+
+def _close_change(actor: Actor, found: ChangeView, revision: Revision) -> None:
+    """Close the request and delete its draft, in the transaction of the publication."""
+    if not change_ended(actor=actor, request_id=found.id, state=ChangeState.PUBLISHED, published=revision):
+        raise Refused("another person just decided this request: reload it", code="conflict", field="request")
+    drafts = Draft.objects.filter(match_visible(actor, Draft), name=found.name, author=found.author)
+    for draft in drafts.filter(text=found.text):
+        draft_remove(draft)
+
+
+def _end_request(actor: Actor, found: ChangeView, state: ChangeState, act: Act, reason: str) -> ChangeView:
+    with transaction.atomic():
+        if not change_ended(actor=actor, request_id=found.id, state=state, reason=reason):
+            message = "another person just decided this request: reload it"
+            raise Refused(message, code="conflict", field="request")
+        audit_record(actor=actor, act=act, subject=found.name, request=found.id, reason=reason or None)
+    return change_request_get(actor, found.id)
+
+
+def _published_revision(actor: Actor, name: str) -> Revision | None:
+    found = Fabric.objects.filter(match_visible(actor, Fabric), name=name).select_related("published").first()
+    return found.published if found else None
+
+
+def _text(given: str, field: str) -> str:
+    said = clean_text(given)[0].strip()
+    if len(said) > MESSAGE_CHARS_MAX:
+        message = f"the {field} has {len(said):,} characters; at most {MESSAGE_CHARS_MAX:,} are taken"
+        raise Refused(message, code="too_large", field=field)
+    return said

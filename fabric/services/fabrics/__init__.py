@@ -1,0 +1,1 @@
+"""Services publish, check, compare and export fabrics."""

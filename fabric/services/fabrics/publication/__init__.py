@@ -1,0 +1,1 @@
+"""A table of rules decides whether a fabric may be published."""

@@ -1,0 +1,1 @@
+"""Publication judges limits, retries, fallbacks and reviewers of a fabric."""

@@ -1,0 +1,1 @@
+"""An author tries one check of a fabric on a sample."""

@@ -1,0 +1,93 @@
+"""A fabric's text as people take it away: what its author wrote where that is known, else the spec written out with a
+comment at each limit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from fabric.core.schema.topology import Tiers
+from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.policies.flow_policy import FlowPolicy
+from fabric.core.values.taxonomy import Tier
+from fabric.selectors.fabrics.limits import DUE, LimitInForce, list_limits
+from fabric.selectors.fabrics.lookup import RevisionPage
+from fabric.services.fabrics.yaml.document import fabric_dump
+from fabric.services.fabrics.yaml.tree import Path, read_yaml
+
+HEADINGS: Mapping[str, str] = {
+    "name": "A fabric, written out by Fabric Flow: every field, with its default where its author gave none.",
+    "tiers": "The tiers that a run may ask for, and the one that it has where it asks for none.",
+    "models": "The models that agents use, each with its price.",
+    "mcp_servers": "MCP servers, whose tools are declared under tools.",
+    "tools": "What agents may call, and what calling it does to the world.",
+    "memories": "What runs remember.",
+    "agents": "Who does the work: instructions, a model, the tools that they may propose.",
+    "topology": "Who plans, works, merges, judges and answers.",
+    "gates": "What stages are held to beside their schemas.",
+    "policy": "Every budget and limit.",
+    "reviewers": "Who answers reviews: user names or roles.",
+    "safe_fallback": "The answer that a run ends with where its cell says safe_fallback.",
+    "decision_table": "Cells of the decision table that differ from the default.",
+}
+"""A line above each group, by its field; total by test over what is no plain text."""
+
+
+def export_revision(page: RevisionPage) -> str:
+    """A revision as a file: the text that it was last published with, byte for byte, else written out with comments."""
+    return page.source or written_out(page.spec)
+
+
+def written_out(spec: FabricSpec) -> str:
+    """The spec as YAML with a comment at each group and at each budget and limit: its unit, its default, and where that
+    comes from.
+
+    Reads back as an equal spec; equal specs give equal bytes.
+    """
+    text = fabric_dump(spec)
+    above: dict[int, str] = {}
+    keys = read_yaml(text).keys
+    for path, comment in _comments(spec):
+        if (mark := keys.get(path)) is not None:
+            above[mark.line] = f"{' ' * (mark.column - 1)}# {comment}\n"
+    lines = text.splitlines(keepends=True)
+    return "".join(above.get(n, "") + line for n, line in enumerate(lines, start=1))
+
+
+def _comments(spec: FabricSpec) -> Iterator[tuple[Path, str]]:
+    for name, heading in HEADINGS.items():
+        yield (name,), heading
+    # Deadlines may be given for a tier that no run can pick.
+    every = spec.model_copy(update={"tiers": Tiers(allowed=tuple(Tier))})
+    for name, group in zip(FlowPolicy.model_fields, list_limits(every), strict=True):
+        unset = dict.fromkeys(limit.path.rpartition(".")[2] for limit in group.limits if limit.value is None)
+        yield ("policy", name), f"{group.title}. Not set: {', '.join(unset)}." if unset else f"{group.title}."
+        for limit in group.limits:
+            yield _path(limit), _limit_comment(limit)
+
+
+def _path(limit: LimitInForce) -> Path:
+    first, *rest = limit.path.split(".")
+    if first == "deadlines" and limit.tier is not None:
+        return ("policy", first, limit.tier.value, *rest)
+    return ("policy", first, *rest)
+
+
+def _limit_comment(limit: LimitInForce) -> str:
+    parts = (
+        limit.meaning,
+        f"Unit: {limit.unit.file_unit}." if limit.unit else "",
+        "" if limit.required else f"Default: {_default(limit)}.",
+        f"Source: {limit.origin}.",
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _default(limit: LimitInForce) -> str:
+    if limit.path == DUE:
+        return "the tier's"
+    if limit.default is None:
+        return "none"
+    default = sorted(limit.default) if isinstance(limit.default, frozenset) else limit.default
+    return json.dumps(default, ensure_ascii=False, default=str)

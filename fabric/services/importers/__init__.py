@@ -1,0 +1,1 @@
+"""Files and servers of other systems become parts of a fabric."""

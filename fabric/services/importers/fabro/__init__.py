@@ -1,0 +1,1 @@
+"""Workflows of Fabro become transition graphs."""

@@ -1,0 +1,8 @@
+"""HTTP tools from an OpenAPI document (3.0 and 3.1): declarations to paste, and a list of what was not taken over,
+each with its path and why.
+"""
+
+from fabric.services.importers.openapi.document import document_at, read_document
+from fabric.services.importers.openapi.operations import Imported, build_tools
+
+__all__ = ["Imported", "build_tools", "document_at", "read_document"]

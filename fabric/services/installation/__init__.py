@@ -1,0 +1,1 @@
+"""Services know this installation's settings, keys and retention."""

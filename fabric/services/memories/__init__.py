@@ -1,0 +1,1 @@
+"""Services change what fabrics remember and erase it after its time."""

@@ -1,0 +1,1 @@
+"""Services list models, test them, keep their keys and move their breakers."""

@@ -1,0 +1,1 @@
+"""Services make notifications of events and send them."""

@@ -1,0 +1,1 @@
+"""Services add and remove members, invitations, identities and tokens."""

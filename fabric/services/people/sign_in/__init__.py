@@ -1,0 +1,1 @@
+"""People sign in by password, passkey or code, and each sign-in is a row."""

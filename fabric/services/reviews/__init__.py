@@ -1,0 +1,1 @@
+"""Services answer reviews, assign them, reveal contents and close follow-ups."""

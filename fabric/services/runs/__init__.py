@@ -1,0 +1,1 @@
+"""Services start, control, fork, export and rebuild runs."""

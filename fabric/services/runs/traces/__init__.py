@@ -1,0 +1,1 @@
+"""Recorded traces of agents show what the loop detectors would have stopped."""

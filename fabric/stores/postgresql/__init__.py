@@ -1,0 +1,1 @@
+"""PostgreSQL stores the journal, grants, guards and memories."""

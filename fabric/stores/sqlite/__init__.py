@@ -1,0 +1,1 @@
+"""SQLite stores the journal, grants, guards and memories."""

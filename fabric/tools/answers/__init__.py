@@ -1,0 +1,1 @@
+"""A tool ends with a result, an error or a failed call."""

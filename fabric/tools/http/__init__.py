@@ -1,0 +1,1 @@
+"""Tools call HTTP endpoints and read web pages."""

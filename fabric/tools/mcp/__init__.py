@@ -1,0 +1,1 @@
+"""Tools call MCP servers over the official SDK."""

@@ -1,0 +1,1 @@
+"""Processes wake each other, and a lost wake-up costs only time."""

@@ -1,0 +1,1 @@
+"""A process holds its share of budgets, retry tokens and circuit breakers."""

@@ -1,0 +1,1 @@
+"""Scripted agents answer in place of a model, from the request alone and always alike."""

@@ -1,0 +1,1 @@
+"""Sets the simulated time, and orders future actions."""

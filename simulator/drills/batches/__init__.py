@@ -1,0 +1,1 @@
+"""A worker carries out a batch of stored drills, one after the other."""

@@ -1,0 +1,141 @@
+"""Capturing: a run that met failures becomes a scenario that makes them happen again, in the same work, in the same
+tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fabric.core.events.envelope import fact_json, from_row
+from fabric.core.people.actor import Actor
+from fabric.core.people.roles import Right
+from fabric.core.texts.text import clean_text
+from fabric.core.values.words import cut
+from fabric.models import Attachment, Event
+from fabric.selectors.errors import Refused
+from fabric.selectors.fabrics.lookup import revision_spec
+from fabric.selectors.runs.inputs import run_inputs
+from fabric.selectors.runs.lookup import RunView, run_get
+from fabric.services.rights import right_wanted
+from simulator.drills.library import causes as facts
+from simulator.drills.library.calls import Facts
+from simulator.drills.library.causes import build_facts
+from simulator.drills.library.selectors import ScenarioView, scenario_get
+from simulator.drills.library.services import DOING, NAME_MAX, check_scenario, free_name, rename_scenario, scenario_save
+from simulator.drills.services.drills import SEED_MAX
+from simulator.scenarios.spec.scenario import REQUEST, Scenario
+from simulator.scenarios.spec.toml import dump, read_scenario
+from simulator.texts.toml import BYTES_MAX
+
+ABORT = {"virtual_s": 400_000.0}
+STEADY = {
+    "title": "The run is answered, and no promise is broken",
+    "probes": [{"probe": "state", "tolerance": "completed"}, {"probe": "violations", "tolerance": 0}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Scenario made from a run. ``left_out``: failures that cannot be repeated, a sentence each."""
+
+    view: ScenarioView
+    left_out: tuple[str, ...]
+
+
+def scenario_capture(*, actor: Actor, run_id: str, name: str = "") -> Captured:
+    """Keeps the failures of a run as a scenario: its request and documents, its tier, and a disturbance for each call
+    that failed.
+
+    ``name``: without it one is made of the run's id. Raises Refused: not_found, conflict (nothing of it can be made to
+    happen again; it was erased; the name is taken), invalid (a name that is none), forbidden.
+    """
+    right_wanted(actor, Right.EDIT, DOING)
+    scenario, left_out = capturable(actor, run_id, name)
+    kept = scenario_save(actor=actor, source=dump(scenario), captured_from=run_id)
+    return Captured(scenario_get(actor, kept.name), left_out)
+
+
+def capturable(actor: Actor, run_id: str, name: str = "") -> tuple[Scenario, tuple[str, ...]]:
+    """Return the scenario that a capture would store, with failures that cannot be repeated. Raises Refused as
+    ``scenario_capture`` does, except for a taken name.
+    """
+    run = run_get(actor, run_id)
+    found = _read(run)
+    scenario, more = scenario_from(actor, run, found, name or captured_name(actor, run.id))
+    return scenario, (*found.left_out, *more)
+
+
+def captured_name(actor: Actor, run_id: str) -> str:
+    """A free name for what is captured from a run."""
+    base = f"run-{run_id[-12:].replace('-', '')}"
+    try:
+        scenario_get(actor, base)
+    except Refused:
+        return base
+    return free_name(actor, base)
+
+
+def _read(run: RunView) -> Facts:
+    rows = Event.objects.filter(run_id=run.id).order_by("seq").values_list("seq", "kind", "version", "header")
+    cap = revision_spec(run.revision_id).policy.budget.run_usd_micros
+    return build_facts(_events(rows.iterator(chunk_size=2_000)), cap)
+
+
+def _events(rows: Iterable[tuple[int, str, int, bytes | memoryview]]) -> Iterable[facts.Event]:
+    for seq, kind, version, header in rows:
+        if kind in facts.READ:
+            yield seq, kind, fact_json(from_row(seq, kind, version, bytes(header)))
+
+
+def scenario_from(actor: Actor, run: RunView, found: Facts, name: str) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario, and what of the work cannot be repeated. Refused conflict where there is nothing to disturb;
+    invalid for what is no name.
+    """
+    if not found.disturbances:
+        why = f": {found.left_out[0]}" if found.left_out else ", as none of its calls failed"
+        message = f"nothing of this run can be made to happen again{why}"
+        raise Refused(message, code="conflict", field="run", problems=(message, *found.left_out[1:]))
+    workload, notes = _work(actor, run)
+    left_out = (*found.left_out, *notes)
+    tree = {
+        "name": name,
+        "title": cut(f"As in the run: {clean_text(run.title)[0]}"),
+        "description": _describe_capture(run, left_out),
+        "tiers": [str(run.tier)],
+        "seed": found.seed & SEED_MAX,
+        "tags": ["captured"],
+        "workload": workload,
+        "disturbance": found.disturbances,
+        "steady_state": STEADY,
+        "abort": ABORT,
+    } | ({"failure": str(found.failure)} if found.failure else {})
+    if len(name) > NAME_MAX:
+        raise Refused(f"a name has at most {NAME_MAX} characters: shorten it", code="invalid", field="name")
+    source = dump(read_scenario({**tree, "name": "a"}))
+    return check_scenario(rename_scenario(source, check_scenario(source), name)), notes
+
+
+def _work(actor: Actor, run: RunView) -> tuple[dict[str, object], tuple[str, ...]]:
+    given, notes = run_inputs(actor, run.id), []
+    if given.text is None:
+        notes.append("the request was erased: another one is asked")
+    kept = list(
+        Attachment.objects.filter(run_id=run.id).order_by("position").values_list("name", "text", "bytes", "origin")
+    )
+    documents = [
+        {"name": name, "text": text, "origin": origin} for name, text, size, origin in kept if text or not size
+    ]
+    if len(documents) < len(kept):
+        notes.append("the text of its documents was erased: they are left out")
+    if sum(len(one["text"].encode()) for one in documents) > BYTES_MAX // 2:
+        documents = []
+        notes.append("its documents are too long to be kept in a scenario: they are left out")
+    if not documents:
+        notes.append("no document is attached: the two built-in samples are")
+    return {"request": given.text or REQUEST, "documents": documents}, tuple(notes)
+
+
+def _describe_capture(run: RunView, left_out: tuple[str, ...]) -> str:
+    told = f"Captured from run {run.id} of {run.fabric_name}@r{run.revision_number}: what failed in it fails again, call by call."
+    return "\n".join([told, *(f"Not repeated: {one}." for one in left_out)])

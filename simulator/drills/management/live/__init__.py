@@ -1,0 +1,1 @@
+"""Commands ask for live drills on this installation and wait for them."""

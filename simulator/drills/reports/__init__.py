@@ -1,0 +1,1 @@
+"""Stored drills become reports, JUnit XML, and tests of pytest."""

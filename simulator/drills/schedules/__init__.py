@@ -1,0 +1,1 @@
+"""Requests drills regularly, at the minutes of a schedule's crontab."""

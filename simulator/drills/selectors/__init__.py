@@ -1,0 +1,1 @@
+"""Reads drills, batches and their runs, for pages and commands."""

@@ -1,0 +1,122 @@
+"""Reads the drill results of all published fabrics of a workspace, by four statements in total."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Max
+
+from fabric.core.people.actor import Actor
+from fabric.selectors.errors import Refused
+from fabric.selectors.fabrics.lookup import FabricView, fabrics_list
+from simulator.drills.models.tables import VIRTUAL, Drill
+from simulator.drills.selectors.drill_views import State, cell_digests
+from simulator.scenarios.promises.digests import Cell
+
+FABRICS_MAX = 40
+"""Number of fabrics that are read; further ones, by name, are only counted."""
+WRONG = (State.DEVIATED, State.ERROR, State.STALE, State.NEVER)
+"""States that need an act, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricStanding:
+    """Drill results of a published fabric."""
+
+    fabric: str
+    number: int
+    counts: Mapping[State, int]
+    """Number of cells by state. A waiting or running cell counts by its last verdict."""
+
+    @property
+    def proven(self) -> int:
+        """Return the number of cells that passed as they are now."""
+        return self.counts.get(State.PASS, 0)
+
+    @property
+    def cells(self) -> int:
+        """Return the number of cells."""
+        return sum(self.counts.values())
+
+    @property
+    def never(self) -> bool:
+        """Return True if no cell was ever drilled."""
+        return self.counts.get(State.NEVER, 0) == self.cells
+
+    @property
+    def harm(self) -> tuple[int, ...]:
+        """Return the sort key: the worst comes first."""
+        return tuple(-self.counts.get(state, 0) for state in WRONG)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceStanding:
+    """Drill results of all fabrics."""
+
+    wrong: tuple[FabricStanding, ...]
+    """Fabrics with a deviated, failed, stale or never drilled cell; the worst first."""
+    undrilled: tuple[str, ...]
+    """Names of fabrics that were never drilled."""
+    whole: int
+    """Number of fabrics of which every cell passed as it is now."""
+    unseen: int
+    """Number of fabrics that were not read: beyond ``FABRICS_MAX``, or published by another version."""
+
+
+def drills_standing(actor: Actor) -> WorkspaceStanding:
+    """Return the drill results of the workspace's published fabrics."""
+    published = fabrics_list(actor)
+    stands = fabric_stands(published)
+    wrong = [one for one in stands if not one.never and any(one.counts.get(state) for state in WRONG)]
+    return WorkspaceStanding(
+        wrong=tuple(sorted(wrong, key=lambda one: (one.harm, one.fabric))),
+        undrilled=tuple(one.fabric for one in stands if one.never),
+        whole=sum(not one.never and one not in wrong for one in stands),
+        unseen=len(published) - len(stands),
+    )
+
+
+def fabric_stands(published: Sequence[FabricView]) -> list[FabricStanding]:
+    """Return the drill results of these fabrics, in order, without those that are not read. Two statements."""
+    digests = {one.id: (one, found) for one in published[:FABRICS_MAX] if (found := _digests(one))}
+    fresh, drilled = _verdicts(digests), _drilled_cells(list(digests))
+    return [_stand(one, found, fresh, drilled) for one, found in digests.values()]
+
+
+def _digests(one: FabricView) -> Mapping[Cell, str]:
+    try:
+        return cell_digests(one.revision_id)
+    except (Refused, ValueError):  # Published by another version, which this one cannot read.
+        return {}
+
+
+def _verdicts(digests: Mapping[str, tuple[FabricView, Mapping[Cell, str]]]) -> Mapping[tuple[str, str], str]:
+    """Return the last verdict by fabric and digest."""
+    known = [digest for _, found in digests.values() for digest in found.values()]
+    rows = Drill.objects.filter(fabric_id__in=list(digests), mode=VIRTUAL, scenario="", covers__in=known)
+    newest = rows.exclude(verdict="").values("fabric_id", "covers").annotate(newest=Max("id")).order_by()
+    ids = list(newest.values_list("newest", flat=True))
+    told = Drill.objects.filter(id__in=ids).values_list("fabric_id", "covers", "verdict")
+    return {(fabric, digest): verdict for fabric, digest, verdict in told}
+
+
+def _drilled_cells(fabrics: Sequence[str]) -> set[tuple[str, str, str]]:
+    """Return fabric, failure and tier of each cell that was ever drilled."""
+    rows = Drill.objects.filter(fabric_id__in=fabrics, mode=VIRTUAL, scenario="").exclude(verdict="")
+    return set(rows.values_list("fabric_id", "failure", "tier").order_by().distinct())
+
+
+def _stand(
+    one: FabricView,
+    digests: Mapping[Cell, str],
+    fresh: Mapping[tuple[str, str], str],
+    drilled: set[tuple[str, str, str]],
+) -> FabricStanding:
+    counts: Counter[State] = Counter()
+    for (failure, tier), digest in digests.items():
+        verdict = fresh.get((one.id, digest))
+        before = State.STALE if (one.id, str(failure), str(tier)) in drilled else State.NEVER
+        counts[State(verdict) if verdict else before] += 1
+    return FabricStanding(one.name, one.number, counts)

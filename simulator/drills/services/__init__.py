@@ -1,0 +1,1 @@
+"""Starts and stops drills of published fabrics and of drafts."""

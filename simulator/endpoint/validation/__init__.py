@@ -1,0 +1,1 @@
+"""Each provider's rules refuse a request in that provider's words."""

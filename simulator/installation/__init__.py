@@ -1,0 +1,1 @@
+"""Makes a temporary installation in a folder of its own, for commands."""

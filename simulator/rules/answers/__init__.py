@@ -1,0 +1,1 @@
+"""Checks answers against their schemas and their streams."""

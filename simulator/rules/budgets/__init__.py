@@ -1,0 +1,1 @@
+"""Checks a run's caps of money, tokens and speed."""

@@ -1,0 +1,1 @@
+"""Checks calls: attempts, references, personas and approvals."""

@@ -1,0 +1,1 @@
+"""Checks calls that change the world, their keys and their compensations."""

@@ -1,0 +1,1 @@
+"""Checks conversations by choosing each speaker anew from the journal."""

@@ -1,0 +1,1 @@
+"""Checks decisions, reasons and reviews by deriving them anew from earlier facts."""

@@ -1,0 +1,1 @@
+"""Damages journals and snapshots, and checks what a run keeps all the same."""

@@ -1,0 +1,1 @@
+"""Checks judges, oracles and released outputs against the journal."""

@@ -1,0 +1,1 @@
+"""Checks shared budgets, counted anew from rows and journals."""

@@ -1,0 +1,1 @@
+"""Checks memories against the writes of the journals that were not undone."""

@@ -1,0 +1,1 @@
+"""Checks circuit breakers and fallback models."""

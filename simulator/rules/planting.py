@@ -1,0 +1,29 @@
+"""A planted bug stands in the program for as long as a block runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Put a value in the place of an attribute of a module or class."""
+    kept = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
+
+
+@contextmanager
+def entry(table: Any, key: Any, value: Any) -> Iterator[None]:
+    """Put a value in the place of an entry of a table."""
+    kept = table[key]
+    table[key] = value
+    try:
+        yield
+    finally:
+        table[key] = kept

@@ -1,0 +1,1 @@
+"""Checks repeated calls, errors and steps without progress."""

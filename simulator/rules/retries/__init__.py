@@ -1,0 +1,1 @@
+"""Checks node retries and shared retry tokens."""

@@ -1,0 +1,1 @@
+"""Checks the turns of debates, procedures and teams."""

@@ -1,0 +1,1 @@
+"""Computes from a decision table alone what each cell promises."""

@@ -1,0 +1,1 @@
+"""A report lists verdicts as JSON lines, as JUnit XML, or as one page of HTML."""

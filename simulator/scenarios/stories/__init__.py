@@ -1,0 +1,1 @@
+"""Tells a drill's run moment by moment, with the numbers behind each decision."""

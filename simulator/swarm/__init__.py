@@ -1,0 +1,1 @@
+"""Each seed draws its own fabric, limits, requests, processes and faults."""

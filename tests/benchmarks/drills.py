@@ -1,0 +1,56 @@
+"""Drills in virtual time: cells and simulated runs a second of one core (performance.md P16)."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fabric.core.spec.fabric import FabricSpec
+from simulator.drills.fabrics import default_table, samples
+from simulator.scenarios.play.cells import drill_told
+from simulator.scenarios.promises.digests import CELLS
+
+
+def measure(rounds: int, specs: Sequence[FabricSpec] | None = None) -> dict[str, Any]:
+    """All 24 cells of the default table and of each sample, or of these fabrics, ``rounds`` times; the medians. Times of this process's processor, so that others on the machine change little.
+
+    A run is counted as often as it is simulated: the undisturbed one once for each fabric as it is drilled and tier, the disturbed one and whatever is
+    started after it with each cell. Compiling a fabric is counted in the first round alone, which is left out where there is another.
+    """
+    specs = [default_table(), *samples()] if specs is None else specs
+    taken: list[float] = []
+    walls: list[float] = []
+    failed = runs = 0
+    for number in range(rounds + (rounds > 1)):
+        began, wall = time.process_time(), time.perf_counter()
+        runs, wrong = _round(specs, seed=number + 1)
+        failed += wrong
+        taken.append(time.process_time() - began)
+        walls.append(time.perf_counter() - wall)
+    warm = slice(rounds > 1, None)
+    seconds, cells = statistics.median(taken[warm]), len(specs) * len(CELLS)
+    return {
+        "work": "drills",
+        "rounds": rounds,
+        "cells": cells,
+        "runs": runs,
+        "not_passed": failed,
+        "seconds_of_one_core": round(seconds, 3),
+        "wall_seconds": round(statistics.median(walls[warm]), 3),
+        "cells_per_s": round(cells / seconds, 1),
+        "runs_per_s_a_core": round(runs / seconds, 1),
+    }
+
+
+def _round(specs: Sequence[FabricSpec], *, seed: int) -> tuple[int, int]:
+    """``(runs that were simulated, cells that did not pass)``."""
+    worlds: dict[int, Any] = {}
+    failed = 0
+    for spec in specs:
+        for failure, tier in CELLS:
+            told = drill_told(spec, failure, tier, seed=seed)
+            failed += told.cell.verdict != "pass"
+            worlds |= {id(world): world for world in (told.before, told.world) if world is not None}
+    return sum(len(world.watch.runs()) for world in worlds.values()), failed

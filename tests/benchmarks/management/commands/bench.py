@@ -1,0 +1,366 @@
+"""``manage.py bench flow5``: the engine's counters a step and its speed beside a bare journal loop, in interleaved rounds;
+with ``--peers`` beside the same flow on DBOS and LangGraph, each in an environment of its own.
+``manage.py bench pages``: how long the list of runs takes over many runs, and by which plans it is answered.
+``manage.py bench long``: what a step of a run costs early and late; ``manage.py bench resume``: how long a long run's resume takes,
+and on PostgreSQL how long after an answer in one process another one goes on.
+``manage.py bench audit``: the audit stream told by many at once, sealed and verified meanwhile.
+``manage.py bench fanout``: what a step costs in runs of 1, 10, 100 and 1,000 briefs, child runs included.
+``manage.py bench live``: from commit to browser, with viewers that are real WebSocket clients.
+``manage.py bench idle``: what a worker asks of the database while --paused runs wait for a person.
+``manage.py bench chord``: flow5 through a Celery worker beside the same as a Celery chord, and messages a run.
+``manage.py bench capped``: runs in real worker processes under a cap of their fabric's hour; ``--kill-between`` of the workers are killed.
+``manage.py bench turn``: what the guard of one tool call and a whole turn cost in process, early and late in a step; with ``--peers`` beside a turn on LangGraph.
+``manage.py bench drills``: cells and simulated runs a second of one core in drills of simulated time.
+``manage.py bench spends``: real processes that spend against shared caps, and are killed between any two lines with ``--kill-between``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+
+from fabric.core.spec.fabric import FabricSpec
+from simulator.installation import database
+
+INSIDE = "FABRIC_BENCH_INSIDE"
+NUMBERS = ("concurrency", "runs", "rounds", "viewers", "rate", "seconds", "processes", "spends", "scopes", "paused")
+SECONDS_MAX = 60
+SCOPES_MAX = 5
+SIZE_MAX = 1_000
+"""As many briefs as a plan may have."""
+
+
+class Command(BaseCommand):
+    """Runs in a database of its own, which it throws away."""
+
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
+
+    help = (
+        "Flow5 counts commits, syncs, statements and bytes a step, and the runs a second beside a bare loop. "
+        "Pages measures the list of runs: milliseconds and plans of each view, --rounds times over --runs generated runs. "
+        "Long counts statements, rows read and milliseconds a step at each of --events. Resume measures milliseconds. "
+        "Live measures the milliseconds from commit to browser. Audit has --concurrency writers write --runs lines each. "
+        "Idle counts statements, connections, threads and memory of a worker without runs, and with --paused that wait. "
+        "Chord counts runs a second and messages a run through Celery, beside a Celery chord. "
+        "Fanout measures microseconds, commits, statements and bytes a step of fan-outs of --sizes. "
+        "Drills counts cells and simulated runs a second of one core, in simulated time. "
+        "Turn measures the guard for one tool call and a whole turn, in microseconds, at turns 10 and 200. "
+        "Spends and capped fail where a shared cap is passed: by bare calls, and by whole runs."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The options."""
+        parser.add_argument("work", choices=sorted(WORKS))
+        parser.add_argument("--db", choices=["sqlite", "postgresql"], default="sqlite")
+        parser.add_argument("--concurrency", type=int, default=8, help="runs unfinished at once (default 8)")
+        parser.add_argument("--runs", type=int, default=200, help="runs a round (default 200)")
+        parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (default 5)")
+        parser.add_argument(
+            "--held", action="store_true", help="hold each COMMIT until every unfinished run has a batch ready"
+        )
+        parser.add_argument(
+            "--peers", action="store_true", help="flow5, turn: beside DBOS and LangGraph (installs them, once)"
+        )
+        parser.add_argument("--viewers", type=int, default=100, help="live: pages that follow (default 100)")
+        parser.add_argument("--rate", type=int, default=200, help="live: events a second (default 200)")
+        parser.add_argument("--seconds", type=int, default=15, help="live, idle: how long (default 15, at most 60)")
+        parser.add_argument("--processes", type=int, default=8, help="spends: processes at once (default 8)")
+        parser.add_argument("--spends", type=int, default=100, help="spends: calls a process (default 100)")
+        parser.add_argument("--scopes", type=int, default=5, help="spends: scopes of each call (default 5, at most 5)")
+        parser.add_argument(
+            "--kill-between", type=int, default=0, help="spends: processes killed between any two lines (default 0)"
+        )
+        parser.add_argument(
+            "--events",
+            default="100,10000",
+            help="long: at which events of a run, resume: of how many the run is (default 100,10000)",
+        )
+        parser.add_argument("--paused", type=int, default=10_000, help="idle: runs that wait (default 10000)")
+        parser.add_argument("--sizes", default="1,10,100,1000", help="fanout: briefs of a run (default 1,10,100,1000)")
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Runs it; CommandError with exit code 2 for a bad option."""
+        for name in NUMBERS:
+            if options[name] < 1:
+                raise CommandError(f"--{name} {options[name]}: give a number of at least 1", returncode=2)
+        if options["seconds"] > SECONDS_MAX:
+            raise CommandError(f"--seconds {options['seconds']}: give at most {SECONDS_MAX}", returncode=2)
+        if options["scopes"] > SCOPES_MAX or options["kill_between"] < 0:
+            raise CommandError(f"give --scopes of 1 to {SCOPES_MAX} and --kill-between of at least 0", returncode=2)
+        _marks(options["events"])
+        _sizes(options["sizes"])
+        if not os.environ.get(INSIDE):
+            self._in_own_database(options)
+            return
+        WORKS[options["work"]](self, options)
+
+    def _say(self, found: dict[str, Any], options: dict[str, Any]) -> None:
+        if options["json"]:
+            self.stdout.write(json.dumps(found))
+            return
+        for name, value in found.items():
+            self.stdout.write(f"{name:>32}  {value}")
+
+    def _flow5(self, options: dict[str, Any]) -> None:
+        numbers = [options[name] for name in ("runs", "rounds", "concurrency")]
+        if options["peers"]:
+            self._peers(options["db"], numbers, options)
+            return
+        self._say(measure(options["db"], *numbers, held=options["held"]), options)
+
+    def _peers(self, db: str, numbers: list[int], options: dict[str, Any]) -> None:
+        from tests.benchmarks.peers.environments import PeerMissing
+
+        try:
+            found = beside_peers(db, *numbers)
+        except PeerMissing as error:
+            raise CommandError(str(error), returncode=2) from None
+        ratios = found.pop("ratios")
+        self._say(found, options)
+        self.stdout.write(json.dumps({"ratios": ratios}))
+
+    def _live(self, options: dict[str, Any]) -> None:
+        from tests.benchmarks.console import live
+
+        numbers = {name: options[name] for name in ("viewers", "rate", "seconds")}
+        self._say(live.measure(options["db"], **numbers), options)
+
+    def _audit(self, options: dict[str, Any]) -> None:
+        from tests.benchmarks import audit_stream
+
+        self._say(audit_stream.measure(options["concurrency"], options["runs"]), options)
+
+    def _idle(self, options: dict[str, Any]) -> None:
+        from fabric.composition import engine as wiring
+        from tests.benchmarks import idle
+
+        if options["db"] != "postgresql":
+            raise CommandError("--db sqlite: statements are counted on the wire, so give --db postgresql", returncode=2)
+        self._say(idle.measure(wiring.store(), *_rows(idle.SPEC), options["paused"], options["seconds"]), options)
+
+    def _chord(self, options: dict[str, Any]) -> None:
+        from tests.benchmarks.throughput import chord
+
+        if options["db"] != "postgresql":
+            raise CommandError(
+                "--db sqlite: workers behind a broker share a server, so give --db postgresql", returncode=2
+            )
+        numbers = {name: options[name] for name in ("runs", "rounds", "concurrency")}
+        found = chord.measure(numbers["runs"], numbers["rounds"], numbers["concurrency"])
+        self._say({"work": "chord", "db": options["db"], **numbers, **found}, options)
+
+    def _fanout(self, options: dict[str, Any]) -> None:
+        self._say(fan_outs(options["db"], _sizes(options["sizes"]), options["rounds"]), options)
+
+    def _long(self, options: dict[str, Any]) -> None:
+        found = _long(options["work"], _marks(options["events"]))
+        if options["work"] == "resume" and options["db"] == "postgresql":
+            from tests.benchmarks import across
+
+            found |= across.measure()
+        self._say(found, options)
+
+    def _pages(self, options: dict[str, Any]) -> None:
+        from tests.benchmarks.console import pages
+
+        found = pages.measure(options["runs"], options["rounds"])
+        if options["json"]:
+            self.stdout.write(json.dumps(found))
+            return
+        for view in found:
+            self.stdout.write(pages.LINE.format(**view))
+        for view in found:
+            self.stdout.write(f"\n--- {view['view']}\n" + "\n\n".join(view["plans"]))
+
+    def _spends(self, options: dict[str, Any]) -> None:
+        from fabric.composition import engine as wiring
+        from fabric.models import Workspace
+        from tests.benchmarks.caps import spends
+
+        db = options["db"]
+        address = wiring.dsn() if db == "postgresql" else str(connection.settings_dict["NAME"])
+        workspace = Workspace.objects.create(name="bench")
+        numbers = {name: options[name] for name in ("processes", "spends", "scopes")}
+        found = spends.measure(db, address, workspace.id, kills=options["kill_between"], **numbers)
+        values = {"work": "spends", "db": db, **numbers, **asdict(found), "faults": found.faults()}
+        self._say(values, options)
+        if found.faults():
+            raise CommandError(f"shared caps did not hold: {found.faults()}")
+
+    def _capped(self, options: dict[str, Any]) -> None:
+        from fabric.composition import engine as wiring
+        from tests.benchmarks.caps import capped
+        from tests.benchmarks.throughput import flow5
+
+        db = options["db"]
+        address = wiring.dsn() if db == "postgresql" else str(connection.settings_dict["NAME"])
+        numbers = {name: options[name] for name in ("runs", "processes")}
+        found = capped.measure(db, address, _rows(flow5.SPEC), kills=options["kill_between"], **numbers)
+        self._say({"work": "capped", "db": db, **numbers, **asdict(found), "faults": found.faults()}, options)
+        if found.faults():
+            raise CommandError(f"the cap did not hold: {found.faults()}")
+
+    def _turn(self, options: dict[str, Any]) -> None:
+        from tests.benchmarks import turns
+        from tests.benchmarks.peers.environments import PeerMissing
+
+        try:
+            found = turns.measure(options["rounds"], peers=options["peers"])
+        except PeerMissing as error:
+            raise CommandError(str(error), returncode=2) from None
+        self._say(found, options)
+
+    def _drills(self, options: dict[str, Any]) -> None:
+        from tests.benchmarks import drills
+
+        self._say(drills.measure(options["rounds"]), options)
+
+    def _in_own_database(self, options: dict[str, Any]) -> None:
+        command = [*database.MANAGE, "bench", options["work"]]
+        for name in ("db", "events", *NUMBERS, "kill_between"):
+            command += [f"--{name.replace('_', '-')}", str(options[name])]
+        command += ["--sizes", options["sizes"]]
+        command += [f"--{name}" for name in ("held", "json", "peers") if options[name]]
+        with database.temporary_database(options["db"]) as environment:
+            done = subprocess.run(command, check=False, env={**environment, INSIDE: "1"}, cwd=database.ROOT)
+        if done.returncode:
+            raise SystemExit(done.returncode)
+
+
+WORKS: Mapping[str, Callable[[Command, dict[str, Any]], None]] = {
+    "audit": Command._audit,
+    "capped": Command._capped,
+    "chord": Command._chord,
+    "drills": Command._drills,
+    "fanout": Command._fanout,
+    "flow5": Command._flow5,
+    "idle": Command._idle,
+    "live": Command._live,
+    "long": Command._long,
+    "pages": Command._pages,
+    "resume": Command._long,
+    "spends": Command._spends,
+    "turn": Command._turn,
+}
+"""Every benchmark by its name; each says what it found."""
+
+
+def _marks(given: str) -> list[int]:
+    """Numbers of events, ascending. CommandError for anything else."""
+    marks = sorted({int(one) for one in given.split(",") if one.strip().isdigit()})
+    if not marks or marks[0] < 1 or len(marks) != len(given.split(",")):
+        raise CommandError(f"--events {given}: give numbers of at least 1 with commas between them", returncode=2)
+    return marks
+
+
+def _long(work: str, marks: list[int]) -> dict[str, Any]:
+    from fabric.composition import engine as wiring
+    from fabric.services.people.members import member_add, user_new
+    from tests.benchmarks import long_run
+
+    ids, store = _rows(long_run.SPEC), wiring.store()
+    member_add(ids[0], user_new(ids[0], long_run.ANSWERS, None), ["reviewer"], by="")
+    if work == "long":
+        return long_run.measure(store, *ids, marks)
+    return long_run.resume(store, *ids, events=marks[-1])
+
+
+def measure(db: str, runs: int, rounds: int, concurrency: int, *, held: bool = False) -> dict[str, Any]:
+    """The figures of one benchmark in the database that Django is connected to."""
+    from fabric.composition import engine as wiring
+    from tests.benchmarks.throughput import bare, figures, flow5
+    from tests.benchmarks.throughput.lockstep import LockstepWriter
+
+    ids = _rows(flow5.SPEC)
+    store: Any = wiring.store()
+    loops: list[bare.BareLoop] = (
+        [bare.BareSqlite(Path(connection.settings_dict["NAME"]).with_name("bare.sqlite3"))] * concurrency
+        if db == "sqlite"
+        else [bare.BarePostgresql(wiring.dsn()) for _ in range(concurrency)]
+    )
+    engine = flow5.Flow5(store, *ids, LockstepWriter(store) if held else None)
+    engine.run(max(8, runs // 10), concurrency)
+    before, lay = figures.Counted.of(store), figures.stored(store)
+    _, last = engine.run(runs, concurrency)
+    spent, lies = figures.Counted.of(store).since(before), figures.stored(store)
+    apart = (
+        db == "postgresql" and not held
+    )  # SQLite's callers share the engine's file, and in a quick start its process.
+    speeds: list[float] = []
+    bares: list[float] = []
+    for number in range(rounds):
+        seconds = engine.run_for_others(runs, concurrency) if apart else engine.run(runs, concurrency)[0]
+        speeds.append(runs / seconds)
+        bares.append(runs / bare.timed(loops, runs, f"round{number}"))
+    engine.stop()
+    return {
+        "work": "flow5",
+        "db": db,
+        "concurrency": concurrency,
+        "held": held,
+        "runs": runs,
+        "clients": "a process of their own" if apart else "threads of the engine's process",
+        **figures.per_step(spent, runs, syncing=figures.commits_sync(store)),
+        "stored_bytes_per_run": round((lies - lay) / runs),
+        "event_rows_per_run": figures.event_rows(store, last),
+        "runs_per_s": round(statistics.median(speeds), 1),
+        "bare_runs_per_s": round(statistics.median(bares), 1),
+        "ratio_to_bare": round(statistics.median(s / b for s, b in zip(speeds, bares, strict=True)), 3),
+    }
+
+
+def _sizes(text: str) -> list[int]:
+    """The numbers of a list with commas; CommandError for anything else."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and 1 <= int(part) <= SIZE_MAX for part in parts):
+        raise CommandError(
+            f"--sizes {text}: give numbers from 1 to {SIZE_MAX:,} with commas between them, such as 1,10,100,1000",
+            returncode=2,
+        )
+    return [int(part) for part in parts]
+
+
+def fan_outs(db: str, sizes: list[int], rounds: int) -> dict[str, Any]:
+    """The figures of fan-outs in the database that Django is connected to."""
+    from fabric.composition import engine as wiring
+    from tests.benchmarks.throughput import fanout, flow5
+
+    return {"db": db, **fanout.measure(wiring.store(), *_rows(flow5.SPEC), sizes, rounds)}
+
+
+def beside_peers(db: str, runs: int, rounds: int, concurrency: int) -> dict[str, Any]:
+    """The figures of flow5 here and on the peers, all with their callers in the engine's own process."""
+    from fabric.composition import engine as wiring
+    from tests.benchmarks.peers import measuring
+    from tests.benchmarks.throughput import flow5
+
+    engine = flow5.Flow5(wiring.store(), *_rows(flow5.SPEC))
+    where = Path(connection.settings_dict["NAME"]) if db == "sqlite" else wiring.dsn()
+    try:
+        found = measuring.measure(db, measuring.Ours(engine, where), runs, rounds, concurrency)
+    finally:
+        engine.stop()
+    return {"work": "flow5", "db": db, "concurrency": concurrency, "runs": runs, "rounds": rounds, **found}
+
+
+def _rows(spec: FabricSpec) -> tuple[str, str]:
+    """A workspace and a published revision for the benchmark's runs."""
+    from fabric.models import Fabric, Revision, Workspace
+
+    workspace = Workspace.objects.create(name="bench")
+    fabric = Fabric.objects.create(workspace=workspace, name=spec.name, title=spec.title)
+    revision = Revision.objects.create(
+        workspace=workspace, fabric=fabric, number=1, digest=spec.digest(), spec=spec.model_dump_json()
+    )
+    return workspace.id, revision.id

@@ -1,0 +1,114 @@
+"""A run's events over the API."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from fabric.models import Event
+from fabric.selectors.runs.export import bundle
+from tests.fabric.services.world import ran
+from tests.unguarded import unguarded
+
+
+@pytest.fixture
+def ended(small, actor):
+    """A run that has ended."""
+    return ran(actor, small)
+
+
+@pytest.fixture
+def address(ended):
+    return f"/api/v1/runs/{ended.id}/events"
+
+
+def test_all_of_them_in_order(program, ended, address):
+    page = program.get(address).json()
+    assert [event["payload"]["seq"] for event in page["events"]] == list(range(1, ended.last_seq + 1))
+    assert (page["next_after"], page["last_seq"]) == (ended.last_seq, ended.last_seq)
+    assert (page["more"], page["ended"], page["state"]) == (False, True, "completed")
+
+
+def test_each_in_its_envelope(program, ended, address):
+    first, *_, last = program.get(address).json()["events"]
+    assert first["id"] == f"{ended.id}.1"
+    assert {event["trace_id"] for event in (first, last)} == {ended.trace_id}
+    assert first["payload"]["kind"] == "run_started"
+    assert first["content"]["text"] == "What do the notes say?"
+    assert (last["payload"]["kind"], last["payload"]["state"]) == ("run_ended", "completed")
+    assert ended.created_at <= first["timestamp"] <= last["timestamp"]
+    assert first["source"]["layer"]
+
+
+def test_a_page_at_a_time_misses_nothing_and_repeats_nothing(program, ended, address):
+    seen, after, ends = [], 0, []
+    while not (ends and ends[-1]):
+        page = program.get(address, after=after, limit=7).json()
+        seen += [event["payload"]["seq"] for event in page["events"]]
+        after = page["next_after"]
+        ends.append(page["ended"])
+    assert seen == list(range(1, ended.last_seq + 1))
+    assert len(ends) > 1
+
+
+def test_after_the_last_there_is_nothing(program, ended, address):
+    page = program.get(address, after=ended.last_seq + 5).json()
+    assert (page["events"], page["next_after"], page["more"], page["ended"]) == ([], ended.last_seq + 5, False, True)
+
+
+def test_contents_may_be_left_out(program, address):
+    page = program.get(address, content="omit").json()
+    assert {event["content"] is None for event in page["events"]} == {True}
+    assert any(event["payload"]["content_ref"] for event in page["events"])
+
+
+def test_an_erased_content_is_null(program, ended, address):
+    Event.objects.filter(run_id=ended.id).update(payload=None)
+    page = program.get(address).json()
+    assert len(page["events"]) == ended.last_seq
+    assert {event["content"] is None for event in page["events"]} == {True}
+
+
+def test_what_a_newer_version_wrote_does_not_hide_the_rest(program, ended, address):
+    with unguarded():
+        Event.objects.filter(run_id=ended.id, seq=3).update(kind="teleported")
+    events = program.get(address).json()["events"]
+    assert len(events) == ended.last_seq
+    assert events[2]["payload"]["kind"] == "teleported"
+
+
+def test_a_page_ends_where_its_contents_grow_large(program, ended, address, monkeypatch):
+    monkeypatch.setattr(bundle, "CONTENT_BYTES_MAX", 1)
+    page = program.get(address).json()
+    assert (page["more"], page["ended"]) == (True, False)
+    assert 0 < len(page["events"]) < ended.last_seq
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ({"after": -1}, "after"),
+        ({"after": 2**31}, "after"),
+        ({"after": "x"}, "after"),
+        ({"after": ""}, "after"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 1001}, "limit"),
+        ({"wait": 21}, "wait"),
+        ({"wait": "1.5"}, "wait"),
+        ({"content": "some"}, "content"),
+        ({"offset": 3}, "offset"),
+    ],
+)
+def test_what_is_wrong_is_said_where_it_is(program, address, query, path):
+    answer = program.get(address, **query)
+    assert answer.status_code == 422
+    assert [error["path"] for error in answer.json()["errors"]] == [path]
+
+
+def test_a_thousand_are_allowed(program, address):
+    assert program.get(address, limit=1000).status_code == 200
+
+
+def test_of_an_unknown_run(program):
+    assert program.get(f"/api/v1/runs/{uuid4()}/events").status_code == 404

@@ -1,0 +1,92 @@
+"""What a run's header and its cost say of child runs and of reviews that nobody answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fabric.core import events as ev
+from fabric.core.values.flow import RunState, Stage
+from fabric.models import Run
+from tests.console.pages.runs.journals import tight
+from tests.console.pages.runs.test_page import WORKER, fanned_out, shown
+
+SPAWNED = ev.ChildSpawned(
+    command_id=f"{WORKER}.child", step_id=WORKER, child_id="c", purpose="slice", briefs=(0,), depth=2, deadline_at=1,
+    reserved_usd_micros=9_000,
+)  # fmt: skip
+ANSWERED = ev.ChildAnswered(
+    command_id=f"{WORKER}.child", step_id=WORKER, child_id="c", state=RunState.COMPLETED, reason="finished",
+    cost_usd_micros=500, tokens=33,
+)  # fmt: skip
+
+
+def test_what_child_runs_cost_is_in_every_table_of_their_parent(browser, journaled):
+    teller = fanned_out().tell(SPAWNED)
+    assert "Child runs are billed" not in shown(browser, journaled(teller)), "its plan has cost something"
+    assert "3 tokens" not in shown(browser, journaled(teller))
+    run_id = journaled(teller.wait(2).tell(ANSWERED).end(RunState.COMPLETED))
+    page = tight(shown(browser, run_id))
+    assert "43 tokens · 1 call · 1 child run<" in page
+    assert "$0.0006" in page
+    assert '<rect class="g-child"' in page
+    assert "</svg>child run</li>" in page
+    cost = tight(shown(browser, run_id, "?view=cost"))
+    line = '<td class="num">1 child run</td><td class="num">33</td><td class="num">$0.0005</td><td class="num">83&nbsp;%</td>'
+    for name in ("fan-out", "reader", "child runs"):
+        assert f'<th scope="row">{name}</th>{line}' in cost
+
+
+def test_what_becomes_of_a_review_in_time_is_what_it_declared(browser, journaled):
+    asked = fanned_out().put_to("owner", Stage.FAN_OUT).events[-1].fact
+    assert "else it is rejected: it failed" in shown(browser, journaled(fanned_out().tell(asked)))
+    page = shown(browser, journaled(fanned_out().tell(replace(asked, on_expiry="nothing"))))
+    assert "longer without an answer: it failed" in page
+    assert "else it is rejected" not in page
+
+
+def test_a_review_waits_for_those_whom_the_fabric_lists(browser, journaled):
+    asked = fanned_out().ask(WORKER, 1, "reader").answer(WORKER, 1)
+    page = shown(browser, journaled(asked.put_to("reviewer", Stage.FAN_OUT, WORKER, reviewers=("ann", "legal"))))
+    assert "Waits for <b>ann or legal</b> until" in page
+    assert "waits for ann or legal" in page, "on the timeline too"
+
+
+def test_a_run_that_waits_for_its_provider_says_so_and_asks_nobody(browser, journaled):
+    """The page and the API read the same row; another running run is marked as running."""
+    teller = fanned_out().ask(WORKER, 1, "reader").fail(WORKER, 1)
+    waits = ev.RetryScheduled(
+        command_id=f"{WORKER}.t1",
+        attempt=2,
+        not_before=teller.at + 30_000_000,
+        delay_s=30.0,
+        source="breaker",
+        tokens_left=9_000,
+    )
+    run_id = journaled(teller.tell(waits))
+    page = shown(browser, run_id)
+    assert "Waiting for the provider" in page
+    assert "Waits for the provider until" in page
+    assert ": 429. It resumes automatically." in page
+    told = browser.get(f"/api/v1/runs/{run_id}").json()
+    assert (told["state"], told["waits_for"]) == ("running", "provider")
+    at_work = journaled(fanned_out().ask(WORKER, 1, "reader"))
+    assert "Waiting for the provider" not in shown(browser, at_work)
+    everywhere(browser, run_id, at_work)
+
+
+def everywhere(browser, away, at_work):
+    """Every list says of both what their own pages say, and finds each."""
+    Run.objects.filter(id=away).update(parent_run_id=None)
+    listed = browser.get("/runs?q=waits:provider").content.decode()
+    assert (away in listed, at_work in listed) == (True, False)
+    whole = browser.get("/runs").content.decode()
+    assert whole.count("Waiting for the provider") == 1
+    assert at_work in whole
+    found = browser.get("/api/v1/runs?waits_for=provider").json()["runs"]
+    assert [one["id"] for one in found] == [away]
+    asked = browser.get("/api/v1/runs?waits_for=person").json()["runs"]
+    assert asked == []
+    assert "Waiting for the provider" in browser.get(f"/search?q={away[-12:]}").content.decode()
+    assert "Waiting for the provider" not in browser.get(f"/search?q={at_work[-12:]}").content.decode()
+    Run.objects.filter(id=away).update(parent_run_id=at_work)
+    assert "Waiting for the provider" in shown(browser, at_work)

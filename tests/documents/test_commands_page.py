@@ -1,0 +1,134 @@
+"""docs/reference/commands.md is made of the commands' own parsers; what pages say of commands is compared with them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from django.core.management import get_commands, load_command_class
+
+from console.launch.processes.data_directory import ROOT
+from tests.documents.written import REFERENCE, cell, hold
+
+OURS = ("console", "fabric", "simulator.drills")
+HIDDEN = {"drill_batch"}
+"""What another process of ours calls, and no one else."""
+LAUNCHED = {"up": {"--port", "--data", "--no-browser"}, "test": {"--fast", "--nightly"}}
+"""Commands that need nothing installed, with their options: console/launch."""
+DJANGOS = {"check", "migrate", "shell", "help"}
+SHARED = {"--help", "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color"}
+SHARED |= {"--force-color", "--skip-checks"}
+HEAD = """# Commands
+
+Each is `python3 manage.py NAME`; of an installed wheel it is `fabricflow NAME`. `NAME --help` says the same.
+Where a command has `--json`, it ends with one line of JSON for programs.
+
+`up [--port N] [--data DIR] [--no-browser]` starts everything, and `test [--fast | --nightly] [-- PYTEST ARGUMENTS]` checks
+it. Both make the environment that they run in.
+
+This page is made from the commands' parsers by `tests/documents/test_commands_page.py`.
+"""
+CALL = re.compile(r"(?:manage\.py|fabricflow) ([a-z_]+)((?: [^\s`|;&<>()\\]+)*)")
+
+
+@cache
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command of ours, by its name."""
+    found = sorted((name, str(app)) for name, app in get_commands().items() if str(app) in OURS)
+    found += [("bench", "tests.benchmarks"), ("chaos", "tests.chaos")]
+    return {name: load_command_class(app, name).create_parser("manage.py", name) for name, app in sorted(found)}
+
+
+def below(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The parsers of its verbs."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.items()
+
+
+def said_of_verbs(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """What a command says of each of its verbs."""
+    several = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    return {each.dest: each.help or "" for action in several for each in action._choices_actions}
+
+
+def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Its own arguments, without Django's."""
+    return [
+        one
+        for one in parser._actions
+        if not isinstance(one, argparse._SubParsersAction) and not SHARED & set(one.option_strings)
+    ]
+
+
+def row(one: argparse.Action) -> str:
+    metavar = one.metavar if isinstance(one.metavar, str) else " ".join(one.metavar or ())
+    name = ", ".join(one.option_strings) or metavar or one.dest
+    shown = f" {metavar or one.dest.upper()}" if one.option_strings and one.nargs != 0 else ""
+    said = (one.help or "") % {"default": one.default} if "%(default)s" in (one.help or "") else (one.help or "")
+    choices = f" One of: {', '.join(map(str, one.choices))}." if one.choices else ""
+    return f"| `{name}{shown}` | {cell(said)}{choices} |"
+
+
+def section(title: str, parser: argparse.ArgumentParser, level: int, said: str = "") -> str:
+    said = cell(parser.description or said)
+    rows = [row(one) for one in arguments(parser)]
+    table = "\n| argument | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+    return f"\n{'#' * level} {title}\n" + (f"\n{said}\n" if said else "") + table
+
+
+def page() -> str:
+    parts = [HEAD]
+    for name, parser in parsers().items():
+        if name not in HIDDEN:
+            parts.append(section(name, parser, 2))
+            said = said_of_verbs(parser)
+            parts += [section(f"{name} {verb}", one, 3, said.get(verb, "")) for verb, one in below(parser)]
+    return "".join(parts)
+
+
+def test_the_page_says_what_the_parsers_say() -> None:
+    hold(REFERENCE / "commands.md", page())
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    return {option for one in parser._actions for option in one.option_strings}
+
+
+def wrong_in(text: str) -> Iterator[str]:
+    """A sentence for each command, verb or option in a text that there is not."""
+    for name, rest in CALL.findall(text):
+        said = [re.split(r"[=\[\],.]", word)[0] for word in rest.split()]
+        asked = {word for word in said if word.startswith("--") and word != "--"}
+        if name in LAUNCHED:
+            known = LAUNCHED[name]
+        elif name in DJANGOS:
+            continue
+        elif (parser := parsers().get(name)) is None:
+            yield f"there is no command {name}"
+            continue
+        else:
+            verbs = dict(below(parser))
+            chosen = next((word for word in said if not word.startswith("-")), "")
+            if verbs and chosen.islower() and chosen not in verbs:
+                yield f"{name} has no verb {chosen}"
+            known = options_of(parser) | options_of(verbs.get(chosen, parser))
+        yield from (f"{name} has no option {option}" for option in sorted(asked - known - SHARED))
+
+
+def test_pages_name_commands_and_options_that_there_are() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [f"{path.relative_to(ROOT)}: {one}" for path in pages for one in wrong_in(path.read_text())]
+    assert found == []
+
+
+def test_a_wrong_command_verb_or_option_is_found() -> None:
+    text = "`manage.py fly`, `manage.py member fly`, `manage.py budget --euro 5`, `manage.py up --tree`"
+    assert list(wrong_in(text)) == [
+        "there is no command fly",
+        "member has no verb fly",
+        "budget has no option --euro",
+        "up has no option --tree",
+    ]

@@ -1,0 +1,301 @@
+"""The list of runs: pages either way, filters against the same question asked in Python, counts, bars, news, plans and the time limit."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from django.db import connection
+
+from fabric.core.values.flow import PROVIDER_AWAY, RunState
+from fabric.core.values.taxonomy import Tier
+from fabric.core.values.units import US
+from fabric.models import Fabric, Run
+from fabric.selectors import database_time
+from fabric.selectors.database_time import TookTooLong
+from fabric.selectors.errors import Refused
+from fabric.selectors.list_file import build_cursor_condition
+from fabric.selectors.runs.query import list_pages as runs_list
+from fabric.selectors.runs.query.grammar import FIELDS, Query, parse
+from fabric.selectors.runs.query.list_pages import (
+    RunRow,
+    fabric_ids,
+    runs_bars,
+    runs_counts,
+    runs_matched,
+    runs_news,
+    runs_page,
+)
+from tests.benchmarks.console import many_runs, pages
+from tests.benchmarks.throughput import flow5
+
+NOW = 1_795_250_000 * US
+COUNT = 600
+
+
+@pytest.fixture
+def many(actor) -> dict[str, RunRow]:
+    """Six hundred runs of six fabrics over thirty days, by id, without those that another run spawned: a list shows its parent."""
+    made = many_runs.fabrics_create(actor.workspace_id, flow5.SPEC.model_dump_json(), flow5.SPEC.digest())
+    many_runs.generate(actor.workspace_id, made, COUNT, now=NOW)
+    # Some of one instant, one of another priority, one that was stopped early, one whose title has signs of LIKE in it.
+    ids = list(Run.objects.order_by("created_at").values_list("id", flat=True))
+    Run.objects.filter(id__in=ids[100:110]).update(created_at=Run.objects.get(id=ids[100]).created_at)
+    Run.objects.filter(id=ids[3]).update(priority=0, truncated=True, title="50% of a_b\\c", created_by="ana")
+    Run.objects.filter(id__in=ids[:3]).update(reason=f"{PROVIDER_AWAY}12:00 UTC: 503")
+    Run.objects.filter(id__in=ids[1:3]).update(state="running", ended_at=None)
+    Run.objects.filter(id=ids[4]).update(state="waiting", ended_at=None)
+    whole = Run.objects.filter(parent_run_id=None).values_list(*runs_list._COLUMNS)
+    return {row.id: row for row in (RunRow(*values) for values in whole)}
+
+
+def query(text: str, actor) -> Query:
+    found = parse(text, now=NOW, fabrics=tuple(fabric_ids(actor)))
+    assert isinstance(found, Query), found
+    return found
+
+
+def everything(text: str, actor) -> list[RunRow]:
+    """All pages of a query, one after the other."""
+    asked, fabrics, before = query(text, actor), fabric_ids(actor), None
+    rows: list[RunRow] = []
+    while True:
+        page = runs_page(actor, asked, fabrics, limit=97, before=before)
+        rows += page.rows
+        if not page.older:
+            return rows
+        before = rows[-1].cursor
+
+
+def newest_first(rows) -> list[RunRow]:
+    return sorted(rows, key=lambda row: (-row.created_at, row.id))
+
+
+DAY = 86_400 * US
+TODAY = NOW // DAY * DAY
+ASKED = {
+    "": lambda row: True,
+    "state:failed,aborted": lambda row: row.state in ("failed", "aborted"),
+    "state:running": lambda row: row.state == "running",
+    "state:waiting,completed": lambda row: row.state in ("waiting", "completed"),
+    "-state:completed": lambda row: row.state != "completed",
+    "waits:provider": lambda row: row.waits_for == "provider",
+    "waits:person": lambda row: row.state == "waiting",
+    "waits:provider,person": lambda row: row.waits_for is not None,
+    "-waits:provider": lambda row: row.waits_for != "provider",
+    "fabric:claims-triage": lambda row: row.fabric_name == "claims-triage",
+    "fabric:c*": lambda row: row.fabric_name.startswith("c"),
+    "-fabric:c*": lambda row: not row.fabric_name.startswith("c"),
+    "fabric:zzz*": lambda row: False,
+    "tier:high_stakes": lambda row: row.tier == Tier.HIGH_STAKES,
+    "priority:critical": lambda row: row.created_by == "ana",
+    "started:-5d": lambda row: row.created_at >= NOW - 5 * DAY,
+    "-started:-5d": lambda row: row.created_at < NOW - 5 * DAY,
+    "ended:today": lambda row: row.ended_at is not None and TODAY <= row.ended_at < TODAY + DAY,
+    "ended:<-20d": lambda row: row.ended_at is not None and row.ended_at < NOW - 20 * DAY,
+    "-ended:<-20d": lambda row: row.ended_at is None or row.ended_at >= NOW - 20 * DAY,
+    "took:>10m": lambda row: row.ended_at is not None and row.ended_at - row.created_at > 600 * US,
+    "took:1m..2m": lambda row: row.ended_at is not None and 60 * US <= row.ended_at - row.created_at <= 120 * US,
+    "cost:>0.50": lambda row: row.cost_usd_micros > 500_000,
+    "tokens:<=5k": lambda row: row.tokens <= 5_000,
+    "replans:1": lambda row: row.epoch == 1,
+    "recovered:yes": lambda row: row.recovered,
+    "recovered:no": lambda row: not row.recovered,
+    "truncated:yes": lambda row: row.truncated,
+    "session:close-7": lambda row: row.session_key == "close-7",
+    "session:close-1*": lambda row: row.session_key.startswith("close-1"),
+    "by:ana": lambda row: row.created_by == "ana",
+    "CHARGEbacks": lambda row: "chargebacks" in row.title.lower(),
+    '"50%"': lambda row: "50%" in row.title,
+    "a_b\\c": lambda row: "a_b\\c" in row.title,
+    "-fees": lambda row: "fees" not in row.title,
+    "state:failed recovered:no tier:batch -fees": lambda row: (
+        row.state == "failed" and row.tier == Tier.BATCH and "fees" not in row.title
+    ),
+}
+
+
+@pytest.mark.parametrize("text", ASKED)
+def test_a_filter_finds_what_it_says(many, actor, text):
+    expected = newest_first(row for row in many.values() if ASKED[text](row))
+    assert everything(text, actor) == expected
+    found = runs_matched(actor, query(text, actor), fabric_ids(actor))
+    assert (found.count, found.more) == (len(expected), False)
+    assert found.oldest == (expected[-1].created_at if expected else None)
+
+
+def test_every_field_was_asked_for(actor, many):
+    asked = {term.field for text in ASKED for term in query(text, actor).terms}
+    assert asked | {"id", "parent"} == set(FIELDS)
+
+
+def test_child_runs_are_listed_under_their_parent_alone(many, actor):
+    parent, *below = sorted(many)[:4]
+    Run.objects.filter(id__in=below).update(parent_run_id=parent, root_run_id=parent, parent_command="a command")
+    whole = everything("", actor)
+    assert {row.id for row in whole} == set(many) - set(below)
+    assert {row.id: row.children for row in whole if row.children} == {parent: 3}
+    assert {row.id for row in everything(f"parent:{parent}", actor)} == set(below)
+    assert {row.id for row in everything(f"parent:{parent[:20]}", actor)} >= set(below)
+    assert [row.id for row in everything(f"id:{below[0]}", actor)] == [below[0]]
+
+
+def test_a_run_is_found_by_its_id(many, actor):
+    run_id = sorted(many)[17]
+    for text in (run_id, run_id.upper(), run_id[:20], run_id[-12:]):
+        assert run_id in [row.id for row in everything(f"id:{text}", actor)], text
+    assert [row.id for row in everything(f"id:{run_id[-12:]}", actor)] == [run_id]
+    assert run_id not in [row.id for row in everything(f"-id:{run_id[-12:]}", actor)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_pages_up_are_the_pages_down(many, actor, size):
+    asked, fabrics = query("started:-10d", actor), fabric_ids(actor)
+    down = [runs_page(actor, asked, fabrics, limit=size)]
+    while down[-1].older and len(down) < 30:
+        down.append(runs_page(actor, asked, fabrics, limit=size, before=down[-1].rows[-1].cursor))
+    assert [page.newer for page in down] == [False] + [True] * (len(down) - 1)
+    last = down[-1]
+    for page in reversed(down[:-1]):
+        up = runs_page(actor, asked, fabrics, limit=size, after=last.rows[0].cursor)
+        assert up.rows == page.rows
+        assert up.newer is (page is not down[0])
+        assert up.older
+        last = up
+
+
+@pytest.mark.parametrize("cursor", ["x", "1.", ".a", "-1.a", "9" * 19 + ".a", "١.a"])
+@pytest.mark.parametrize("way", ["before", "after"])
+def test_a_cursor_that_is_none(actor, cursor, way):
+    with pytest.raises(Refused) as caught:
+        runs_page(actor, Query(), {}, **{way: cursor})
+    assert (caught.value.code, caught.value.field) == ("invalid", way)
+
+
+def test_another_workspaces_runs_are_not_there(many, actor, stranger):
+    run_id = next(iter(many))
+    assert runs_page(stranger, Query(), {}).rows == ()
+    assert runs_matched(stranger, Query(), {}).count == 0
+    assert runs_bars(stranger, Query(), {}, since=0, width=DAY, bars=5) == ()
+    assert runs_news(stranger, Query(), {}, shown={run_id: 0}, down_to=None, most=9) == runs_list.News(0, ())
+    assert fabric_ids(stranger) == {}
+    assert everything(f"id:{run_id[-12:]}", stranger) == []
+
+
+def test_counts_stop_where_they_are_told_to(many, actor, monkeypatch):
+    monkeypatch.setattr(runs_list, "COUNT_MAX", 100)
+    found = runs_matched(actor, Query(), fabric_ids(actor))
+    assert (found.count, found.more) == (100, True)
+    assert found.oldest == newest_first(many.values())[100].created_at
+    running = sum(row.state == "running" for row in many.values())
+    asked = [query("state:running", actor), query("recovered:no", actor)]
+    assert runs_counts(actor, asked, fabric_ids(actor), most=30) == (running, 30)
+
+
+def test_bars_add_up_to_the_runs(many, actor):
+    since = min(row.created_at for row in many.values())
+    bars = runs_bars(actor, Query(), fabric_ids(actor), since=since, width=DAY, bars=40)
+    assert [bar.number for bar in bars] == sorted({(row.created_at - since) // DAY for row in many.values()})
+    bad = [row for row in many.values() if row.state in (RunState.FAILED, RunState.ABORTED)]
+    recovered = [row for row in many.values() if row.recovered and row not in bad]
+    assert (sum(bar.bad for bar in bars), sum(bar.recovered for bar in bars)) == (len(bad), len(recovered))
+    assert sum(bar.plain + bar.recovered + bar.bad for bar in bars) == len(many)
+
+
+def test_news_are_what_the_page_has_not(many, actor):
+    asked, fabrics = query("state:running", actor), fabric_ids(actor)
+    page = runs_page(actor, asked, fabrics, limit=5)
+    shown, down = {row.id: row.last_seq for row in page.rows}, page.rows[-1].cursor
+    assert runs_news(actor, asked, fabrics, shown=shown, down_to=down, most=9) == runs_list.News(0, ())
+    # One that was there and now runs, below nothing; one of the page that went on; one further down, which is no news here.
+    above = next(row for row in newest_first(many.values()) if row.state == "waiting")
+    below = next(row for row in many.values() if row.state == "completed")
+    moved = page.rows[0].id
+    Run.objects.filter(id__in=[above.id, below.id]).update(state="running")
+    Run.objects.filter(id=above.id).update(created_at=NOW + US)
+    Run.objects.filter(id=moved).update(state="completed", last_seq=shown[moved] + 1)
+    news = runs_news(actor, asked, fabrics, shown=shown, down_to=down, most=9)
+    assert news.count == 1
+    assert [(row.id, row.state) for row in news.changed] == [(moved, "completed")]
+    assert runs_news(actor, Query(), fabrics, shown={}, down_to=None, most=9).count == 9
+
+
+def test_a_page_is_one_query(many, actor, django_assert_num_queries):
+    with django_assert_num_queries(1):
+        assert len(runs_page(actor, Query(), {}, limit=50).rows) == 50
+
+
+@pytest.fixture
+def never_answers(monkeypatch) -> None:
+    """A database that is asked to stop at once."""
+    monkeypatch.setattr(database_time, "STEPS", 1)
+    for limit in ("PAGE_LIMIT_S", "COUNT_LIMIT_S"):
+        monkeypatch.setattr(runs_list, limit, 0.0)
+
+
+def test_what_takes_too_long_is_given_up(many, actor, never_answers):
+    fabrics = fabric_ids(actor)
+    for ask in (
+        lambda: runs_page(actor, Query(), fabrics),
+        lambda: runs_matched(actor, Query(), fabrics),
+        lambda: runs_bars(actor, Query(), fabrics, since=0, width=DAY, bars=5),
+        lambda: runs_counts(actor, [Query()], fabrics, most=5),
+        lambda: runs_news(actor, Query(), fabrics, shown={}, down_to=None, most=5),
+    ):
+        with pytest.raises(TookTooLong, match="did not answer within"):
+            ask()
+    # The limit went with what it was for.
+    assert Run.objects.count() == COUNT
+
+
+def test_a_limit_ends_a_read_that_would_go_on(actor):
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    began = time.monotonic()
+    with pytest.raises(TookTooLong), database_time.time_limit(0.1), connection.cursor() as cursor:
+        cursor.execute(endless)
+    assert 0.1 <= time.monotonic() - began < 10
+
+
+def test_another_error_stays_what_it_is(actor):
+    with pytest.raises(Exception, match="no such table"), database_time.time_limit(1), connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM nowhere")
+
+
+PLANS = {
+    "": "run_list",
+    "state:running": "run_live",
+    "state:waiting,queued": "run_live",
+    "waits:provider": "run_live",
+    "waits:person": "run_live",
+    "state:failed": "run_bad",
+    "state:failed,cancelled": "run_bad",
+    "recovered:yes": "run_recovered",
+    "session:close-7": "run_session",
+    "fabric:claims-triage": "run_fabric",
+    "started:-4h -state:cancelled": "run_list",
+}
+
+
+@pytest.mark.parametrize("text", PLANS)
+def test_an_index_answers_and_nothing_is_sorted(many, actor, text):
+    """What SQLite says it would do; PostgreSQL's plans are looked at by the benchmark's own test."""
+    rows = runs_list._query_runs(actor, query(text, actor), fabric_ids(actor))
+    for asked in (
+        rows,
+        rows.filter(build_cursor_condition(f"{NOW}.x", "-created_at", field="before")),
+        rows.filter(build_cursor_condition("1.x", "created_at", ids="lt")).reverse(),
+    ):
+        plan = asked.values("id")[:50].explain()
+        assert f"INDEX {PLANS[text]} " in plan
+        assert "TEMP B-TREE" not in plan
+
+
+def test_the_counts_of_the_views_read_their_index_alone(many, actor):
+    for text, index in (("state:running", "run_live"), ("state:failed,aborted ended:today", "run_bad"), ("recovered:yes", "run_recovered")):  # fmt: skip
+        plan = runs_list._query_runs(actor, query(text, actor), fabric_ids(actor)).order_by().values("id").explain()
+        assert index in plan, plan
+        assert not pages.SCAN.search(plan)
+
+
+def test_fabrics_are_known_by_name(many, actor):
+    assert fabric_ids(actor) == {fabric.name: fabric.id for fabric in Fabric.objects.all()}

@@ -1,0 +1,223 @@
+"""Somebody is there for every cell that asks: the fabric's reviewers, and a user with each role that a cell names."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.http.transport import Gate
+from fabric.services.actors import OWNER_ROLES, find_people
+from fabric.services.errors import Refused
+from fabric.services.fabrics.publication.protections.reviewers import too_few
+from fabric.services.fabrics.publication.rules import publication_problems
+from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.installation.facts import InstallationFacts
+from tests.fabric.services.fabrics.publication.test_rules import cell, small, tool
+from tests.fabric.services.world import SMALL, published_by_two
+from tests.people import member
+
+HIGH = {"tiers": {"default": "high_stakes", "allowed": ["high_stakes"]}}
+EVERY_TIER = {"tiers": {"default": "batch", "allowed": [str(tier) for tier in Tier]}}
+GUARDED = {"gates": {"guardrails": [{"rules": ["credentials"]}]}}
+LEGAL = SMALL.replace(
+    "reviewers:",
+    "decision_table:\n  cost_overrun:\n    batch: {rungs: [{reaction: escalate, role: legal}]}\nreviewers:",
+)
+
+
+def told(held, **changes) -> list[tuple[str, str]]:
+    where = InstallationFacts(Gate(), held=None if held is None else frozenset((*held, "owner")))
+    return [(found.path, found.sentence) for found in publication_problems(small(**changes), where)]
+
+
+def test_the_default_table_asks_for_two_roles_and_both_must_be_there():
+    assert told({"finance", "safety"}, **HIGH) == []
+    assert [path for path, _ in told({"safety"}, **HIGH)] == ["decision_table.cost_overrun.high_stakes"]
+    ((path, sentence),) = told({"ann", "finance"}, **HIGH)
+    assert path == "decision_table.unsafe_output.high_stakes"
+    assert sentence == (
+        "asks for 'safety' (the default table says so), but no member is or has that; "
+        "give a member the role, or name an existing one in the cell: ann, finance, owner"
+    )
+
+
+def test_a_cell_that_no_run_reaches_asks_nobody():
+    interactive = {"tiers": {"default": "interactive", "allowed": ["interactive"]}}
+    own = cell("cost_overrun", "batch", {"reaction": "escalate", "role": "legal"})
+    assert told((), **interactive) == []
+    assert told((), **interactive, decision_table=own) == []
+
+
+def test_where_nobody_is_known_nothing_is_asked_for():
+    assert told(None, **EVERY_TIER) == []
+
+
+@pytest.mark.parametrize("failure", FailureType)
+@pytest.mark.parametrize("tier", Tier)
+def test_a_cell_of_the_author_s_own_names_its_rung(failure, tier):
+    rungs = ({"reaction": "retry", "times": 1}, {"reaction": "escalate", "role": "legal", "with": ["block"]})
+    own = cell(failure, tier, *rungs)
+    changes = {**EVERY_TIER, "decision_table": own}
+    named = [one for one in told({"finance", "safety"}, **changes) if "legal" in one[1]]
+    assert [path for path, _ in named] == [f"decision_table.{failure}.{tier}.rungs.1.role"]
+    assert not [one for one in told({"finance", "safety", "legal"}, **changes) if "legal" in one[1]]
+
+
+def test_a_user_may_be_named_in_place_of_a_role():
+    own = cell("cost_overrun", "batch", {"reaction": "escalate", "role": "ann"})
+    assert told({"ann", "finance", "safety"}, **EVERY_TIER, decision_table=own) == []
+
+
+def test_who_may_let_an_output_pass_must_be_there_whoever_the_cell_asks():
+    own = cell("unsafe_output", "batch", {"reaction": "escalate", "role": "ann", "with": ["block"]})
+    batch = {"tiers": {"default": "batch", "allowed": ["batch"]}, "decision_table": own}
+    assert told({"ann"}, **batch, gates={"unguarded": "Its users ask for their own keys."}) == []
+    assert told({"ann"}, **batch) == told({"ann"}, **batch, **GUARDED), "credentials are always looked for"
+    ((path, sentence),) = told({"ann"}, **batch, **GUARDED)
+    assert path == "decision_table.unsafe_output.batch"
+    assert "only the role 'safety' can approve those" in sentence
+    assert told({"ann", "safety"}, **batch, **GUARDED) == []
+
+
+def test_of_many_people_a_few_are_named():
+    held = [f"user-{n:02}" for n in range(10)]
+    (_, sentence), _ = told(held, **HIGH)
+    assert sentence.endswith(
+        "owner, user-00, user-01, user-02, user-03, user-04, user-05, user-06, user-07, user-08 and 1 more"
+    )
+    (_, sentence), _ = told(held[:9], **HIGH)
+    assert sentence.endswith("user-07, user-08")
+
+
+def test_reviewers_whom_nobody_here_is_are_refused(actor):
+    nobody = SMALL.replace("reviewers: [owner]", "reviewers: [nobody-here, legal]")
+    with pytest.raises(Refused, match="names 'nobody-here', 'legal', but no member is or has that, so no review"):
+        fabric_publish(actor=actor, source=nobody)
+    member("ann", "legal")
+    published = fabric_publish(actor=actor, source=nobody)
+    assert [said for said in published.warnings if "nobody-here" in said] == [
+        "line 23, column 13, reviewers.0: 'nobody-here' is no member here and no role that a member has, so the others answer alone"
+    ]
+
+
+def test_an_edit_that_nobody_else_could_approve_is_warned_of(actor):
+    high = f"{SMALL}tiers: {{default: high_stakes, allowed: [high_stakes]}}\n"
+    alone = fabric_publish(actor=actor, source=high).warnings
+    assert not [one for one in alone if "approve an edit" in one], "there is nobody to name"
+    member("ann", "reviewer")
+    (said,) = [one for one in fabric_publish(actor=actor, source=high).warnings if "approve an edit" in one]
+    assert "asks owner alone, and in tier high_stakes a second person has to approve an edit" in said
+    two = high.replace("reviewers: [owner]", "reviewers: [reviewer]")
+    assert not [one for one in fabric_publish(actor=actor, source=two).warnings if "approve an edit" in one]
+
+
+def test_the_local_owner_has_every_role_of_the_default_table(actor):
+    assert find_people(actor.workspace_id) == {"owner": OWNER_ROLES}
+    assert fabric_publish(
+        actor=actor, source=f"{SMALL}tiers: {{default: high_stakes, allowed: [high_stakes]}}\n"
+    ).changed
+
+
+def test_a_role_is_held_by_an_active_member_who_is_a_person(actor):
+    with pytest.raises(Refused, match="asks for 'legal'"):
+        fabric_publish(actor=actor, source=LEGAL)
+    user = member("ann", "legal", is_active=False)
+    with pytest.raises(Refused, match="asks for 'legal'"):
+        fabric_publish(actor=actor, source=LEGAL)
+    member("pipeline", "legal", service=True)
+    with pytest.raises(Refused, match="asks for 'legal'"):
+        fabric_publish(actor=actor, source=LEGAL)
+    user.is_active = True
+    user.save()
+    assert fabric_publish(actor=actor, source=LEGAL).changed
+
+
+def test_in_a_workspace_without_members_nobody_is_looked_for(stranger):
+    assert find_people(stranger.workspace_id) is None
+
+
+BUDGET = {"run_usd_micros": 1_000_000}
+ANY = {"reviewers": ["reviewer"]}
+FOUR = {**HIGH, **ANY, "policy": {"budget": BUDGET, "humans": {"four_eyes": ["high_stakes"]}}}
+
+
+def agreed(people, **changes) -> list[tuple[str, str]]:
+    held = {name: frozenset(roles) for name, roles in people.items()}
+    where = InstallationFacts(Gate(), people=held)
+    return [(found.path, found.sentence) for found in publication_problems(small(**changes), where)]
+
+
+EVERYBODY = ("reviewer", "finance", "safety")
+
+
+def test_where_two_have_to_agree_there_are_two(actor):
+    assert agreed({"ann": EVERYBODY, "ben": EVERYBODY, "owner": EVERYBODY}, **FOUR) == []
+    assert agreed({"owner": EVERYBODY}, **HIGH) == [], "where one is enough"
+    found = agreed({"owner": EVERYBODY}, **FOUR)
+    assert {path for path, _ in found} == {"policy.humans.four_eyes"}
+    assert any(
+        "where cost_overrun asks finance, owner, only owner is or has that; invite or name a second person" in said
+        for _, said in found
+    )
+    ((_, said),) = agreed({"owner": EVERYBODY, "ann": ("reviewer", "finance")}, **FOUR, **GUARDED)
+    assert "with the role safety, only owner is or has that" in said
+
+
+CRITIC = {
+    "agents": [
+        *small().model_dump(mode="json", by_alias=True)["agents"],
+        {"name": "judge", "model": "script", "instructions": "Judge."},
+    ],
+}
+NO_CELL = {
+    **FOUR,
+    "decision_table": {
+        failure: {"high_stakes": {"rungs": [{"reaction": "halt"}], "deviation": "Nobody is asked."}}
+        for failure in FailureType
+    },
+}
+BESIDE_CELLS = {
+    "a critic's score below the needed score": {},
+    "a call of read_document of which its rule says so": {"tools": [tool(approve_when="true")]},
+    "a change by read_document with an unknown outcome": {
+        "tools": [tool(effect="mutating", compensation="read_document")]
+    },
+    "what read_document asks": {"tools": [tool(kind="builtin", target="ask_person")]},
+}
+
+
+@pytest.mark.parametrize("what", BESIDE_CELLS)
+def test_two_have_to_be_there_for_reviews_of_no_cell_too(what):
+    given = {**NO_CELL, **BESIDE_CELLS[what]}
+    fabric = small(**given)
+    if "critic" in what:
+        fabric = small(**{**given, **CRITIC})
+        fabric = fabric.model_copy(update={"topology": fabric.topology.model_copy(update={"critic": "judge"})})
+    held = {name: frozenset(EVERYBODY) for name in ("owner", "ann")}
+    assert list(too_few(fabric, held)) == []
+    found = list(too_few(fabric, {"owner": held["owner"]}))
+    where = f"and where {what} is put to reviewer, owner, only owner is or has that"
+    then = "invite or name a second person, or leave the tier out"
+    assert found == [("policy.humans.four_eyes", f"has two people agree in tier high_stakes, {where}; {then}")]
+    assert list(too_few(small(**NO_CELL), {"owner": held["owner"]})) == [], "nobody is asked anything"
+
+
+def test_of_others_tiers_nobody_has_to_be_two(actor):
+    elsewhere = {**EVERY_TIER, **ANY, "policy": {"budget": BUDGET, "humans": {"four_eyes": ["batch"]}}}
+    found = agreed({"owner": EVERYBODY}, **elsewhere)
+    assert found
+    assert all("tier batch" in said for _, said in found)
+
+
+def test_an_owner_who_is_alone_publishes_nothing_that_two_have_to_agree_to(actor):
+    source = f"{SMALL}tiers: {{default: high_stakes, allowed: [high_stakes]}}\n".replace(
+        "policy:\n", "policy:\n  humans: {four_eyes: [high_stakes]}\n"
+    ).replace("reviewers: [owner]", "reviewers: [reviewer]")
+    with pytest.raises(Refused, match="has two people agree in tier high_stakes"):
+        fabric_publish(actor=actor, source=source)
+    member("ann", *EVERYBODY)
+    with pytest.raises(
+        Refused, match="second person|somebody else"
+    ):  # Two could agree to its runs now; to publishing it two have to.
+        fabric_publish(actor=actor, source=source)
+    assert published_by_two(actor, source).changed

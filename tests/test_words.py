@@ -1,0 +1,202 @@
+"""One concept has one word: what lost in the glossary is in no name, event, address, table or template."""
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from fabric.core.audit.lines import Act
+from fabric.core.events.envelope import KINDS
+from tests.test_tidy import ROOT, tracked_files
+
+ASKED_BY_A_SERVER = "a tool's server asks this, in the middle of a call"
+ASKED_OF_A_MODEL = "a model is asked this"
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A word that lost: its form in a name, the word that won, and where it is another concept, with the reason."""
+
+    form: str
+    won: str
+    names: dict[str, str] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    tests: bool = True
+
+
+LOST = (
+    Lost(
+        "escalations?",
+        "review",
+        names={
+            "escalation": "the protection, and the mechanism that implements it",
+            "allow_privilege_escalation": "a word of Kubernetes",
+        },
+    ),
+    Lost(
+        "tickets?|ticketed",
+        "follow_up",
+        names={"claim_ticket": "the number of a worker's claim"},
+        paths={
+            "fabric/stores/": "the numbers of claims whose answer was lost",
+            "tests/chaos/": "a file that lets a process die at its place",
+            "tests/console/pages/runs/start/": "a session key as another system writes it",
+            "tests/e2e/test_start.py": "a session key as another system writes it",
+        },
+    ),
+    Lost("levers?", "drill_stop"),
+    Lost(
+        "questions?",
+        "review",
+        names={
+            "server_questions": ASKED_BY_A_SERVER,
+            "question_digest": ASKED_BY_A_SERVER,
+            "question_ref": ASKED_BY_A_SERVER,
+            "questions_max": ASKED_BY_A_SERVER,
+            "questions_without_end": ASKED_BY_A_SERVER,
+            "answers_another_question": ASKED_BY_A_SERVER,
+        },
+        paths={
+            "fabric/tools/": ASKED_BY_A_SERVER,
+            "fabric/selectors/runs/display/calls.py": ASKED_BY_A_SERVER,
+            "fabric/services/importers/fabro/": "the argument of the tool that asks a person",
+            "fabric/core/sagas/mutations.py": "what becomes of a call is asked of its tool",
+            "simulator/agents/": ASKED_OF_A_MODEL,
+            "simulator/endpoint/behaviour/": ASKED_OF_A_MODEL,
+            "simulator/scenarios/strikes/answers.py": "what an agent asks its tool",
+            "simulator/scenarios/reports/page.py": "the title of a report",
+            "static/js/": "what a page asks the server, or an author in a dialog",
+        },
+        tests=False,
+    ),
+    Lost("swaps?", "fallback", paths={"static/js/": "htmx swaps a part of a page"}, tests=False),
+    Lost("stand_ins?", "fallback", tests=False),
+    Lost("sub_?runs?", "child_run"),
+    Lost("tenants?", "workspace"),
+)
+ANY = re.compile("|".join(f"(?:{lost.form})" for lost in LOST), re.IGNORECASE)
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+CODE = re.compile(r"[rbfuRBFU]*(['\"])[\w./:{}=#<>-]*\1")
+MARKUP = re.compile(r"\{[{%].*?[%}]\}|\b(?:id|class|name|for|href|data-[\w-]+|aria-[\w-]+)=\"[^\"]*\"", re.DOTALL)
+SAID = re.compile(r"\"[^\"{}]* [^\"{}]*\"|hx-swap")
+
+
+def snake(name: str) -> str:
+    """A name's words, joined by underscores."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace("-", "_")).lower()
+
+
+def names_of(path: Path) -> Iterator[str]:
+    """The names of a file: of Python its identifiers and the literals that are codes; of a template what is no prose."""
+    if path.suffix == ".html":
+        text = " ".join(SAID.sub(" ", found.group()) for found in MARKUP.finditer(path.read_text()))
+        yield from re.findall(r"[A-Za-z_][\w-]*", text)
+    elif path.suffix in (".js", ".css"):
+        yield from NAME.findall(re.sub(r"//[^\n]*|/\*.*?\*/|hx-swap", " ", path.read_text(), flags=re.DOTALL))
+    else:
+        yield from names_in(path.read_text())
+
+
+def names_in(source: str) -> Iterator[str]:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME:
+            yield token.string
+        elif token.type == tokenize.STRING and CODE.fullmatch(token.string):
+            yield from NAME.findall(token.string.replace("-", "_"))
+
+
+@cache
+def names_by_file() -> dict[str, frozenset[str]]:
+    """The names of each file, those of its path among them."""
+    found = {}
+    for path in tracked_files():
+        where = path.relative_to(ROOT)
+        if path.suffix in (".py", ".html", ".js", ".css") and where.name != "test_words.py":
+            named = names_of(path) if ANY.search(path.read_text()) else ()
+            found[str(where)] = frozenset((*named, *where.with_suffix("").parts))
+    return found
+
+
+def losers(name: str, where: str = "") -> Iterator[str]:
+    """What lost in a name, with the word that won."""
+    if not ANY.search(name):
+        return
+    words = snake(name).strip("_")
+    if where.startswith("tests/") and name.startswith("test_"):
+        return  # A sentence: a claim may name the word of its source.
+    for lost in LOST:
+        if re.search(rf"(?:^|_)(?:{lost.form})(?:_|$)", words) and not (
+            words in lost.names
+            or any(where.startswith(path) for path in lost.paths)
+            or (where.startswith("tests/") and not lost.tests)
+        ):
+            yield f"{name}: say {lost.won}"
+
+
+@pytest.mark.parametrize("folder", ["fabric", "simulator", "console", "templates", "static", "tests"])
+def test_no_name_has_a_word_that_lost(folder):
+    files = {where: names for where, names in names_by_file().items() if where.startswith(f"{folder}/")}
+    assert files
+    found = {f"{where}: {said}" for where, names in files.items() for name in names for said in losers(name, where)}
+    assert sorted(found) == []
+
+
+def routes(resolver: URLResolver) -> Iterator[str]:
+    for one in resolver.url_patterns:
+        yield str(one.pattern)
+        if isinstance(one, URLResolver):
+            yield from routes(one)
+        elif isinstance(one, URLPattern):
+            yield one.name or ""
+
+
+def test_no_event_address_act_or_table_has_a_word_that_lost():
+    tables = [model._meta.db_table for model in apps.get_models()]
+    columns = [one.column for model in apps.get_models() for one in model._meta.concrete_fields]
+    names = {*KINDS, *Act, *tables, *columns}
+    addresses = {word for route in routes(get_resolver()) for word in NAME.findall(route.replace("-", "_"))}
+    assert sorted(said for name in names | addresses for said in losers(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "won"),
+    [
+        ("escalation_id", "review"),
+        ("EscalationView", "review"),
+        ("api-escalations-decide", "review"),
+        ("TicketClosure", "follow_up"),
+        ("drill_lever", "drill_stop"),
+        ("OpenQuestion", "review"),
+        ("SWAP_PLANTS", "fallback"),
+        ("_stand_ins", "fallback"),
+    ],
+)
+def test_a_word_that_lost_is_found(name, won):
+    assert list(losers(name, "fabric/core/engine.py")) == [f"{name}: say {won}"]
+
+
+@pytest.mark.parametrize("name", ["escalation", "claim_ticket", "clever", "review_id", "follow_up", "question_digest"])
+def test_a_word_that_won_is_not(name):
+    assert list(losers(name, "fabric/core/engine.py")) == []
+
+
+def test_each_exception_is_needed():
+    """An exception that nothing needs any more lets the next one pass."""
+    held = [
+        (where, snake(name).strip("_"))
+        for where, names in names_by_file().items()
+        for name in names
+        if ANY.search(name)
+    ]
+    for lost in LOST:
+        form = re.compile(rf"(?:^|_)(?:{lost.form})(?:_|$)")
+        of_it = [(where, name) for where, name in held if form.search(name)]
+        assert set(lost.names) <= {name for _, name in of_it}
+        assert [path for path in lost.paths if not any(where.startswith(path) for where, _ in of_it)] == []
