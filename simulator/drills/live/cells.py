@@ -39,7 +39,7 @@ from fabric.services.fabrics.revisions import drilled_publish
 from fabric.services.installation import facts as here
 from fabric.services.runs.start import run_start
 from simulator.drills.live.conditions import CAP_S
-from simulator.drills.live.restoration import NOTHING, PutBack, acting_in, is_resting, put_back, store_report
+from simulator.drills.live.restoration import NOTHING, REPORT, PutBack, acting_in, is_resting, put_back, store_report
 from simulator.drills.models.tables import Drill, Status
 from simulator.drills.runs.names import start_key
 from simulator.drills.runs.storage import Driven
@@ -152,8 +152,11 @@ class LiveDrill:
         return story_of_journals(before, during, self.quiet.policy.budget.run_usd_micros)
 
     def put_back(self) -> PutBack:
-        """Revert its effects."""
-        return put_back(self.workspace_id, self.one.id)
+        """Revert its effects. A stopped drill's report is stored at once: its process may be killed at any moment."""
+        back = put_back(self.workspace_id, self.one.id)
+        if not self.is_running():
+            store_report(self.one.id, back)
+        return back
 
     def settle(self, back: PutBack) -> None:
         """Wait until every worker knows about closed breakers."""
@@ -219,8 +222,6 @@ def live_cell(one: Drill, spec: FabricSpec) -> Driven:
         last = place.put_back()
     came.put_back(last)
     came.body["story"] = place.story()
-    if not place.is_running():
-        store_report(one.id, last)  # It was stopped: nothing else is kept of it.
     return came.build_columns()
 
 
@@ -291,14 +292,14 @@ class LiveResult:
 
     def put_back(self, back: PutBack) -> None:
         """Add a report about reverted effects."""
-        before = self.body.get("rollback", {"done": True, "said": ""})
+        before = self.body.get(REPORT, {"done": True, "said": ""})
         said = back.said if back.said != NOTHING or not before["said"] else ""
         parts = dict.fromkeys(filter(None, (before["said"], said)))
-        self.body["rollback"] = {"done": before["done"] and back.done, "said": "; ".join(parts)}
+        self.body[REPORT] = {"done": before["done"] and back.done, "said": "; ".join(parts)}
 
     def build_columns(self) -> Driven:
         """Return the columns of its row. Effects that could not be reverted are an error, even after a passed run."""
-        rollback = self.body["rollback"]
+        rollback = self.body[REPORT]
         if not rollback["done"]:
             self.why = "; ".join(filter(None, (f"not everything was put back: {rollback['said']}", self.why)))
             self.verdict = "error"

@@ -24,7 +24,7 @@ from fabric.services.fabrics.revisions import drilled_withdraw
 from fabric.services.models.breakers import breaker_reset
 from fabric.services.runs.control import run_terminate
 from simulator.drills.models.tables import LIVE as LIVE_MODE
-from simulator.drills.models.tables import OPEN_STATUSES, Drill
+from simulator.drills.models.tables import OPEN_STATUSES, Drill, Status
 from simulator.drills.runs.names import start_key
 
 REASON, NOTHING = "drill ended", "nothing was left to put back"
@@ -116,17 +116,26 @@ def _close_breakers(actor: Actor, names: Sequence[str]) -> int:
 
 # -- what was left -----------------------------------------------------------------------------------------------------
 
+REPORT = "rollback"
+"""Key of the report in a drill's body."""
+UNREPORTED = (Status.ABORTED, Status.INTERRUPTED, Status.FAILED)
+"""States in which a live drill may lack its report: a completed one stored it with its verdict."""
+_OF = ("id", "workspace_id")
+
 
 def list_left_behind() -> list[tuple[str, str]]:
-    """Return ``(workspace, drill)`` of each ended live drill with a live run, from the partial index of live runs."""
-    found: dict[str, str] = {}
-    for workspace in Workspace.objects.filter(drills_of__isnull=False).values_list("id", flat=True):
-        keys = (
-            Run.objects.filter(LIVE, workspace_id=workspace).exclude(start_key="").values_list("start_key", flat=True)
-        )
-        found |= {key.partition(":")[0]: workspace for key in keys}
-    going_on = Drill.objects.filter(id__in=found, mode=LIVE_MODE).exclude(status__in=OPEN_STATUSES)
-    return [(found[one], one) for one in going_on.order_by("id").values_list("id", flat=True)]
+    """Return ``(workspace, drill)`` of each ended live drill whose effects may remain: it has a live run, or no report.
+
+    Its process can be killed after its runs have ended, and before it closed its breakers or stored its report.
+    """
+    spaces = dict(Workspace.objects.filter(drills_of__isnull=False).values_list("drills_of_id", "id"))
+    runs = Run.objects.filter(LIVE, workspace_id__in=list(spaces.values())).exclude(start_key="")
+    with_runs = {key.partition(":")[0] for key in runs.values_list("start_key", flat=True)}
+    drills = Drill.objects.filter(mode=LIVE_MODE, started_at__isnull=False, workspace_id__in=list(spaces))
+    ended = drills.exclude(status__in=OPEN_STATUSES)
+    unreported = drills.filter(status__in=UNREPORTED).exclude(body__contains=f'"{REPORT}"')
+    found = {*ended.filter(id__in=with_runs).values_list(*_OF), *unreported.values_list(*_OF)}
+    return [(spaces[workspace], drill) for drill, workspace in sorted(found)]
 
 
 def put_back_what_was_left(meanwhile: Callable[[], object] = bool, *, within_s: float = WITHIN_S) -> int:
@@ -144,7 +153,7 @@ def put_back_what_was_left(meanwhile: Callable[[], object] = bool, *, within_s: 
 def store_report(drill_id: str, came: PutBack) -> None:
     """Store the report of a reversion with its drill. Remaining effects make its verdict an error."""
     one = Drill.objects.get(id=drill_id)
-    one.body = json.dumps({**json.loads(one.body), "rollback": {"done": came.done, "said": came.said}})
+    one.body = json.dumps({**json.loads(one.body), REPORT: {"done": came.done, "said": came.said}})
     changed = ["body"]
     if not came.done:
         one.verdict, one.why = "error", f"{one.why}; {came.said}" if one.why else came.said

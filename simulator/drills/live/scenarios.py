@@ -14,7 +14,7 @@ from fabric.core.values.taxonomy import Tier
 from fabric.selectors.runs.lookup import run_outcome
 from fabric.selectors.runs.replay import replay_run
 from simulator.drills.live.cells import Ended, LiveDrill, LiveResult, RestedRun, build_place, list_journal
-from simulator.drills.live.restoration import acting_in, store_report
+from simulator.drills.live.restoration import acting_in
 from simulator.drills.live.strikes import list_struck
 from simulator.drills.models.tables import Drill
 from simulator.drills.runs.storage import Driven
@@ -52,8 +52,6 @@ def live_scenario(one: Drill, spec: FabricSpec) -> Driven:
         last = place.put_back()
     came.put_back(last)
     came.body |= {"story": place.story(), "struck": list_struck(one.id)}
-    if not place.is_running():
-        store_report(one.id, last)
     return came.build_columns()
 
 

@@ -132,9 +132,10 @@ DURING = "SELECT 1 FROM fabric_run WHERE start_key LIKE '%:during' AND state <> 
 
 
 def test_one_that_is_stopped_is_aborted_at_once_and_its_run_ended_before_its_time():
-    """Two seconds, where nothing else wants the processor; as it stands here it is held to having been ended, not to have come to its end."""
+    policy = drilled().policy.model_dump(mode="json", by_alias=True)
+    slow = {**policy, "retry": {**policy["retry"], "base_s": 60.0, "cap_s": 60.0}}
     with drilling("sqlite") as here:
-        batch = here.ask(here.publish(), RETRIED)
+        batch = here.ask(here.publish(policy=slow), RETRIED)
         here.wait(DURING)
         assert here.shell(STOP % batch) == {"stopped": 1}
         here.wait(f"SELECT 1 WHERE NOT EXISTS ({LIVE_RUNS})", within_s=30.0)

@@ -15,7 +15,7 @@ from fabric.services.runs.start import run_start
 from simulator.drills.batches.batch import drill_claim, drill_end
 from simulator.drills.live.cells import LiveResult, adapt_fabric
 from simulator.drills.live.restoration import PutBack, acting_in, list_left_behind, put_back, put_back_what_was_left
-from simulator.drills.models.tables import Status
+from simulator.drills.models.tables import Drill, Status
 from simulator.drills.runs.names import start_key
 from simulator.drills.selectors.drills import drill_get
 from simulator.drills.services.drills import drill_ask
@@ -61,6 +61,25 @@ def test_what_has_ended_by_itself_needs_nothing_but_that_its_fabric_is_withdrawn
     assert put_back(workspace, one.id) == PutBack(True, "nothing was left to put back")
     assert not Fabric.objects.filter(workspace_id=workspace, published__isnull=False).exists()
     drill_end(one, "h", status=Status.COMPLETED, verdict="pass")
+    assert list_left_behind() == []
+
+
+@pytest.mark.parametrize("status", [Status.ABORTED, Status.INTERRUPTED, Status.FAILED])
+def test_a_drill_whose_process_was_killed_after_its_run_had_ended_is_put_back_and_reported(actor, left, status):
+    workspace, one, run = left
+    Run.objects.filter(id=run).update(state="aborted")
+    assert drill_end(one, "h", status=status)
+    assert list_left_behind() == [(workspace, one.id)]
+    assert put_back_what_was_left() == 1
+    assert drill_get(actor, one.id).body["rollback"] == {"done": True, "said": "nothing was left to put back"}
+    assert not Fabric.objects.filter(workspace_id=workspace, published__isnull=False).exists()
+    assert list_left_behind() == []
+
+
+def test_a_drill_that_was_stopped_before_it_began_left_nothing(left):
+    _, one, _ = left
+    Run.objects.update(state="aborted")
+    Drill.objects.filter(id=one.id).update(status=Status.ABORTED, started_at=None, body="{}")
     assert list_left_behind() == []
 
 
