@@ -14,8 +14,8 @@ from tests.chaos.rows import ENDED, ChaosRows, start_runs
 from tests.chaos.site import watched_site
 
 PROVIDER = "tests.chaos.processes.providers.WatchingProvider"
-DELAY_S = 3.0
-"""How long a call takes: long enough to be found out."""
+DELAY_S, KILLED_DELAY_S = 1.0, 8.0
+"""Seconds that a call takes, undisturbed and where workers are killed: a busy machine finds the owner within it."""
 DONE_S = 240.0
 
 
@@ -44,13 +44,13 @@ class Found:
         return found
 
 
-def fabric(briefs: int) -> str:
+def fabric(briefs: int, delay_s: float) -> str:
     """A fabric with a fixed plan of so many briefs, as YAML (which JSON is)."""
     plan = {
         "briefs": [{"agent": "reader", "title": f"Part {n}", "instructions": f"Read part {n}."} for n in range(briefs)],
         "exit_criteria": ["All parts are there."],
     }
-    model = {"name": "scripted", "provider": "scripted", "options": {"delay_s": DELAY_S}}
+    model = {"name": "scripted", "provider": "scripted", "options": {"delay_s": delay_s}}
     model |= {"price": {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"}}
     agents = [{"name": name, "instructions": "Work.", "model": "scripted"} for name in ("reader", "lead")]
     limits = {"plan_branches": briefs, "sub_agents_alive": briefs, "sub_agents_spawned": 4 * briefs}
@@ -70,10 +70,10 @@ def fabric(briefs: int) -> str:
 def run(db: str, briefs: int) -> Found:
     """One fan-out undisturbed, then one with both kills. TimeoutError when one does not end."""
     with watched_site(db, provider=PROVIDER, workers=2) as made:
-        source, rows = fabric(briefs), ChaosRows.from_environment(made.environment)
-        start_runs(made, 1, source=source)
+        rows = ChaosRows.from_environment(made.environment)
+        start_runs(made, 1, source=fabric(briefs, DELAY_S))
         wait_until(lambda: _over(rows), made, DONE_S)
-        [root] = start_runs(made, 1, source=source)
+        [root] = start_runs(made, 1, source=fabric(briefs, KILLED_DELAY_S))
         _kill_owner(made, rows, f"r.parent_run_id = '{root}' AND r.state = 'running'")
         _kill_owner(made, rows, f"r.id = '{root}' AND r.stage = 'fan_in'")
         wait_until(lambda: _over(rows), made, DONE_S)
