@@ -1,7 +1,7 @@
 """The shapes of events and inputs, each under its version, kept for good once their format is released: ``tests/data/event_shapes.json``.
 
 ``python -m tests.event_shapes`` writes down the shapes of this program's kinds and versions. It refuses to change one of a released format
-(``golden.RELEASED``): somebody has rows of it.
+(``golden.RELEASED``): an installation has rows of it.
 """
 
 from __future__ import annotations

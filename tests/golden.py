@@ -122,7 +122,7 @@ def write(name: str) -> Counter[str]:
             rows = world.store.rows(run.id)
             kinds = {each for row in rows for each in shown(row)}
             if world.store.columns(run.id) != projection.columns(run):
-                continue  # Ended where it stood by whoever could not read all of it.
+                continue  # Ended where it stood by a program that could not read all of it.
             if any(held[kind] < EACH for kind in kinds):
                 held.update(kinds)
                 last = seed

@@ -115,7 +115,7 @@ class Campaign:
     _undos: list[tuple[float, int, str, Undo]] = field(default_factory=list)
     _number: int = 0
     _answered: dict[str, float] = field(default_factory=dict)
-    """Reviews that were answered, and when they are answered again if they are still open: whoever was told may have died."""
+    """Reviews that were answered, and when they are answered again if they are still open: the worker that took the answer may have died."""
     _loading: threading.Event = field(default_factory=threading.Event)
     _begun: float = 0.0
     _between: tuple[int, int] = (0, 0)
@@ -198,7 +198,7 @@ class Campaign:
     def _strike(self, strike: Strikes) -> None:
         name, strikes = strike.name, KINDS[strike.name].strike
         if KINDS[name].kills and not self.order.long and (name == "failpoint" or name in self.done) and self._short():
-            # Those that count come first: on a slow machine whoever is killed as often as usual may get nothing done in between.
+            # Those that count come first: on a slow machine a process that is killed as often as usual may get nothing done in between.
             name, strikes = "failpoint", between
         self.say(f"{strike.at_s:7.1f} s  {name}")
         self.done[name] = self.done.get(name, 0) + 1
@@ -273,7 +273,7 @@ class Campaign:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Lets everything end, whoever has to be answered for that."""
+        """Lets every run end, and answers every review that stands in the way."""
         give_up = time.monotonic() + DRAIN_S
         while time.monotonic() < give_up:
             try:

@@ -79,9 +79,9 @@ class ChaosRows(Rows):
         super().__init__(where)
         self._keep = keep
         self._kept: list[Connection] = []
-        """Open connections that nobody uses at this moment."""
+        """Open connections that no query uses at this moment."""
         self.backends: set[int] = set()
-        """The database's processes behind the connections: who stops one of them stops whoever asks here."""
+        """The database's processes behind the connections: a strike that stops one of them stops the process that asks here."""
 
     @property
     def on_postgresql(self) -> bool:
@@ -198,7 +198,7 @@ class ChaosRows(Rows):
         ]
 
     def left_open(self) -> int:
-        """Grants of those who have no lease any more that nobody has closed yet. DatabaseAway when the database does not answer."""
+        """Grants of workers without a lease that no worker has closed yet. DatabaseAway when the database does not answer."""
         found = self.read(
             "SELECT count(*) FROM fabric_grant WHERE closed_at IS NULL"
             f" AND incarnation NOT IN (SELECT name FROM fabric_incarnation WHERE {self._leased()})"

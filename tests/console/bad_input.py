@@ -59,7 +59,7 @@ def guarded(name, scope):
 
 @pytest.fixture
 def run(actor, doubtful):
-    """Somebody else's run that waits for a person, a circuit breaker, something remembered and something that could not be told, so that every page has something to show."""
+    """Another member's run that waits for a person, a circuit breaker, a memory and a notification that failed, so that every page has something to show."""
     fabric_publish(actor=actor, source=guarded("guarded", "provider"))
     fabric_publish(actor=actor, source=f"{DOUBTFUL}memories:\n  - {{name: notes, scope: fabric}}\n")
     remember(fabric_get(actor, doubtful).id)

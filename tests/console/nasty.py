@@ -1,4 +1,4 @@
-"""What a browser, a proxy or somebody with bad intent may send, by what is wrong with it."""
+"""What a browser, a proxy or an attacker may send, by what is wrong with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each role asks for every address that changes something. Whoever may not is told so and changes nothing; nobody who may is stopped.
+"""Each role asks for every address that changes something. A member without the right reads so and changes nothing; a member with it is not stopped.
 
 The matrix comes from the declarations (``console.site.access.rights``, ``callers.SCOPES``, ``route_policies.ROUTES``): every address, every method, every role.
 """
@@ -301,7 +301,7 @@ def test_every_address_says_what_each_method_wants():
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.OWNER])
 def test_what_is_not_declared_is_not_there(role, world):
-    """Whoever asks, who may least and who may most: each method of each address that no table has is a 405."""
+    """A caller with the fewest and one with the most rights ask: each method of each address that no table has is a 405."""
     there, wrong, cells = declared(), [], 0
     for name, policy in ROUTES.items():
         client = (world.programs if policy is Policy.API else world.browsers)[role]

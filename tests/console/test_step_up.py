@@ -65,7 +65,7 @@ API: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any], int]] = {
 }
 """By operation: what is sent, and what a token with the scope ``manage`` is answered."""
 NONE_WANTED = {"api-invitation-revoke", "api-token-revoke"}
-"""What only ends a way in: nobody is kept from doing that."""
+"""An act that only ends a way in is open to each member."""
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: Us
 
 
 def test_nothing_that_opens_an_account_is_made_in_a_sign_in_by_anothers_link(vera: User):
-    """A password, a second factor, a code, a token, an address for mail: whoever made the link would keep it, and pass for its person."""
+    """A password, a second factor, a code, a token, an address for mail: the maker of the link would keep it, and pass for its person."""
     link = login_link_for(actor=owner_actor(), name="vera")
     came = Client(HTTP_HOST="127.0.0.1")
     came.post("/login/link", {"token": link})

@@ -46,7 +46,7 @@ def test_secrets_are_named_as_files_that_the_program_reads():
 
 
 def test_web_and_worker_are_started_alike_everywhere():
-    """As `up` starts them, but for the address; one that differs is one that nobody tried."""
+    """As `up` starts them, but for the address; one that differs is one without a trial."""
     started = re.findall(r"exec (python -m|celery) (.*?)\n    ;;", text_of("serve.sh"), re.DOTALL)
     ours = {program: set(words.replace("\\", "").split()) for program, words in started}
     launcher = (ROOT / "console" / "launch" / "up.py").read_text()

@@ -115,7 +115,9 @@ def test_files_and_folders_that_pages_name_are_there() -> None:
 
 
 def test_a_file_that_is_not_there_is_found() -> None:
-    text = "`core/engine.py`, `fabric/core/engine.py`, `tests/nowhere/`, `core/nothing.py`, `tests/e2e`, `services/none`"
+    text = (
+        "`core/engine.py`, `fabric/core/engine.py`, `tests/nowhere/`, `core/nothing.py`, `tests/e2e`, `services/none`"
+    )
     assert missing(text, tracked()) == {"core/nothing.py", "services/none", "tests/nowhere"}
 
 

@@ -127,7 +127,7 @@ def of_processes(up: int) -> Iterator[tuple[str, bytes]]:
             raw = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             continue
-        # The variable of a tool is given to those who hand it out; nobody else has a place for it.
+        # The variable of a tool is given to those who hand it out; no other program has a place for it.
         yield f"/proc/{pid}/environ", b"\0".join(one for one in raw.split(b"\0") if not one.startswith(b"CANARY_TOOL="))
 
 

@@ -58,7 +58,7 @@ BROKEN = (Scene(f"{NAME}-without-figures", "/reviews/history"),)
 
 
 def filled(home: Installation) -> None:
-    """Decisions of six weeks, by three people and by nobody."""
+    """Decisions of six weeks, by three people and by none."""
     title, description, options, budget = FABRICS["contract-advice"]
     home.publish(
         FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)

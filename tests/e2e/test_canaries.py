@@ -1,4 +1,4 @@
-"""A whole installation whose endpoint, tool and webhook tell every secret back: none stands anywhere where somebody could read it."""
+"""The endpoint, tool and webhook of a whole installation repeat every secret: no place that a person could read has one."""
 
 from __future__ import annotations
 

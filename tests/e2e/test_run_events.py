@@ -1,4 +1,4 @@
-"""A run's events in a real browser: appended while somebody reads, picked by key, opened step by step, copied."""
+"""A run's events in a real browser: appended while a person reads, picked by key, opened step by step, copied."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def like(installation):
 
 @dataclass
 class Looking:
-    """Somebody at a run of so many events, which another process adds to."""
+    """A person at a run of so many events, which another process adds to."""
 
     visitor: Visitor
     run_id: str
@@ -59,7 +59,7 @@ class Looking:
 
 @pytest.fixture
 def looking(visit, feeder, like):
-    """Makes runs of so many events with somebody in front of them: ``looking(50)`` goes on, ``looking(50, ended=True)`` has ended."""
+    """Makes runs of so many events with a person in front of them: ``looking(50)`` goes on, ``looking(50, ended=True)`` has ended."""
 
     def make(count: int, *, ended: bool = False, **options: object) -> Looking:
         return Looking(visit(NOWHERE, **options), feeder.make(like, count, "completed" if ended else "running"), feeder)

@@ -83,7 +83,7 @@ def schema(text: str) -> str:
 
 
 def attachment(text: str) -> str:
-    """What is said of a table that somebody attaches."""
+    """What is said of a table that a member attaches."""
     documents, problems = read_all([("a.csv", text.encode())])
     return "\n".join(map(str, problems)) or f"{len(documents)} is taken"
 

@@ -51,7 +51,7 @@ SELECT r.run_id, r.command_id, g.scope, r.amount, r.settled, r.reason FROM fabri
 """
 LOG = "CREATE TABLE bench_settled (run_id text, command_id text, grant_id text, was bigint, now bigint)"
 _LOGGED = "INSERT INTO bench_settled VALUES (NEW.run_id, NEW.command_id, NEW.grant_id, OLD.settled, NEW.settled)"
-# The database itself notes each settlement, whoever makes it.
+# The database itself notes each settlement, by any process.
 TRIGGERS = {
     "sqlite": [
         LOG,

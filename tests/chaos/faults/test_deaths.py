@@ -1,4 +1,4 @@
-"""What a worker's end was: meant, its own, or one that nobody meant."""
+"""A worker's end: intended, its own, or one that no strike intended."""
 
 import json
 import signal

@@ -26,7 +26,7 @@ class OnlyBroker:
     """A nudge that goes by the broker alone, and says nothing on the machine itself."""
 
     def wake(self, run_id: str) -> None:
-        """One message, if somebody takes it."""
+        """One message, if a consumer takes it."""
         with contextlib.suppress(Exception):
             wiring.send_wake(run_id)
 

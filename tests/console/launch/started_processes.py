@@ -18,7 +18,7 @@ def readable(descriptor: int) -> bool:
 
 
 class Lines:
-    """Reads lines from a descriptor. End of file says that nobody holds its other end any more."""
+    """Reads lines from a descriptor. End of file says that no process has its other end open any more."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -1,4 +1,4 @@
-"""A page that does not read what it is sent: it holds up nobody, costs a bounded amount, and is let go so that it can come back.
+"""A page that does not read what it is sent: it stops no other page, costs a bounded amount, and is let go so that it can come back.
 
 Real sockets: the far end is a TCP socket whose small receive buffer is set before it connects, and that reads only when a test says so.
 """

@@ -30,7 +30,7 @@ def till():
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory, till: ScriptedEndpoint) -> Installation:
-    """With two fabrics that pay once somebody approved it: in their own time, and within two seconds."""
+    """With two fabrics that pay once a person approved it: in their own time, and within two seconds."""
     made = Installation(tmp_path_factory.mktemp("approving") / "data")
     made.environment["FABRIC_ALLOWED_HOSTS"] = till.authority
     assert made.command("prepare").returncode == 0

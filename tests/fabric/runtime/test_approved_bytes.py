@@ -1,7 +1,7 @@
 """What was approved is what runs: whatever is changed after an approval, be it one byte, nothing is called, and it is told why (H3, docs/specification/durability.md 1.2).
 
 A call that cannot be undone waits for a person. What they approve is bound to its bytes by a digest, and those bytes stand in a chained journal: so an approval of
-anything else is no answer to the review, and a journal with another byte in it is driven by nobody.
+anything else is no answer to the review, and no worker drives a journal with another byte in it.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def test_an_approval_of_any_of_them_is_no_answer(approved):
 
 
 def approval(world: World, **other: str) -> InboxItem:
-    """Somebody's who holds every role, as a store brings it."""
+    """An answer of a person who holds every role, as a store brings it."""
     review = world.review.fact
     about: dict[str, Any] = {
         "input_id": "yes",
@@ -175,7 +175,7 @@ def changed_arguments() -> dict[str, dict]:
             try:
                 args = json.loads(changed)
             except ValueError:
-                continue  # No arguments of anything: nobody can propose them.
+                continue  # No arguments of anything: no agent can propose them.
             if isinstance(args, dict):
                 found[changed.decode()] = args
     return found

@@ -97,7 +97,7 @@ class MemoryWorld:
         self.store.people = {"ann": "viewer"} if roles is None else {"ann": "viewer", "bob": roles}
 
     def leave_bob(self, ann: str | None = None) -> None:
-        """Nobody but bob may sign in, where ann holds nothing."""
+        """Only bob may sign in, where ann holds nothing."""
         self.store.people = {"bob": BOBS} if ann is None else {"ann": ann, "bob": BOBS}
 
     def claims(self, run_id: str) -> int:
@@ -165,7 +165,7 @@ class SqlWorld:
         self.ask(f"UPDATE fabric_member SET roles = '{roles or BOBS}', removed_at = {gone} WHERE name = 'bob'")
 
     def leave_bob(self, ann: str | None = None) -> None:
-        """Nobody but bob may sign in, where ann holds nothing."""
+        """Only bob may sign in, where ann holds nothing."""
         gone = 1 if ann is None else "NULL"
         self.ask(f"UPDATE fabric_member SET roles = '{ann or ''}', removed_at = {gone} WHERE name = 'ann'")
 

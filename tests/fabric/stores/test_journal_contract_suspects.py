@@ -149,7 +149,7 @@ def test_suspects_that_nobody_may_take_hide_nobody(fleet):
 
 
 def test_suspects_cost_no_statement_more(fleet):
-    """A look and a load, whoever is due."""
+    """A look and a load, of any run that is due."""
     fleet.runs(*[0] * 3)
     store, costs = fleet.world.store, []
     for claims in (1, 4):

@@ -167,7 +167,7 @@ def test_a_database_that_loses_everything_costs_no_batch_its_place(store, writer
 
 
 class Usurped(Gate):
-    """Somebody else claims the run in the moment in which the commit's fate is unknown."""
+    """Another worker claims the run in the moment in which the commit's fate is unknown."""
 
     def heads(self, run_ids):
         self.retire("host-1")

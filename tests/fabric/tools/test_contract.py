@@ -36,7 +36,7 @@ def spec(**changed):
 
 
 class InMemory:
-    """The tools of the virtual world, whose clock does not pass: what nobody hears of before the deadline is over at once."""
+    """The tools of the virtual world, whose clock does not pass: a call without an answer before the deadline is over at once."""
 
     def __init__(self, books):
         self._kind = ""

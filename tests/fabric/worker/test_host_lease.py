@@ -26,7 +26,7 @@ def planning(site, **config):
 
 def test_what_committed_after_the_lease_was_over_is_not_sent_and_not_charged(site):
     host, agents, run_id, parked = planning(site)
-    site.store.claim_open.clear()  # Nobody takes it anew before it was looked at.
+    site.store.claim_open.clear()  # No worker takes it anew before it was looked at.
     site.elapsed.s += LEASE_S
     parked.answer()
     site.until_released(run_id)
@@ -80,7 +80,7 @@ def test_after_an_outage_longer_than_the_lease_an_answer_in_memory_is_not_lost(s
 
 
 def test_what_was_begun_to_be_written_before_the_lease_was_over_is_not_of_the_new_term(site):
-    """Between its commit and the beat that came after it somebody may have taken the run."""
+    """Between its commit and the beat that came after it another worker may have taken the run."""
     host, agents, run_id, parked = planning(site)
     while not site.store.begun.empty():
         site.store.begun.get()

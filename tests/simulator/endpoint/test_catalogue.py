@@ -157,7 +157,7 @@ def test_a_supervisor_never_has_enough():
     assert {arguments_of(heard)["q"] for heard in said} == {NEEDS_MORE}
 
 
-# -- this product's agents, and whoever sends a schema --
+# -- this product's agents, and callers that send a schema --
 
 
 def reply_of(scenario: str, body: dict[str, Any] | None = None, output: str = "", **over: Any) -> Any:

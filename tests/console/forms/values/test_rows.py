@@ -58,7 +58,7 @@ def sent_of(form):
 
 
 def data_of(form, press="", **changed):
-    """The same, after somebody typed into fields, by their names, and pressed a button."""
+    """The same, after an author typed into fields, by their names, and pressed a button."""
     more = {name: [text] for name, text in changed.items()} | ({PRESS: [press]} if press else {})
     return MultiValueDict({MARK: [form.mark], **sent_of(form).fields, **more})
 

@@ -104,7 +104,7 @@ def undelivered(**_):
 
 
 def asked(actor):
-    """A run that was asked for, and that nobody drives."""
+    """A run that was asked for, and that no worker drives."""
     name = fabric_publish(actor=actor, source=SMALL).name
     return run_start(store=wiring.store(), nudge=HeardNudge(), actor=actor, fabric=name, text="What?").run_id
 

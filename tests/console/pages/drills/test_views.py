@@ -43,7 +43,7 @@ def cell(page, failure, tier):
 
 @pytest.fixture
 def vera(owner):
-    """Somebody who is no operator."""
+    """A member who is no operator."""
     return signed_in(member("vera"))
 
 

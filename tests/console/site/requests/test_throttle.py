@@ -1,4 +1,4 @@
-"""How often somebody may ask: counted exactly, by who it is, and given back by the minute."""
+"""A caller's requests are counted exactly, by who it is, and given back by the minute."""
 
 from __future__ import annotations
 

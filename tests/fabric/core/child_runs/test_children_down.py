@@ -283,7 +283,7 @@ def test_a_nested_fan_out_may_be_cut_again_and_a_cancel_reaches_the_last_of_them
     assert len(list(descendants(family, "root"))) == len(family.children)
 
 
-# -- inputs that nobody waits for ------------------------------------------------------------------------------------
+# -- inputs that no run waits for ------------------------------------------------------------------------------------
 
 
 def test_a_childs_end_that_nobody_waits_for_is_recorded_and_changes_nothing() -> None:

@@ -63,7 +63,7 @@ def decided(on: TransitionGraph, *happenings: Happening, registry: Registry = BU
 
 
 def speakers(on: TransitionGraph, turns_max: int = 50) -> tuple[list[str], str]:
-    """Who speaks, one after the other, where nobody calls anything, and why it ends; empty: it had not ended."""
+    """The speakers, one after the other, where no agent calls anything, and why it ends; empty: it had not ended."""
     state, spoken = open_conversation(on), list[str]()
     while state.expected is not None and len(spoken) < turns_max:
         spoken.append(state.expected)

@@ -14,7 +14,7 @@ from tests.fabric.core.topologies.test_debate import GONE, debate, heard, speaks
 
 
 def grudging(rungs, *sides, **fields):
-    """A debate of one round in which no grudge may be passed on: those rungs for one that is, and a person for a debate that lacks somebody."""
+    """A debate of one round in which no grudge may be passed on: those rungs for one that is, and a person for a debate that lacks a side."""
     table = {"unsafe_output": rungs, "schema_grounding_fail": ["escalate"]}
     denied = forbidding(
         "output", 'context has payload && context.payload has text && context.payload.text like "*grudge*"'

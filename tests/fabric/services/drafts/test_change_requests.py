@@ -66,7 +66,7 @@ def raises(code: str, match: str):
         (None, EYES, ("interactive",)),
         (EYES, SMALL, ("interactive",)),
         (SMALL, EYES, ("interactive",)),
-        # A tier that no run can ask for has nobody's eyes.
+        # A tier that no run can ask for has no second pair of eyes.
         (None, EYES.replace("title:", "tiers: {allowed: [batch], default: batch}\ntitle:"), ()),
         (EYES, SMALL.replace("title:", "tiers: {allowed: [batch], default: batch}\ntitle:"), ("interactive",)),
     ],

@@ -51,7 +51,7 @@ CALLS = st.one_of(
     st.fixed_dictionaries({"tool": TOOLS, "finish": st.sampled_from(["enough", ""])}),
 )
 WHOSE = st.sampled_from(["expected"] * 8 + [*PEOPLE, "mallory"])
-"""Mostly whoever is expected, as we have it: a step is a real one where the other has it so too."""
+"""Mostly the expected speaker, as we have it: a step is a real one where the other has it so too."""
 STEPS = st.lists(
     st.one_of(
         st.fixed_dictionaries({"kind": st.just("text"), "speaker": WHOSE}),

@@ -22,7 +22,7 @@ from tests.unguarded import unguarded
 
 @pytest.fixture
 def approved(actor, paying, store, nudge):
-    """A review whose approval is recorded, while nobody drives its run."""
+    """A review whose approval is recorded, while no worker drives its run."""
     (item,) = list_open_reviews(actor, ran(actor, paying, documents=()).id)
     assert item.content["payload"] == {"to": "Ana", "usd": 90}
     assert decide_review(
@@ -32,7 +32,7 @@ def approved(actor, paying, store, nudge):
 
 
 def rewrite(item, kind, column, old, new):
-    """Changes those bytes in an event's column, as somebody who may write to the database could."""
+    """Changes those bytes in an event's column, as an attacker with write access to the database could."""
     (row,) = [
         one for one in Event.objects.filter(run_id=item.run_id, kind=kind) if old in (getattr(one, column) or b"")
     ]

@@ -31,7 +31,7 @@ def capped(shared_postgresql):
 
 @pytest.fixture
 def hold(capped):
-    """Opens transactions in other sessions; what a test leaves open is rolled back, so that the next one waits for nobody."""
+    """Opens transactions in other sessions; what a test leaves open is rolled back, so that the next one waits for none."""
     held = []
 
     def opened():

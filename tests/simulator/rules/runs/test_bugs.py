@@ -328,7 +328,7 @@ def _late(setup: Setup) -> Setup:
 
 
 def _always_asked(setup: Setup) -> Setup:
-    """Every tool's server asks with each attempt, and somebody fills in each form."""
+    """Every tool's server asks with each attempt, and a person fills in each form."""
     return replace(setup, rates=Rates({"server_asks": 1.0}), verb="approve")
 
 

@@ -1,4 +1,4 @@
-"""What lets somebody in once does so once, however many come with it in one moment."""
+"""A code, link or invitation lets one person in once, however many come with it in one moment."""
 
 from __future__ import annotations
 

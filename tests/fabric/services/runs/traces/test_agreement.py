@@ -177,7 +177,7 @@ def test_they_agree_about_a_persons_word(steps):
 
 
 def alone(trace: Trace) -> Trace:
-    """The same with one agent for all: whoever it is, they share a conversation."""
+    """The same with one agent for all: they share its conversation."""
     return replace(trace, steps=tuple(s if is_person(s) else replace(s, agent="worker") for s in trace.steps))
 
 
