@@ -1,4 +1,4 @@
-"""What every test shares: which servers there are, and what happens to a test whose server is missing."""
+"""Every test shares these fixtures: which servers there are, and what happens to a test whose server is missing."""
 
 import gc
 import os

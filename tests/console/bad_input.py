@@ -1,4 +1,4 @@
-"""What the tests of bad input share: every page and form, a world with something to show, and what a good answer is."""
+"""The tests of bad input share every page and form, a world with something to show, and the rules of a good answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the pages share: a member who is signed in, and fabrics to run."""
+"""The tests of the pages share a member who is signed in, and fabrics to run."""
 
 from __future__ import annotations
 

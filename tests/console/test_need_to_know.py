@@ -1,4 +1,4 @@
-"""Whose roles hold at one fabric, or whose token is confined to one, sees that and no other: by every address, in every list, whatever a body names."""
+"""A member or token with rights at one fabric sees that and no other: by every address, in every list, whatever a body names."""
 
 from __future__ import annotations
 

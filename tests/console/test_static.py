@@ -1,4 +1,4 @@
-"""What is served as it is, and what templates may not do."""
+"""The server sends static files as they are, and templates break no rule of theirs."""
 
 from __future__ import annotations
 

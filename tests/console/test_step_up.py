@@ -1,4 +1,4 @@
-"""What gives others a way in, or takes theirs, wants a sign-in of the last minutes, as high-stakes answers do: members, tokens, keys, one's mail address.
+"""An act that gives others a way in, or takes theirs, wants a fresh sign-in, as high-stakes answers do: members, tokens, keys, one's mail address.
 
 So do the policy and legal holds.
 

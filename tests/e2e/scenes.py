@@ -1,4 +1,4 @@
-"""What the pictures show: every page of a running installation, empty, full and failing, and how each comes to be."""
+"""The pictures show every page of a running installation, empty, full and failing, and how each comes to be."""
 
 from __future__ import annotations
 

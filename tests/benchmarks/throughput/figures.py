@@ -1,4 +1,4 @@
-"""What a benchmark counts, per step and per run. Counters do not depend on the machine's mood, so tests may assert them (performance.md P6, P7)."""
+"""A benchmark counts, per step and per run. Counters do not depend on the machine's mood, so tests may assert them (performance.md P6, P7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chaos does to an installation, one small function a strike, in a table; and when: a schedule drawn from a seed.
+"""Chaos strikes an installation: one small function a strike, in a table; and a schedule drawn from a seed.
 
 Every strike that lasts gives back how to undo it and after how many seconds. ``KINDS`` says for which installations a strike makes sense and how far
 apart two of a kind are.

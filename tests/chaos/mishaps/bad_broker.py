@@ -1,4 +1,4 @@
-"""What stands between those who wake workers and the workers: it loses, doubles, keeps and shuffles messages of a real broker; and a process that asks."""
+"""A relay stands between workers and those who wake them: it loses, doubles, keeps and shuffles messages of a real broker. A second process asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is sent to any operation: refused where it is wrong, in a problem, and nothing has changed. The cases are made from the schema.
+"""Each operation refuses bad input in a problem, and changes nothing. The cases are made from the schema.
 
 What an operation takes is read from the OpenAPI document, so a new one, a new parameter or a new field is tried without being named here.
 A new kind of id fails until it is known here what another workspace's looks like.

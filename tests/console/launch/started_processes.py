@@ -1,4 +1,4 @@
-"""What the tests of real processes share: waiting for them, never for a time."""
+"""The tests of real processes share ways to wait for them, never for a time."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""Who may follow, asked for many sockets at once; and what closes sockets that are open."""
+"""The hub admits followers, asked for many sockets at once, and closes open sockets of those who lost the right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes away while a page follows: the database, Redis, the server, the laptop's lid, a right. Real processes, on both databases.
+"""The database, Redis, the server, the laptop's lid or a right goes away while a page follows. Real processes, on both databases.
 
 The page is a client that keeps a cursor as the page's script does, and is told whatever frames say; at the end it has each event once, in order.
 """

@@ -1,4 +1,4 @@
-"""What comes without events: panels that changed, and the heartbeat that says that there is nothing new."""
+"""Panels that changed and the heartbeat reach a page without events; the heartbeat says that there is nothing new."""
 
 from __future__ import annotations
 

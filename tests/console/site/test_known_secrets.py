@@ -1,4 +1,4 @@
-"""What a variable holds that is secret is known from the start, each variable's: it is masked wherever it is said."""
+"""A secret of a variable is known from the start, each variable's: the program masks it wherever it is said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scripted models and tools answer, said in a word or two."""
+"""Scripted models and tools answer, in a word or two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who answers in a scripted world, and what they hold: as the stores look it up with an inbox row."""
+"""People of a scripted world answer with what they hold: as the stores look it up with an inbox row."""
 
 from __future__ import annotations
 

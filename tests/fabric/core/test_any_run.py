@@ -1,4 +1,4 @@
-"""Whatever models, tools, people and processes do, a run comes to a truthful end, within its bounds and its budget."""
+"""A run comes to a truthful end, within its bounds and its budget, whatever models, tools, people and processes do."""
 
 from __future__ import annotations
 

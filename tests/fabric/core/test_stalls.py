@@ -1,4 +1,4 @@
-"""What is a stall and what is none, by the letter of docs/specification/protections.md: no event in the run; never for people who are waited for, never while a child lives.
+"""A stall, by the letter of docs/specification/protections.md, is no event in the run; never for people who are waited for, never while a child lives.
 
 The window is 10 s here, and everybody who is waited for takes longer than that.
 """

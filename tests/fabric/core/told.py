@@ -1,4 +1,4 @@
-"""What a test looks at when a scripted run has gone as far as it goes."""
+"""A test looks at these when a scripted run has gone as far as it goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database says, in a sentence for who runs a command."""
+"""A database's error is a sentence for the person who runs a command."""
 
 from __future__ import annotations
 

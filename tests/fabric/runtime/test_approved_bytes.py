@@ -1,4 +1,4 @@
-"""What was approved is what runs: whatever is changed after an approval, be it one byte, nothing is called, and it is told why (H3, docs/specification/durability.md 1.2).
+"""The approved bytes are what runs: after any change, be it one byte, nothing is called, and the run says why (H3, docs/specification/durability.md 1.2).
 
 A call that cannot be undone waits for a person. What they approve is bound to its bytes by a digest, and those bytes stand in a chained journal: so an approval of
 anything else is no answer to the review, and no worker drives a journal with another byte in it.

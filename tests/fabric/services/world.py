@@ -1,4 +1,4 @@
-"""What the tests of services, selectors and commands share: a small fabric, an actor, runs that really ran."""
+"""The tests of services, selectors and commands share a small fabric, an actor, and runs that really ran."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every journal store promises about runs that were claimed again and again without progress, asked of all three."""
+"""Every journal store keeps its contract about runs that were claimed again and again without progress."""
 
 from __future__ import annotations
 

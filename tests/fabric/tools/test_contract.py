@@ -1,4 +1,4 @@
-"""What every tool port keeps to: the virtual world's tools in memory, callables, HTTP tools, HTTP tools from OpenAPI, tools of MCP servers.
+"""Every tool port keeps one contract: the virtual world's tools in memory, callables, HTTP tools, HTTP tools from OpenAPI, tools of MCP servers.
 
 Each is asked for the same bookings of the same service (``books.py``), and what it says of a call is compared with what the service did.
 """

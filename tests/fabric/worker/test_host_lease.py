@@ -1,4 +1,4 @@
-"""What is sent under a lease: a process that stood still past its own sends nothing of what it had ready."""
+"""A process that stood still past its own lease sends nothing of what it had ready."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a host does with a run that it cannot load, step or write, and with all of them when its lease is lost."""
+"""A host lets go of a run that it cannot load, step or write, and of all of them when its lease is lost."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a host does with a run that it may not drive."""
+"""A host puts away a run that it may not drive."""
 
 import pytest
 

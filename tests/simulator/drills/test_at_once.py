@@ -1,4 +1,4 @@
-"""What holds when several ask at once, on the databases that there are."""
+"""Several callers ask at once, on the databases that there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scenarios say turn by turn, to strangers and to this product's agents; when they strike."""
+"""The scenarios answer turn by turn, strangers and this product's agents; and they strike when they should."""
 
 from __future__ import annotations
 

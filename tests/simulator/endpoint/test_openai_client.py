@@ -1,4 +1,4 @@
-"""What each scenario is to the official client, with and without streaming: an exception of its own, an answer, or nothing for ever."""
+"""The official client meets each scenario, with and without streaming, as an exception of its own, an answer, or nothing for ever."""
 
 from __future__ import annotations
 

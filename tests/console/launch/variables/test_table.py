@@ -1,4 +1,4 @@
-"""What may be in the environment, and that the table, the documents and the code agree about it."""
+"""The table, the documents and the code agree about the variables of the environment."""
 
 import ast
 import re

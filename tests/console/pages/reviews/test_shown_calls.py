@@ -1,4 +1,4 @@
-"""What a page of reviews shows before an answer is taken: the call whole, its effect, who proposed it; and nothing once the time is over."""
+"""A page of reviews shows, before an answer is taken, the call whole, its effect and who proposed it; and nothing once the time is over."""
 
 from __future__ import annotations
 

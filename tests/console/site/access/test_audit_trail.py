@@ -1,4 +1,4 @@
-"""Whatever changes something, and whatever is refused, is in the audit stream: who, by what, from where, what came of it."""
+"""The audit stream has each change and each refusal: who, by what, from where, what came of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a file, or the sentence why it is not."""
+"""A reader reads a file, or says in a sentence why it does not."""
 
 from __future__ import annotations
 

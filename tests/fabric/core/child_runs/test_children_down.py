@@ -1,4 +1,4 @@
-"""What reaches child runs and what comes of it: cancel, crashes, deadlines, replans, limits, people, nesting."""
+"""A child run takes cancels, crashes, deadlines, replans, limits, people and nesting from above."""
 
 from __future__ import annotations
 

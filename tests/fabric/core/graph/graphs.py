@@ -1,4 +1,4 @@
-"""What the tests of graphs share: graphs in few words, and conversations played on them."""
+"""The tests of graphs share graphs in few words, and conversations played on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits is sent: once where all goes well, under one key where it does not, and never by two at a time."""
+"""A waiting notification is sent once where all goes well, under one key where it does not, and never by two at a time."""
 
 import json
 import threading

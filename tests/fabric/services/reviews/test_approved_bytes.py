@@ -1,4 +1,4 @@
-"""What is changed in the database between an approval and the call that it is about: nothing is called, and the run says why (H3).
+"""An attacker changes the database between an approval and its call: nothing is called, and the run says why (H3).
 
 Byte by byte it is tried in ``tests/fabric/runtime/test_approved_bytes.py``; here once through the service, with real rows of a real run.
 """

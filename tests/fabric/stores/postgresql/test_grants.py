@@ -1,4 +1,4 @@
-"""What only PostgreSQL can get wrong: a snapshot that is older than the lock, and the database's own checks."""
+"""PostgreSQL alone can get these wrong: a snapshot that is older than the lock, and the database's own checks."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What is PostgreSQL's alone: one statement a flush, what its errors mean, and notifications."""
+"""PostgreSQL alone has these: one statement a flush, what its errors mean, and notifications."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What is SQLite's alone: one commit a flush, what its errors mean, and room for other processes."""
+"""SQLite alone has these: one commit a flush, what its errors mean, and room for other processes."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What a model is given of an answer: texts and structures, each once, and never a picture's bytes as text."""
+"""A model gets the texts and structures of an answer, each once, and never a picture's bytes as text."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What every store of retry tokens and guard rows promises (fabric/runtime/ports/spending.py), asked of all three."""
+"""Every store of retry tokens and guard rows keeps its contract (fabric/runtime/ports/spending.py): all three are asked."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What went wrong in a run, read out of its journal: each shipped scenario's run is captured, played again, and makes the same decisions."""
+"""A capture reads out of a run's journal what went wrong: each shipped scenario's run is captured, played again, and makes the same decisions."""
 
 from __future__ import annotations
 

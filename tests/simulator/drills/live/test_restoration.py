@@ -1,4 +1,4 @@
-"""What a live drill leaves is put back, and what cannot be makes its verdict an error, whatever the run has shown."""
+"""A live drill puts back what it leaves, and its verdict is an error where it cannot, whatever the run has shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a drill's runs are called: ids of their own where they are kept, and nothing else is another for it."""
+"""A drill's runs have names: ids of their own where they are kept, and nothing else is another for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial says is what a run's gate says of the same payload: the engine is driven with it, and both verdicts are laid side by side."""
+"""A trial gives the verdict of a run's gate on the same payload: the engine is driven with it, and both verdicts are laid side by side."""
 
 from __future__ import annotations
 

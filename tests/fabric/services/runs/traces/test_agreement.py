@@ -1,4 +1,4 @@
-"""What ``evaluate_detectors`` says of a trace is what the engine does with it: the same trips at the same places (docs/reference/detectors.md)."""
+"""``evaluate_detectors`` and the engine trip at the same places of a trace (docs/reference/detectors.md)."""
 
 from __future__ import annotations
 
