@@ -84,7 +84,7 @@ def _stored(row: JSON) -> StoredRow:
 
 
 def shown(row: JournalRow | StoredRow) -> Iterator[str]:
-    """What a row shows: its kind, and a field of it that is looked for."""
+    """Yield what a row shows: its kind, and a field of it that is looked for."""
     yield row.kind
     fields_of = BROUGHT.get(row.kind, ())
     held = json.loads(row.header)["d"] if fields_of else {}

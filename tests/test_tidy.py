@@ -209,7 +209,7 @@ def test_the_pure_packages_import_where_django_cannot_be():
 
 
 def test_at_the_top_stands_what_belongs_there():
-    """Whatever a test or a tool leaves behind would else go into version control one day."""
+    """Each file that a test or a tool leaves behind would else go into version control one day."""
     folders = {"console", "deploy", "docs", "fabric", "simulator", "static", "templates", "tests", ".ci"}
     files = {
         "manage.py",

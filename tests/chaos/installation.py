@@ -92,7 +92,7 @@ reviewers: [owner]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to put up. ``broker``: ``files`` (with SQLite), ``redis`` or ``rabbitmq``."""
+    """The parts to put up. ``broker``: ``files`` (with SQLite), ``redis`` or ``rabbitmq``."""
 
     db: str = "sqlite"
     broker: str = "files"
@@ -107,7 +107,7 @@ class Plan:
 
 @dataclass(slots=True, eq=False)
 class Installation:
-    """What is up."""
+    """An installation that is up."""
 
     plan: Plan
     folder: Path
@@ -203,7 +203,7 @@ class Installation:
     # -- deaths -------------------------------------------------------------------------------------------------------
 
     def owns(self, slot: Slot) -> bool:
-        """Whether a slot's worker owns live runs. True where the database cannot be asked."""
+        """Return True if a slot's worker owns live runs. True where the database cannot be asked."""
         try:
             return bool(slot.pid and self.rows.owned_by(slot.pid, timeout_s=0.0))
         except DatabaseAway:
@@ -246,7 +246,7 @@ class Installation:
     # -- the outside --------------------------------------------------------------------------------------------------
 
     def ledger(self) -> list[Entry]:
-        """What was done outside so far."""
+        """Return what was done outside so far."""
         file = self.folder / "ledger.ndjson"
         return entries(file) if file.exists() else []
 

@@ -65,7 +65,7 @@ def start_runs(made: Site, runs: int, options: dict[str, Any] | None = None, *, 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a run asks a person."""
+    """A run's request to a person."""
 
     id: str
     item: str
@@ -85,7 +85,7 @@ class ChaosRows(Rows):
 
     @property
     def on_postgresql(self) -> bool:
-        """Whether it is PostgreSQL."""
+        """Return True if it is PostgreSQL."""
         return isinstance(self._where, str)
 
     def read_postgresql(self, address: str, statement: str) -> list[tuple[Any, ...]]:
@@ -223,7 +223,7 @@ class ChaosRows(Rows):
             self.read_patiently(WATCH)
 
     def stale(self) -> list[str]:
-        """What was noted. Nothing on SQLite, where one process holds the lock of all runs."""
+        """Return what was noted. Nothing on SQLite, where one process holds the lock of all runs."""
         if not self.on_postgresql:
             return []
         found = self.read_patiently("SELECT run_id, fence, last_seq, owner, writer FROM chaos_stale ORDER BY at")

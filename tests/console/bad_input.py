@@ -233,7 +233,7 @@ def to(form, run, review, **named):
 
 
 def fine(answer, *, secret="their secret"):
-    """Whether an answer is one that a person may get."""
+    """Assert that an answer is one that a person may get."""
     assert answer.status_code < 500, answer.status_code
     if answer.streaming:
         return
@@ -248,6 +248,6 @@ def fine(answer, *, secret="their secret"):
 
 
 def standing():
-    """What there is: runs, inputs, events, and how reviews stand."""
+    """Return what there is: runs, inputs, events, and how reviews stand."""
     kept = [list(model.objects.order_by("pk").values_list("pk", flat=True)) for model in (Run, Inbox, Event)]
     return [*kept, list(Review.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]

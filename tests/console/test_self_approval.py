@@ -265,7 +265,7 @@ def nothing_passed(world: World) -> None:
     ("way", "name"), [*((way, "ana") for way in WAYS if "manage.py" not in way), *((way, OWNER) for way in WAYS)]
 )
 def test_who_started_a_run_lets_nothing_of_it_pass(owner, way, name):
-    """Whatever they are called: the local owner is not alone where another person may sign in."""
+    """The local owner, under any name, is not alone where another person may sign in."""
     act, told = WAYS[way]
     fabric = fabric_publish(actor=find_actor(owner), source=DOUBTFUL).name
     who = owner if name == OWNER else member(name, "owner", "editor", "reviewer")

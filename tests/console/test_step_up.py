@@ -82,7 +82,7 @@ def at_page(name: str, there: tuple[str, ...]) -> str:
 
 
 def acts() -> int:
-    """What was done. That something was refused is told as well, and is none of it."""
+    """Return what was done. That something was refused is told as well, and is none of it."""
     return AuditLine.objects.exclude(kind__in=("signed_in", "request_refused")).count()
 
 
@@ -127,7 +127,7 @@ def test_every_page_that_manages_is_here():
 
 
 def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: User):
-    """Who made it may be who came by it: what wants a fresh sign-in wants one of their own, and what they started the maker does not let pass."""
+    """The maker of a link may be the one who came by it: acts that want a fresh sign-in want one of their own, and the maker lets nothing pass that they started."""
     link = login_link_for(actor=owner_actor(), name="vera")
     came = Client(HTTP_HOST="127.0.0.1")
     came.post("/login/link", {"token": link})

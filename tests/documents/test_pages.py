@@ -138,7 +138,7 @@ def test_lines_of_prose_are_short() -> None:
 
 
 def prose_of(path: Path) -> str:
-    """What people wrote of a page: all of it, but for the rows that a test holds."""
+    """Return what people wrote of a page: all of it, but for the rows that a test holds."""
     held = HELD.get(path.stem) if path.parent.name != "how-to" else None
     return "\n".join(line for line in path.read_text().splitlines() if held is None or not re.match(held, line))
 

@@ -67,7 +67,7 @@ def made(authority: str) -> dict[str, str]:
 
 
 def needles(values: Mapping[str, str]) -> dict[bytes, str]:
-    """What is looked for, each with its name: a value as it is, in base64 and percent-encoded."""
+    """Return what is looked for, each with its name: a value as it is, in base64 and percent-encoded."""
     found: dict[bytes, str] = {}
     for name, value in values.items():
         told = (

@@ -169,7 +169,7 @@ def _held(home: Installation, review: str, holder: str, now: int) -> None:
 
 
 def _told(home: Installation, review: str, now: int) -> None:
-    """Who was told of a review: one that took it, one that is tried again, one that was given up, one for whom it was over."""
+    """Notifications of a review: one that arrived, one that is tried again, one that was given up, one that was over."""
     columns = "id, workspace_id, run_id, seq, told, channel, target, member, shown, content, at, state, attempts, attempts_before, made_at, next_at, held_until, sent_at, error"
     rows = (
         ("review", "email", "ana.kowalczyk", "sent", 1, now - 3_000_000_000, ""),

@@ -150,7 +150,7 @@ def round_of(camera: Camera, desk: str) -> None:
 
 
 def told_round(camera: Camera) -> None:
-    """What is told outside the console: nothing yet, then all that can become of it."""
+    """Notifications outside the console: none yet, then all that can become of one."""
     camera.state = signed_in(camera, camera.home.login_link())
     camera.shoot(notification_scenes.NOTHING_YET)
     with camera.page() as page:
@@ -243,7 +243,7 @@ def topologies_round(camera: Camera) -> None:
 
 
 def saying_round(camera: Camera) -> None:
-    """What people say in conversations, as an owner and a viewer see it."""
+    """Words of people in conversations, as an owner and a viewer see them."""
     home = camera.home
     camera.state = signed_in(camera, home.login_link())
     with camera.page() as page:

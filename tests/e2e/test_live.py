@@ -79,7 +79,7 @@ class Follower:
 
     @property
     def rows(self) -> list[tuple[int, int]]:
-        """What the list stands for, in its order: rows, and ranges behind links."""
+        """Return what the list stands for, in its order: rows, and ranges behind links."""
         ranges = "rows => rows.map(({dataset}) => [Number(dataset.seq ?? dataset.first), Number(dataset.seq ?? dataset.last)])"
         return [(first, last) for first, last in self.page.eval_on_selector_all("#events-rows tr", ranges)]
 

@@ -74,7 +74,7 @@ def at_end(page):
 
 
 def covered(page):
-    """What the list stands for, in its order: seqs of rows, and the ranges behind its links."""
+    """Return what the list stands for, in its order: seqs of rows, and the ranges behind its links."""
     return page.eval_on_selector_all(
         "#events-rows tr",
         "rows => rows.map(r => [Number(r.dataset.seq ?? r.dataset.first), Number(r.dataset.seq ?? r.dataset.last)])",
@@ -82,7 +82,7 @@ def covered(page):
 
 
 def whole(ranges):
-    """Whether they follow each other without a hole, a double or disorder."""
+    """Return True if they follow each other without a hole, a double or disorder."""
     return all(first == last_before + 1 for (_, last_before), (first, _) in pairwise(ranges))
 
 

@@ -71,7 +71,7 @@ def after(count: int, first: TURN) -> TURN:
 
 @dataclass
 class Seen:
-    """What came of it, the endpoint's own counts included."""
+    """The outcome of a run, the endpoint's own counts included."""
 
     row: Any
     events: list[Any]

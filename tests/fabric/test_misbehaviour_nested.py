@@ -33,7 +33,7 @@ def plans_for_the_next(received: Received, wide: int) -> Step:
 
 
 def decided(seen: Seen) -> list[Any]:
-    """What was decided about in the run and in all below it."""
+    """Return what was decided about in the run and in all below it."""
     ids = Run.objects.order_by("created_at").values_list("id", flat=True)
     return [
         one.fact["cause"] for run_id in ids for one in seen.site.events(str(run_id)) if one.kind == "reaction_decided"

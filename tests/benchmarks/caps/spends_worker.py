@@ -45,7 +45,7 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one process is to do."""
+    """The orders of one process."""
 
     db: str
     address: str

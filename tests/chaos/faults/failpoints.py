@@ -61,7 +61,7 @@ class Failpoints:
         self._tickets = {place: os.fspath(ticket(folder, place)) for place in PLACES}
 
     def taken(self, place: str) -> bool:
-        """Whether a ticket for the place lay there and is this process's now."""
+        """Return True if a ticket for the place lay there and is this process's now."""
         try:
             os.unlink(self._tickets[place])  # noqa: PTH108 - The fastest way to ask: it is asked at every step of every run.
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class Failpoints:
 
 
 class _Around:
-    """What is not named below is the port's own."""
+    """A method that is not named below is the port's own."""
 
     def __init__(self, port: Any, places: Failpoints) -> None:
         self._port, self._places = port, places

@@ -124,7 +124,7 @@ def cut(made: Installation, draw: Random) -> None:
 
 
 def blackhole(made: Installation, draw: Random) -> tuple[float, Undo]:
-    """What a worker and the database say to each other is swallowed, then the connections are reset."""
+    """Swallow what a worker and the database say to each other, then reset the connections."""
     number = _worker(made, draw)
     proxy = made.proxies[number]
     made.parts("blackhole", made.slots[number])

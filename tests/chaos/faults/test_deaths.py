@@ -60,7 +60,7 @@ def test_one_that_was_killed_leaves_its_runs_behind(made):
 
 
 def left(made, *lines):
-    """What processes wrote before they killed themselves, each ``(instant, failpoint)``."""
+    """Write the lines of processes that kill themselves, each ``(instant, failpoint)``."""
     with (made.folder / DEATHS).open("a") as file:
         file.writelines(json.dumps({"pid": PID, "at": at, "place": place}) + "\n" for at, place in lines)
 

@@ -220,7 +220,7 @@ def ended_otherwise(case: Case) -> list[str]:
 
 
 def not_once(case: Case) -> list[str]:
-    """What arrived more than once, or without a sender: starts, ends, cancellations, answers of people, and what they allowed."""
+    """Return what arrived more than once, or without a sender: starts, ends, cancellations, answers of people, and what they allowed."""
     found = [
         f"run {run} is there, and no start of it was confirmed" for run in sorted(case.states.keys() - case.accepted)
     ]

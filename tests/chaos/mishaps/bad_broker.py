@@ -35,7 +35,7 @@ class OnlyBroker:
 
 
 def wrap(name: str, port: Any) -> Any:
-    """What FABRIC_FAULTS names, in the process that starts runs."""
+    """Return what FABRIC_FAULTS names, in the process that starts runs."""
     return OnlyBroker() if name == "nudge" else port
 
 

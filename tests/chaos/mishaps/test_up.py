@@ -55,7 +55,7 @@ def up(site):
 
 
 def judged(site):
-    """What is wrong, in sentences; and how many attempts were interrupted."""
+    """Return what is wrong, in sentences; and how many attempts were interrupted."""
     journals = facts_by_run(site)
     found = Case(
         ledger=entries(folder_of(site) / mishaps.LEDGER),

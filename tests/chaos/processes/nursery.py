@@ -56,7 +56,7 @@ FDS_MAX = 16
 
 
 class Nursery:
-    """What was born here and lives."""
+    """The processes that were born here and live."""
 
     def __init__(self, log: str) -> None:
         self._log = log

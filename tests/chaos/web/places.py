@@ -44,5 +44,5 @@ class Around:
 
 
 def wrap(name: str, port: Any) -> Any:
-    """What FABRIC_FAULTS names."""
+    """Return what FABRIC_FAULTS names."""
     return Around(port)

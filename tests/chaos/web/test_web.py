@@ -139,7 +139,7 @@ class Web:
         assert int(self._said.next()) == -signal.SIGKILL
 
     def effects(self, about, key):
-        """What stands of it: new runs under the key or out of the run it is about, and each input and each line of the audit stream of the run it is about."""
+        """Return what stands of it: new runs under the key or out of the run it is about, and each input and each line of the audit stream of the run it is about."""
         run = about.get("run", "")
         runs = self._ask(f"SELECT id FROM fabric_run WHERE start_key = '{key}' OR origin_run_id = '{run}'")
         names = [run_id for (run_id,) in runs] + [run]
@@ -186,12 +186,12 @@ def filled(body, names):
 
 
 def told(answer):
-    """What an answer says, but for whether this was the request that did it."""
+    """Return what an answer says, but for whether this was the request that did it."""
     return unrecorded(answer.json())
 
 
 def unrecorded(said):
-    """What is said, without that."""
+    """Return what is said, without that."""
     if isinstance(said, dict):
         return {name: unrecorded(value) for name, value in said.items() if name != "recorded"}
     return [unrecorded(one) for one in said] if isinstance(said, list) else said

@@ -65,7 +65,7 @@ class Caller:
 
 @dataclass
 class Tally:
-    """What was answered."""
+    """The answer that came."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

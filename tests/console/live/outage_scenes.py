@@ -38,7 +38,7 @@ SOCKETS_EACH = 20
 
 
 class House:
-    """What the scenes have in common: a fabric, and two servers of one public address over the same database."""
+    """The scenes share a fabric, and two servers of one public address over the same database."""
 
     def __init__(self) -> None:
         from fabric.services.actors import workspace_default

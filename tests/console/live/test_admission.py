@@ -39,7 +39,7 @@ def queued(actor, small):
 
 @pytest.fixture
 def statements(monkeypatch):
-    """What the database was asked, on whatever thread."""
+    """The queries that the database was asked, on any thread."""
     asked = []
     real = CursorWrapper.execute
 

@@ -46,7 +46,7 @@ def played(kind, scenes, **more):
 
 @pytest.fixture(scope="module")
 def verdict(request, tmp_path_factory):
-    """What was said of a scene: those that are wanted here are played together, once for each database."""
+    """The results of scenes: those that are wanted here are played together, once for each database."""
     here = [item.callspec.params for item in request.session.items if item.path == request.path]
     found = {}
 

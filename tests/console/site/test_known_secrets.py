@@ -28,7 +28,7 @@ GIVEN = {
 
 @pytest.fixture
 def again() -> Iterator[None]:
-    """What this process knew before."""
+    """The secrets that this process knew before."""
     yield
     known.learn_secrets({"SECRET_KEY": settings.SECRET_KEY}, {})
 

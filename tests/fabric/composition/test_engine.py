@@ -311,7 +311,7 @@ def test_a_calls_deadline_is_judged_by_the_stores_clock_however_far_off_the_mach
     ports.clock.record_measurement(store_us, here_s, here_s)
 
     def caused(left_s):
-        """What became of a model's call and of a tool's, with so many seconds left by the store's clock."""
+        """Return what became of a model's call and of a tool's, with so many seconds left by the store's clock."""
         until = store_us + left_s * 1_000_000
         read = tool_request(ToolSpec(name="read_document"), {"name": "plan.md"}, deadline_at=until)
         model, tool = asyncio.run(ports.models.ask(request(deadline_at=until))), asyncio.run(ports.tools.run(read))

@@ -19,7 +19,7 @@ from tests.fabric.core.scripts import HANGS, Answer, asks, call, fails, summary
 
 @dataclass
 class Entry:
-    """What reached the desk: ``book``, ``cancel`` or ``ask``; the booking's key; whether it changed anything."""
+    """A request at the desk: ``book``, ``cancel`` or ``ask``; the booking's key; whether it changed anything."""
 
     what: str
     key: str

@@ -285,7 +285,7 @@ class Household:
         self._claim(member, family_full=True)
 
     def _put_away(self, member: Member, batch: Batch) -> None:
-        """What is written in place of driving a run; what it did not consume stays where it is."""
+        """Write these rows in place of driving a run; inputs that they do not consume stay where they are."""
         member.driver = None
         for input_id in member.taken - set(batch.consumed):
             if input_id in member.fresh:

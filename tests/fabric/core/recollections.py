@@ -101,6 +101,6 @@ def turns(*calls: Any, last: Answer | None = None) -> list[Answer]:
 
 
 def told(world: World, call_id: str) -> JSON:
-    """What a call's model was told."""
+    """Return what a call's model was told."""
     events = [e for e in world.events if isinstance(e.fact, ev.ToolAnswered) and e.fact.call_id == call_id]
     return world.contents(events[-1].content_ref)

@@ -118,7 +118,7 @@ def happen(world: World, act: str) -> None:
 
 
 def hold(world: World) -> None:
-    """What must be true of every run that has ended."""
+    """Assert what must be true of every run that has ended."""
     assert world.run.terminal
     assert world.kinds.count("run_ended") == 1
     assert world.kinds[0] == "run_started"

@@ -257,7 +257,7 @@ def test_a_want_that_nobody_answers_any_more_is_left_to_the_next_owner():
 
 
 def test_commits_go_on_while_something_is_wanted():
-    """What was decided before the want is out, and its commands go out with their commit."""
+    """Decisions before the want are out, and their commands go out with their commit."""
     till = Till(caps={FABRIC_1: 1_000_000})
     script = {"planner": planned(2), "worker": [summary().after(1), summary().after(5)]}
     held = world(spec(budget=HOUR), till, script).start().go(until_s=1.5)

@@ -46,7 +46,7 @@ class Told:
 
     @property
     def head(self) -> bytes:
-        """What the next row is chained to."""
+        """Return what the next row is chained to."""
         return self.rows[-1].hash if self.rows else ZERO_HASH
 
     @property

@@ -68,7 +68,7 @@ def asking(installation: Installation) -> dict[str, Any]:
 
 
 def shows_it_all(text: str, review: dict[str, Any]) -> bool:
-    """Whether a text shows the call, its arguments as they are, its effect, who proposed it, the digest, and what follows from each answer."""
+    """Return True if a text shows the call, its arguments as they are, its effect, who proposed it, the digest, and what follows from each answer."""
     wanted = (
         "call        pay (irreversible)",
         "proposed by reader",
@@ -168,7 +168,7 @@ def at_terminal(installation: Installation, words: tuple[str, ...], prompt: str,
 
 
 def _read(terminal: int) -> bytes:
-    """What comes next; empty at the end, which Linux tells as an error."""
+    """Return what comes next; empty at the end, which Linux tells as an error."""
     try:
         return os.read(terminal, 65_536)
     except OSError:

@@ -62,7 +62,7 @@ def last(done: subprocess.CompletedProcess[str]) -> Any:
 
 
 def digest_of(installation: Installation, item: str) -> str:
-    """What a script reads before it answers."""
+    """Return what a script reads before it answers."""
     return str(last(installation.command("review", "show", item, "--json"))["digest"])
 
 

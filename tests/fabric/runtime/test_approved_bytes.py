@@ -75,7 +75,7 @@ def approved() -> World:
 
 
 def shown(world: World) -> bytes:
-    """What the person was shown, as it is stored."""
+    """Return what the person was shown, as it is stored."""
     row = next(r for r, e in zip(world.rows, world.events, strict=True) if isinstance(e.fact, ev.ReviewOpened))
     assert row.payload is not None
     return row.payload
@@ -112,7 +112,7 @@ def test_the_digest_is_over_what_was_shown_and_holds_what_matters(approved):
 
 
 def bound_to(world: World, **other: str | int | bytes) -> str:
-    """What an approval is bound to, of what this run asks but for what is said of it."""
+    """Return what an approval is bound to, of what this run asks but for what is said of it."""
     about: dict[str, Any] = {
         "revision": world.compiled.revision,
         "shown": shown(world),
@@ -228,7 +228,7 @@ def test_what_was_spent_a_cap_a_policy_and_a_revision_are_part_of_what_is_approv
 
 
 def with_approval(world: World, **changed) -> ClaimedRun:
-    """What a claim of the run brings once it was approved."""
+    """Return what a claim of the run brings once it was approved."""
     return replace(claimed(world), inbox=(approval(world),), revision_id=world.compiled.revision, **changed)
 
 

@@ -12,7 +12,7 @@ PATIENCE_S = 60
 
 
 def at_once(acts: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What each gave, or how it was refused, all called in the same moment. Raises what else went wrong."""
+    """Return what each gave, or how it was refused, all called in the same moment. Raises what else went wrong."""
     from django.db import connection
 
     begin = threading.Barrier(len(acts))

@@ -93,7 +93,7 @@ class MemoryWorld:
         self.clock.us += round(seconds * SECOND)
 
     def give_bob(self, roles: str | None) -> None:
-        """What bob holds from now on; None: he is no member any more."""
+        """Give bob these roles from now on; None: he is no member any more."""
         self.store.people = {"ann": "viewer"} if roles is None else {"ann": "viewer", "bob": roles}
 
     def leave_bob(self, ann: str | None = None) -> None:
@@ -154,13 +154,13 @@ class MemoryWorld:
 
 
 class SqlWorld:
-    """What SQLite and PostgreSQL have in common: they can be asked."""
+    """SQLite and PostgreSQL have this in common: they can be asked."""
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
     def give_bob(self, roles: str | None) -> None:
-        """What bob holds from now on; None: he is no member any more."""
+        """Give bob these roles from now on; None: he is no member any more."""
         gone = 1 if roles is None else "NULL"
         self.ask(f"UPDATE fabric_member SET roles = '{roles or BOBS}', removed_at = {gone} WHERE name = 'bob'")
 

@@ -161,7 +161,7 @@ each_real = pytest.mark.parametrize("booking", REAL, indirect=True, ids=named)
 
 
 def done(found):
-    """Whether a result says that it was done; None: it does not know."""
+    """Return True if a result says that it was done; None: it does not know."""
     if found.outcome is None:
         return isinstance(found, ToolFinished) and not found.error
     return {Outcome.ANSWERED: True, Outcome.REJECTED: False}.get(found.outcome)

@@ -66,7 +66,7 @@ def test_a_run_that_another_took_meanwhile_is_let_go_of_without_a_word_to_anybod
 
 
 def test_after_an_outage_longer_than_the_lease_an_answer_in_memory_is_not_lost(site):
-    """What commits in the new term is surely this process's, so its run goes on here."""
+    """A commit in the new term is surely this process's, so its run goes on here."""
     host, agents, run_id, parked = planning(site)
     site.elapsed.s += LEASE_S
     until_new_term(site, host)

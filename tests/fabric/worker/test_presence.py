@@ -230,7 +230,7 @@ class Pooler:
 
 
 class Pooled:
-    """What a client of it has."""
+    """A client behind a pooler."""
 
     def __init__(self, pooler):
         self._pooler, self._held = pooler, None

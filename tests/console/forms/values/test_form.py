@@ -56,7 +56,7 @@ SHOWN = {
 
 
 def posted(form, **changed):
-    """What a browser sends of the form as it stands, but for the fields that an author typed into, by their labels."""
+    """Return what a browser sends of the form as it stands, but for the fields that an author typed into, by their labels."""
     data = QueryDict(mutable=True)
     data[MARK] = form.mark
     for one in leaves(form):

@@ -51,7 +51,7 @@ SHOWN = {
 
 
 def sent_of(form):
-    """What a browser sends of the form as the page shows it."""
+    """Return what a browser sends of the form as the page shows it."""
     review = SimpleNamespace(id="4f1c9a2be07d3358")
     press = "reviews/review/item_press.html"
     return Sent(render_to_string("forms/parts.html", {"node": form, "press": press, "review": review}))

@@ -168,7 +168,7 @@ def test_every_check_is_broken_once_and_is_in_the_document():
 
 @pytest.fixture
 def mended():
-    """What a test set of this process, put back."""
+    """Put back what a test set of this process."""
     from console.celery import app
 
     before, name = app.conf.broker_url, connection.settings_dict["NAME"]

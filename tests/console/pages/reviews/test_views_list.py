@@ -88,7 +88,7 @@ def test_the_same_answer_again_says_so_when_the_run_has_taken_it(browser, actor,
 
 
 def seen(page):
-    """What the page's script would say it shows."""
+    """Return what the page's script would say it shows."""
     return ",".join(".".join(row) for row in re.findall(r'<tr id="ask-([^"]+)" data-seq="([^"]+)"', page))
 
 

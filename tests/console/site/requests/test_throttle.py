@@ -24,7 +24,7 @@ def _few(settings):
 
 
 def in_one_minute(scene):
-    """What a scene gave that did not lie across the turn of a minute, when all are counted anew."""
+    """Return what a scene gave that did not lie across the turn of a minute, when all are counted anew."""
     while True:
         cache.clear()
         began = int(time.time() // WINDOW_S)

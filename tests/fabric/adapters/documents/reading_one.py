@@ -11,7 +11,7 @@ from fabric.adapters.documents.outcome import FileReading, UnreadableFile
 
 
 def read(data: bytes, name: str = "file") -> FileReading:
-    """What stands in a file."""
+    """Return what stands in a file."""
     return read_file(name, data, time.monotonic() + 60)
 
 

@@ -102,7 +102,7 @@ def test_a_fork_begins_a_branch_anew_that_failed_of_what_it_did():
 
 
 def test_a_fork_begins_a_branch_anew_that_changed_the_world():
-    """What it did is undone where its run failed, so nothing may stand there as done."""
+    """The engine undoes its work where its run failed, so nothing may stand there as done."""
     failed = ran(
         lone(tool={"effect": "irreversible", "approval": "waived", "deviation": "a test"}),
         {"worker": [*THREE, *[DOWN] * 3]},

@@ -46,7 +46,7 @@ def sets(**values: Any) -> Writes:
 def folded(
     on: TransitionGraph, happenings: Iterable[Happening], state: State | None = None, registry: Registry = BUILT_IN
 ) -> list[FoldResult]:
-    """What came of each of several happenings, one after the other."""
+    """Return what came of each of several happenings, one after the other."""
     state, found = state or open_conversation(on), []
     for one in happenings:
         found.append(fold(on, state, one, registry))

@@ -117,7 +117,7 @@ def test_parts_that_do_not_say_yet_which_brief_they_are_go_by_their_titles():
 
 
 def test_a_graph_begins_its_conversation_anew():
-    """Who speaks next goes by what was called in a turn, and of that an output says nothing."""
+    """The next speaker follows from the calls of a turn, and of those an output says nothing."""
     first = ended(of_graph(sequence(["alice", "bob", "carol"])), TALKS)
     for seq in forks_at(first):
         world = forked(first, seq, TALKS).go()

@@ -217,7 +217,7 @@ def test_or_with_what_comes_on_standard_input(actor, call, settings, monkeypatch
 
 
 class Typing(io.TextIOWrapper):
-    """What a person types at a terminal, to its end."""
+    """A person's input at a terminal, to its end."""
 
     def isatty(self) -> bool:
         return True

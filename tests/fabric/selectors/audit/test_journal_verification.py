@@ -55,7 +55,7 @@ def test_pages_of_any_size_say_the_same(site, monkeypatch):
 
 @contextmanager
 def rolled_back():
-    """What is done in the block did not happen."""
+    """Undo what is done in the block."""
     with transaction.atomic():
         undo = transaction.savepoint()
         try:

@@ -19,7 +19,7 @@ LEFT_PART = {"type": "image/png", "bytes": len(PNG), "left_out": "it is no text"
 
 
 def answered(**result):
-    """What one call is given of that result."""
+    """Return what one call is given of that result."""
     line = json.dumps({"jsonrpc": "2.0", "id": "ID", "result": result}).replace('"ID"', "ID")
     return one("act", server=saying(line))
 

@@ -36,7 +36,7 @@ def of_kind(kind: str) -> Any:
 
 
 def problems(world: World) -> list[str]:
-    """What the gate that failed first says; empty when the run completed."""
+    """Return what the gate that failed first says; empty when the run completed."""
     decided = world.of(ev.ReactionDecided)
     if not decided:
         assert world.end.state is RunState.COMPLETED

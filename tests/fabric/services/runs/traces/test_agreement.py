@@ -57,7 +57,7 @@ class Replay:
         return summary()
 
     def announced(self, number: int) -> str:
-        """What its agent said right before a call."""
+        """Return what its agent said right before a call."""
         before = self.trace.steps[number - 1]
         own = number > 0 and before.kind in ("model", "message") and before.agent == self.trace.steps[number].agent
         return before.said if own and not is_person(before) else ""
@@ -123,7 +123,7 @@ def agree(trace: Trace) -> None:
 
 
 def coarse(trace: Trace) -> bool:
-    """Whether its errors say less than its contents ("exitcode: 1"): a tool of ours has one text for both, so two results that differ in the record do not
+    """Return True if its errors say less than its contents ("exitcode: 1"): a tool of ours has one text for both, so two results that differ in the record do not
     differ in the run, and another rule may be the one that trips at the very same place.
     """
     errors = {(s.tool, s.error, s.masked) for s in trace.steps if s.error}
@@ -182,7 +182,7 @@ def alone(trace: Trace) -> Trace:
 
 
 def by_agent(trace: Trace) -> Iterator[Trace]:
-    """What each agent did by itself, with what people said."""
+    """Yield what each agent did by itself, with what people said."""
     for name in dict.fromkeys(s.agent for s in trace.steps if not is_person(s)):
         yield replace(trace, steps=tuple(s for s in trace.steps if is_person(s) or s.agent == name))
 
