@@ -125,7 +125,7 @@ def names_by_file() -> dict[str, frozenset[str]]:
 
 
 def losers(name: str, where: str = "") -> Iterator[str]:
-    """What lost in a name, with the word that won."""
+    """Yield what lost in a name, with the word that won."""
     if not ANY.search(name):
         return
     words = snake(name).strip("_")

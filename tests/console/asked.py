@@ -1,4 +1,4 @@
-"""What the pages look for in a request: a layer around them that writes it down, so that a test can hold its own list against it."""
+"""A layer around the pages writes down which parts of a request they read, so that a test can compare its own list."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _publish(world: World, name: str, role: Role) -> Any:
 
 
 def _claim(world: World, name: str, role: Role) -> Any:
-    """Of a review that nobody has in hand."""
+    """Of a review that no member has in hand."""
     _review()
     return _asked(world, name, role, {})
 
@@ -69,13 +69,13 @@ def _own_sign_ins(world: World, name: str, role: Role) -> Any:
 
 
 def _members_sign_ins(world: World, name: str, role: Role) -> Any:
-    """Of somebody who is signed in."""
+    """Of a member who is signed in."""
     signed_in(User.objects.get(username="target"))
     return page(world, role, name)
 
 
 def _second(_world: World, name: str, _role: Role) -> Any:
-    """After the first factor of somebody who has two."""
+    """After the first factor of a member who has two."""
     user, secret = member("with-two", "viewer"), totp_secret()
     codes = totp_add(actor=fresh(user), user=user, secret=secret, code=pyotp.TOTP(secret).now())
     half: Client = signed_in(user)

@@ -29,7 +29,7 @@ class FormCase:
 
     @property
     def repeats(self) -> bool:
-        """Whether the same again is taken like the first."""
+        """Return True if the same again is taken like the first."""
         return self.stale == self.done
 
 

@@ -1,4 +1,4 @@
-"""What a browser sends of a form as it stands on a page: each control by its rules (HTML, "Constructing the entry list"), without a script."""
+"""A browser sends a form as it stands on a page: each control by its rules (HTML, "Constructing the entry list"), without a script."""
 
 from __future__ import annotations
 

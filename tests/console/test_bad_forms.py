@@ -1,4 +1,4 @@
-"""Whatever is sent to a form: refused in a sentence, what was written kept, and nothing changed.
+"""Each form refuses bad input in a sentence, keeps what was written, and changes nothing.
 
 The forms are the URLconf's: a route that takes a POST and has no row in ``FORMS`` makes a test fail that names it.
 """

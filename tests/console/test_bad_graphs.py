@@ -1,4 +1,4 @@
-"""What is wrong with the ways in which agents work together is one sentence with its path and its line: the same in the editor, at the command line and in the API."""
+"""A fault in how agents work together is one sentence with its path and its line: the same in the editor, at the command line and in the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a browser, a proxy or somebody with bad intent sends to a page: never a 5xx, always a sentence, and nothing of another workspace.
+"""A browser, a proxy or an attacker sends anything to a page: never a 5xx, always a sentence, and nothing of another workspace.
 
 The pages are the URLconf's: one that is new is tried without being named here.
 """

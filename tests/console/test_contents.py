@@ -1,4 +1,4 @@
-"""Without the right to contents nobody is given one, by no address, export or socket; with it, by those of one table."""
+"""A caller without the right to contents gets none, by any address, export or socket; with it, those of one table."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _all_of(response: Any) -> list[bytes]:
 
 
 class Crawl(NamedTuple):
-    """What somebody was shown at every address of one door."""
+    """What a caller was shown at every address of one door."""
 
     found: dict[str, set[str]]
     """The marks by the route that shows them."""
@@ -213,7 +213,7 @@ UNOPENED: Mapping[str, str] = {
     "login-sso": "a sign-in begins there, where a provider is set",
     "login-sso-back": "a sign-in comes back there",
 }
-"""Addresses that the crawl opens for nobody, so that it cannot see what they show: why that is no gap."""
+"""Addresses that the crawl does not open, so that it cannot see what they show: why that is no gap."""
 
 
 @pytest.mark.parametrize("door", ["pages", "api"])

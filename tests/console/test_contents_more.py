@@ -182,7 +182,7 @@ def test_pages_that_are_contents_alone_say_for_whom_they_are(told):
 
 @pytest.fixture
 def placed(told) -> Actor:
-    """Somebody who sees the workspace and reads one fabric."""
+    """A member who sees the workspace and reads one fabric."""
     return fresh(member("pia", "viewer", "editor@doubtful"))
 
 

@@ -1,4 +1,4 @@
-"""What is logged: docs/reference/logs.md lists every line of ours; nothing of ours is said at INFO or below; lines of JSON are one object each."""
+"""docs/reference/logs.md lists every line of our log; nothing of ours is said at INFO or below; lines of JSON are one object each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody had open ends with their membership, and with the role by which they saw it: by every way in, from the next request or look on."""
+"""A member's open pages and sockets end with their membership, and with the role that opened them: by every way in, from the next request or look on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose roles hold at one fabric, or whose token is confined to one, sees that and no other: by every address, in every list, whatever a body names."""
+"""A member or token with rights at one fabric sees that and no other: by every address, in every list, whatever a body names."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def named(route: str) -> set[str]:
 
 
 def foreign(route: str) -> bool:
-    """Whether an address is about one thing of a fabric: of the sample, another's."""
+    """Return True if an address is about one thing of a fabric: of the sample, another's."""
     return bool(named(route) & set(FABRIC_OF)) or ("name" in named(route) and route not in OTHER_NAMES)
 
 
 def told_of(answer: bytes, mine: dict[str, str]) -> list[str]:
-    """What of the other fabrics stands in an answer."""
+    """Return what of the other fabrics stands in an answer."""
     said = answer.decode(errors="replace")
     words = [value for name, value in mine.items() if name != "own"]
     words += [

@@ -1,4 +1,4 @@
-"""No fabric has code loaded by naming it: each way by which somebody who may edit hands in a fabric, with modules that act when they are imported."""
+"""No fabric loads code by naming it: an author hands in a fabric by each way, with modules that act when they are imported."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ sleeps.__fabric_tool__ = True
 
 @pytest.fixture
 def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where a module writes that is on the path: somebody's file. Nothing that acts is loaded before, nor after."""
+    """Where a module on the path writes: another program's file. Nothing that acts is loaded before, nor after."""
     (tmp_path / "on-the-path").mkdir()
     found = tmp_path / "victim.txt"
     found.write_text("precious")

@@ -1,4 +1,4 @@
-"""Nobody agrees to their own change of a fabric, and nobody publishes it alone, by whatever way: pages, the API with a session or a token, the command."""
+"""An author neither agrees to their own change of a fabric nor publishes it alone: by pages, the API with a session or a token, or the command."""
 
 from __future__ import annotations
 

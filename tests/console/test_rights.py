@@ -1,4 +1,4 @@
-"""Each role asks for every address that changes something. Whoever may not is told so and changes nothing; nobody who may is stopped.
+"""Each role asks for every address that changes something. A member without the right reads so and changes nothing; a member with it is not stopped.
 
 The matrix comes from the declarations (``console.site.access.rights``, ``callers.SCOPES``, ``route_policies.ROUTES``): every address, every method, every role.
 """
@@ -145,7 +145,7 @@ API: Mapping[str, Mapping[str, Any]] = {
 
 
 class World(NamedTuple):
-    """What the owner has made, and a client for each role, in the browser and of the API."""
+    """The owner's things, and a client for each role, in the browser and of the API."""
 
     of: Mapping[str, Any]
     """Ids and names of what was made, by their place in addresses."""
@@ -230,7 +230,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 def changes(door: str) -> Mapping[str, tuple[Right, ...]]:
-    """What is changed through a door, with the rights of which one is enough."""
+    """Return what is changed through a door, with the rights of which one is enough."""
     return {name: rights_for(name, "POST") for name in CHANGES if name.startswith("api-") is (door == "api")}
 
 
@@ -241,7 +241,7 @@ def declared() -> set[tuple[str, str]]:
 
 
 def through(user: Any, name: str, method: str) -> Any:
-    """What the door says by itself: None lets through."""
+    """Return what the door says by itself: None lets through."""
     request = RequestFactory(HTTP_HOST="127.0.0.1").generic(method, test_access.address(name))
     request.user, request.resolver_match = user, resolve(test_access.address(name))
     return AccessMiddleware(lambda asked: HttpResponse()).process_view(request, HttpResponse, (), {})
@@ -301,7 +301,7 @@ def test_every_address_says_what_each_method_wants():
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.OWNER])
 def test_what_is_not_declared_is_not_there(role, world):
-    """Whoever asks, who may least and who may most: each method of each address that no table has is a 405."""
+    """A caller with the fewest and one with the most rights ask: each method of each address that no table has is a 405."""
     there, wrong, cells = declared(), [], 0
     for name, policy in ROUTES.items():
         client = (world.programs if policy is Policy.API else world.browsers)[role]

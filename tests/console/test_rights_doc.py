@@ -127,7 +127,7 @@ def test_a_scope_carries_what_its_operations_want():
 
 
 def test_a_token_opens_no_page(transactional_db):
-    """A bearer token is for the API: on every page it is nobody."""
+    """A bearer token is for the API: on every page its caller is unknown."""
     secret = token_of(member("vera", "owner"), "all")
     program = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}")
     assert program.get("/api/v1/fabrics").status_code == 200

@@ -1,4 +1,4 @@
-"""Nobody lets pass what they started: every way by which an answer comes in, and each is asked again when the run takes it (H4).
+"""A starter lets nothing of their own run pass: by every way in which an answer comes, and each is asked again when the run takes it (H4).
 
 Total over the ways: an address that answers, takes back or hastens needs its row here.
 """
@@ -52,7 +52,7 @@ NO_ANSWER = {
 
 
 class World:
-    """A run that somebody started and that waits, and that somebody's ways in."""
+    """A run that a member started and that waits, and that member's ways in."""
 
     def __init__(self, user: Any, fabric: str) -> None:
         self.user, self.actor = user, fresh(user)
@@ -156,7 +156,7 @@ def by_bulk_service(world: World) -> Any:
 
 
 def by_takeover(world: World) -> Any:
-    """What somebody else let lapse is taken over, and answered by whoever started the run."""
+    """The starter of a run takes over what a colleague let lapse, and answers it."""
     review_claim(
         actor=replace(world.actor, name="ben", roles=frozenset({"owner", "reviewer"})), review_id=world.item.id
     )
@@ -175,7 +175,7 @@ def by_undo_window(world: World) -> Any:
 
 
 def by_account(world: World) -> Any:
-    """By a program that they made: it never holds the scope, so it answers nothing, in nobody's name."""
+    """By a program that they made: it never holds the scope, so it answers nothing, under no name."""
     service_create(actor=world.actor, name="robot", roles=("operator",))
     with pytest.raises(Refused):
         token_create(actor=world.actor, name="robots", user="robot", scopes=(Scope.READ, Scope.DECIDE))
@@ -185,7 +185,7 @@ def by_account(world: World) -> Any:
 
 
 def by_follow_up(world: World) -> Any:
-    """Closing it as if it were a follow-up, which nobody has to approve."""
+    """Closing it as if it were a follow-up, which needs no approval."""
     body = {"note": "Mine."}
     return _token(world).post(f"/api/v1/reviews/{world.item.id}/close", body).status_code
 
@@ -265,7 +265,7 @@ def nothing_passed(world: World) -> None:
     ("way", "name"), [*((way, "ana") for way in WAYS if "manage.py" not in way), *((way, OWNER) for way in WAYS)]
 )
 def test_who_started_a_run_lets_nothing_of_it_pass(owner, way, name):
-    """Whatever they are called: the local owner is not alone where somebody else may sign in."""
+    """The local owner, under any name, is not alone where another person may sign in."""
     act, told = WAYS[way]
     fabric = fabric_publish(actor=find_actor(owner), source=DOUBTFUL).name
     who = owner if name == OWNER else member(name, "owner", "editor", "reviewer")

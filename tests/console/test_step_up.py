@@ -1,4 +1,4 @@
-"""What gives others a way in, or takes theirs, wants a sign-in of the last minutes, as high-stakes answers do: members, tokens, keys, one's mail address.
+"""An act that gives others a way in, or takes theirs, wants a fresh sign-in, as high-stakes answers do: members, tokens, keys, one's mail address.
 
 So do the policy and legal holds.
 
@@ -65,7 +65,7 @@ API: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any], int]] = {
 }
 """By operation: what is sent, and what a token with the scope ``manage`` is answered."""
 NONE_WANTED = {"api-invitation-revoke", "api-token-revoke"}
-"""What only ends a way in: nobody is kept from doing that."""
+"""An act that only ends a way in is open to each member."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def at_page(name: str, there: tuple[str, ...]) -> str:
 
 
 def acts() -> int:
-    """What was done. That something was refused is told as well, and is none of it."""
+    """Return what was done. That something was refused is told as well, and is none of it."""
     return AuditLine.objects.exclude(kind__in=("signed_in", "request_refused")).count()
 
 
@@ -127,7 +127,7 @@ def test_every_page_that_manages_is_here():
 
 
 def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: User):
-    """Who made it may be who came by it: what wants a fresh sign-in wants one of their own, and what they started the maker does not let pass."""
+    """The maker of a link may be the one who came by it: acts that want a fresh sign-in want one of their own, and the maker lets nothing pass that they started."""
     link = login_link_for(actor=owner_actor(), name="vera")
     came = Client(HTTP_HOST="127.0.0.1")
     came.post("/login/link", {"token": link})
@@ -137,7 +137,7 @@ def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: Us
 
 
 def test_nothing_that_opens_an_account_is_made_in_a_sign_in_by_anothers_link(vera: User):
-    """A password, a second factor, a code, a token, an address for mail: whoever made the link would keep it, and pass for its person."""
+    """A password, a second factor, a code, a token, an address for mail: the maker of the link would keep it, and pass for its person."""
     link = login_link_for(actor=owner_actor(), name="vera")
     came = Client(HTTP_HOST="127.0.0.1")
     came.post("/login/link", {"token": link})

@@ -1,4 +1,4 @@
-"""The web server itself, as whoever runs one starts it, over a data directory of its own."""
+"""The web server itself, as an operator starts it, over a data directory of its own."""
 
 from __future__ import annotations
 

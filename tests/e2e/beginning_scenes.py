@@ -40,7 +40,7 @@ editor_beat(actor=ana, fabric="research-desk", part="Budgets and limits")
 """
 
 VERA = "from tests.people import member; from fabric.services.actors import login_link_create; print(login_link_create(member('vera', 'viewer')))"
-"""Somebody who may only look, and a one-time link for her."""
+"""A viewer, and a one-time link for her."""
 
 
 def taken(page: Page) -> None:

@@ -52,7 +52,7 @@ class Installation:
         return self.links.pop() if self.links else _link(self.manage("bootstrap"))
 
     def login_link_of(self, name: str) -> str:
-        """A one-time link for somebody new, who does not look after the installation."""
+        """A one-time link for a new member, who does not look after the installation."""
         uses = "from tests.people import member; from fabric.services.actors import login_link_create"
         said = self.manage("shell", "-c", f"{uses}; print(login_link_create(member({name!r})))")
         return f"{self.base}/login/link#{said.split()[-1]}"

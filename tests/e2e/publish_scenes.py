@@ -80,7 +80,7 @@ def _unfolded(page: Page) -> None:
 
 
 def scenes(ids: dict[str, str]) -> list[Scene]:
-    """What an owner sees."""
+    """Return what an owner sees."""
     return [
         Scene("publish-clean", "/fabrics/ledger/draft/publish", _unfolded),
         Scene("publish-drilled", "/fabrics/ledger/draft/publish", _drilled),

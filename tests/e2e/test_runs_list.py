@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def changed(installation: Installation, run_id: str, state: str) -> None:
-    """The run's row as a journal writer would leave it: the page must see it, whoever wrote it."""
+    """The run's row as a journal writer would leave it: the page must see it from any writer."""
     with closing(sqlite3.connect(Path(installation.environ["FABRIC_DATA"]) / "fabric.sqlite3", timeout=30)) as opened:
         opened.execute("UPDATE fabric_run SET state = ?, last_seq = last_seq + 1 WHERE id = ?", (state, run_id))
         opened.commit()
 
 
 def begin(visitor: Visitor, text: str) -> str:
-    """The id of a run that somebody starts in another tab; it goes on until it waits for a person."""
+    """The id of a run that a member starts in another tab; it goes on until it waits for a person."""
     page = visitor.context.new_page()
     page.goto("/start")
     page.get_by_role("radio", name=re.compile("doubtful")).check()

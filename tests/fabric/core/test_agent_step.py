@@ -15,7 +15,7 @@ WANTS_Q = {"look": lambda args: [] if isinstance(args.get("q"), str) else ["q: a
 
 
 def told(world, request: int) -> str:
-    """What the model read last before that request."""
+    """Return what the model read last before that request."""
     return world.requests[request].messages[-1].text
 
 

@@ -1,4 +1,4 @@
-"""Whatever models, tools, people and processes do, a run comes to a truthful end, within its bounds and its budget."""
+"""A run comes to a truthful end, within its bounds and its budget, whatever models, tools, people and processes do."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def happen(world: World, act: str) -> None:
 
 
 def hold(world: World) -> None:
-    """What must be true of every run that has ended."""
+    """Assert what must be true of every run that has ended."""
     assert world.run.terminal
     assert world.kinds.count("run_ended") == 1
     assert world.kinds[0] == "run_started"

@@ -1,4 +1,4 @@
-"""What a run books of calls whose endpoint bills otherwise than was reserved, and when it asks such an endpoint no more."""
+"""A run books calls whose endpoint bills otherwise than was reserved, and at some point asks such an endpoint no more."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def changed(family):
 
 
 def approval(family):
-    """What the root's first review says of an approval."""
+    """Return what the root's first review says of an approval."""
     [asked] = [row for row in family.root.rows if row.kind == "review_opened"]
     return json.loads(asked.payload)["approve"]
 

@@ -21,7 +21,7 @@ def asked(worker, **more):
 
 
 def read_by_the_model(world):
-    """What the agent read of its refused calls."""
+    """Return what the agent read of its refused calls."""
     return [content["error"] for content in world.content_of(ev.CallRefused)]
 
 

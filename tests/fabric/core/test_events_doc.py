@@ -83,7 +83,7 @@ def _default(field: Any) -> str:
 
 
 def _said(kind: type[Any]) -> dict[str, str]:
-    """What the source says under each field."""
+    """Return what the source says under each field."""
     (tree,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(tree, ast.ClassDef)
     said = {}

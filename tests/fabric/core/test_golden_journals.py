@@ -1,4 +1,4 @@
-"""What releases of the program wrote is read by this one (``tests/golden.py`` says how the files came to be)."""
+"""This program reads what its releases wrote (``tests/golden.py`` says how the files came to be)."""
 
 from collections import Counter
 from hashlib import sha256

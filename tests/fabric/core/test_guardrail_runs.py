@@ -1,4 +1,4 @@
-"""What a guardrail's hit does to a run: the payload is blocked, and its bytes leave the run nowhere (docs/specification/decision-table.md)."""
+"""A guardrail's hit blocks the payload, and its bytes leave the run nowhere (docs/specification/decision-table.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a try that a child run makes reaches whoever makes the next one: a team, or the branches of a slice that are still open."""
+"""A person's words on a child run's try reach the next one: a team, or the branches of a slice that are still open."""
 
 from __future__ import annotations
 

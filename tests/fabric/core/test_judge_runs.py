@@ -164,7 +164,7 @@ def shown_of(chars: int, answer: str = "In Ostrava it costs 90 euros.", said=Non
 
 
 def given_to(world, name):
-    """What a judge's steps were opened with."""
+    """Return what a judge's steps were opened with."""
     rows = zip(world.rows, world.events, strict=True)
     return [
         json.loads(row.payload)

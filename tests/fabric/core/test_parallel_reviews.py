@@ -45,7 +45,7 @@ def answer(world: World, review, verb: str, number: int) -> None:
 
 
 def never_stranded(world: World) -> None:
-    """A run that waits, waits for somebody."""
+    """A run that waits, waits for a person."""
     assert visible_state(world.run) is not RunState.WAITING or world.run.reviews
 
 

@@ -142,7 +142,7 @@ def test_the_same_tool_with_the_same_arguments_is_an_approval():
 
 
 def test_it_meets_the_protections_as_a_call_of_its_own_tool():
-    """The third equal look is a loop, whoever asked for it."""
+    """The third equal look is a loop, of an agent's or a person's asking."""
     world = asked(call("look", "a", q="x"), call("look", "b", q="x"), call("pay", "p"))
     world.decide("edit", tool="look", edited={"q": "x"}).go()
     assert sent(world) == [("a", "look"), ("b", "look")]

@@ -304,7 +304,7 @@ def test_an_interactive_review_about_a_step_is_due_with_its_stage():
 
 def test_an_interactive_answer_never_moves_the_run_deadline():
     world = parked({"critic": scored(0.2), "finalizer": HANGS}, spec(), Tier.INTERACTIVE)
-    # The stage's two minutes are over, which nobody could help: it gets new ones, within the run's five.
+    # The stage's two minutes are over, which no person could help: it gets new ones, within the run's five.
     world.wait(260).decide("approve")
     world.go(until_s=world.elapsed_s)
     reissued = world.of(ev.DeadlinesReissued)[0]

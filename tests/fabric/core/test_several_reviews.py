@@ -99,7 +99,7 @@ def test_of_two_irreversible_calls_the_one_that_is_let_pass_first_leaves_first_a
 
 
 def test_a_call_that_fails_meanwhile_withdraws_the_reviews_of_its_step_and_they_are_asked_anew():
-    """The failed search is retried as ever; once its ladder runs the step anew, the old step's review is nobody's."""
+    """The failed search is retried as ever; once its ladder runs the step anew, the old step's review belongs to no step."""
     table = {"provider_failure": {"batch": {"rungs": [{"reaction": "escalate"}]}}}
     fabric = reacting(table)
     world = World(

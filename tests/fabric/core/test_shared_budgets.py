@@ -257,7 +257,7 @@ def test_a_want_that_nobody_answers_any_more_is_left_to_the_next_owner():
 
 
 def test_commits_go_on_while_something_is_wanted():
-    """What was decided before the want is out, and its commands go out with their commit."""
+    """Decisions before the want are out, and their commands go out with their commit."""
     till = Till(caps={FABRIC_1: 1_000_000})
     script = {"planner": planned(2), "worker": [summary().after(1), summary().after(5)]}
     held = world(spec(budget=HOUR), till, script).start().go(until_s=1.5)
@@ -301,7 +301,7 @@ PRICES = {"small": Price(1_000_000, 2_000_000), "other": Price(2_000_000, 4_000_
 
 
 def test_a_model_of_the_same_endpoint_that_a_person_has_to_name_takes_no_token():
-    """In high-stakes it is looked at with each failure and each review, and asked by nobody: what others may need is not gone for that."""
+    """In high-stakes each failure and each review looks at the bucket, and none takes of it: what others may need is not gone for that."""
     given = tree(
         roles=(), retry=RETRIES, table=cell("provider_failure", ("fallback_model", 1), "escalate", tier="high_stakes")
     )
@@ -339,7 +339,7 @@ def test_a_denial_is_journaled_with_the_bucket_that_was_empty():
 
 
 def test_runs_of_one_fabric_that_ask_one_desk_stay_within_its_bucket():
-    """Retries are at most twice the bucket and a tenth of the first attempts, whoever makes them; each run alone had a bucket of its own left."""
+    """Retries of all runs are at most twice the bucket and a tenth of the first attempts; each run alone had a bucket of its own left."""
     till, down = Till(), {"worker": fails(Cause.SERVER_ERROR)}
     fabric, retries, firsts, denied = lone(retry={"base_s": 0.1}), 0, 0, 0
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""Sub-agents: 16 alive, 64 spawned a run, 16 a plan (docs/specification/protections.md), over the whole tree of runs; whoever is refused says whose it is."""
+"""Sub-agents: 16 alive, 64 spawned a run, 16 a plan (docs/specification/protections.md), over the whole tree of runs; a refusal names the run that it is of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a stall and what is none, by the letter of docs/specification/protections.md: no event in the run; never for people who are waited for, never while a child lives.
+"""A stall, by the letter of docs/specification/protections.md, is no event in the run; never for people who are waited for, never while a child lives.
 
 The window is 10 s here, and everybody who is waited for takes longer than that.
 """
@@ -86,7 +86,7 @@ def test_a_person_who_is_asked_before_a_call_is_waited_for(tier):
 
 @pytest.mark.parametrize("tier", Tier)
 def test_beside_a_person_a_branch_that_hangs_is_a_stall_of_its_own(tier):
-    """What people are asked about is never it: the branch that they are asked about is not at work."""
+    """A question to people is never it: the branch that they are asked about is not at work."""
     answers = (fails(Cause.AUTH, "401").after(4), HANGS)
     script: dict[str, Any] = {"worker": lambda command: answers[int(command.step_id.split(".")[1])]}
     world = World(lone(**WATCHED, workers=2, table=ASKS), script, tier).start().go(until_s=4 + WINDOW_S - 0.000_001)

@@ -21,7 +21,7 @@ TEAM = hierarchy(
 
 
 def stopped() -> World:
-    """Nobody answers whether the call may go on, so that the agent answers with what it has."""
+    """No person answers whether the call may go on, so that the agent answers with what it has."""
     return ran(lone(), {"worker": [*LOOPS, summary("What I have.")]}).wait(300)
 
 

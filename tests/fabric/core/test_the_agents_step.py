@@ -253,7 +253,7 @@ def test_three_are_allowed_and_the_fourth_is_the_schema_row():
     ],
 )
 def test_a_call_whose_dependency_failed_gets_dependency_failed(second):
-    """By its arguments, or by a condition that nobody can answer for want of the result; and what depends on that falls with it."""
+    """By its arguments, or by a condition that has no value for want of the result; and what depends on that falls with it."""
     wave = plans(one("a"), second, one("c", "find", of=ref("calls.b.result")))
     world = ran(planning(), {"worker": [wave, summary()], "look": NO})
     assert refused(world) == [("b", Cause.DEPENDENCY_FAILED, False), ("c", Cause.DEPENDENCY_FAILED, False)]

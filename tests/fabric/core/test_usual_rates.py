@@ -1,4 +1,4 @@
-"""What a fabric usually spends: learned of runs that completed, taken by a run at its start, and what it is compared with."""
+"""A fabric's usual spending: learned of runs that completed, taken by a run at its start, and compared with the present minute."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def stored(rows: Sequence[JournalRow]) -> tuple[StoredRow, ...]:
 
 
 def claimed(world: World, *, snapshot: Snapshot | None = None, rows: Sequence[StoredRow] | None = None) -> ClaimedRun:
-    """What a claim brings of a world's run; with a snapshot, the rows after it and those that it needs."""
+    """Return what a claim brings of a world's run; with a snapshot, the rows after it and those that it needs."""
     whole = stored(world.rows)
     after = snapshot.seq if snapshot else 0
     return ClaimedRun(

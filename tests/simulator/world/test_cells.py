@@ -32,7 +32,7 @@ def said(request: ModelRequest, value: Any, *calls: ToolCall) -> Reply:
 
 
 def twins(*planners: str) -> Ask:
-    """Those planners hand one worker the same brief twice; whoever else plans does not."""
+    """Those planners hand one worker the same brief twice; other planners do not."""
     brief = {"agent": "one", "title": "Part", "instructions": TWIN}
 
     def ask(request: ModelRequest) -> Reply:

@@ -1,4 +1,4 @@
-"""Runs that kill whoever drives them, among others that do nothing wrong."""
+"""Runs that kill the processes that drive them, among others that do nothing wrong."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LIST = "/api/v1/reviews"
 
 @pytest.fixture
 def review(program, doubtful, actor):
-    """An open review, as the list has it. Somebody else started the run, so that its owner may answer beside a colleague."""
+    """An open review, as the list has it. A colleague started the run, so that its owner may answer too."""
     ran(replace(actor, name="cleo"), doubtful)
     (found,) = program.get(LIST).json()["reviews"]
     return found

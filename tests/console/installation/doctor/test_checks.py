@@ -104,7 +104,7 @@ def undelivered(**_):
 
 
 def asked(actor):
-    """A run that was asked for, and that nobody drives."""
+    """A run that was asked for, and that no worker drives."""
     name = fabric_publish(actor=actor, source=SMALL).name
     return run_start(store=wiring.store(), nudge=HeardNudge(), actor=actor, fabric=name, text="What?").run_id
 
@@ -168,7 +168,7 @@ def test_every_check_is_broken_once_and_is_in_the_document():
 
 @pytest.fixture
 def mended():
-    """What a test set of this process, put back."""
+    """Put back what a test set of this process."""
     from console.celery import app
 
     before, name = app.conf.broker_url, connection.settings_dict["NAME"]

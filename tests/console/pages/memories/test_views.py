@@ -1,4 +1,4 @@
-"""What a fabric remembers, on its pages: empty, full, one key, and deleting it without a script."""
+"""The pages of a fabric's memories: empty, full, one key, and deleting it without a script."""
 
 import re
 from html import unescape

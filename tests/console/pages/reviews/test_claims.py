@@ -136,7 +136,7 @@ def test_it_is_handed_on_to_who_is_asked(browser, ana, doubt):
 
 
 def test_the_next_free_one_is_claimed(browser, ana, doubts):
-    Review.objects.update(barred="\ncleo\n")  # Somebody else's, who started them.
+    Review.objects.update(barred="\ncleo\n")  # A colleague's, who started them.
     first, second = sorted(doubts, key=lambda item: (item.due_at, item.id))
     post(ana, first, "claim")
     assert browser.post("/reviews/next").headers["Location"] == f"/reviews/{second.id}"

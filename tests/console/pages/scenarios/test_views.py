@@ -52,7 +52,7 @@ def listed(response):
 
 @pytest.fixture
 def vera(owner):
-    """Somebody who is no operator."""
+    """A member who is no operator."""
     return signed_in(member("vera"))
 
 

@@ -1,4 +1,4 @@
-"""Whatever changes something, and whatever is refused, is in the audit stream: who, by what, from where, what came of it."""
+"""The audit stream has each change and each refusal: who, by what, from where, what came of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_act_and_every_address_that_changes_something_is_in_a_table():
 
 @pytest.mark.parametrize("door", DOORS)
 def test_what_is_done_at_each_address_is_recorded(door: str, world: World):
-    """Each address is asked by somebody who may; what is taken leaves a record of one of the acts that its row names."""
+    """A member with the right asks each address; what is taken leaves a record of one of the acts that its row names."""
     wrong, driven = [], 0
     # After signing out nothing else is asked; a breaker that others open would keep a question from being asked.
     asked = sorted(changes(door).items(), key=lambda one: (one[0] == "logout", one[0] not in CHANGING))

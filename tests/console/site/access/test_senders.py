@@ -1,4 +1,4 @@
-"""Who sends a large body is asked by its head; and what 24 strangers with 25 MB each take of the real server's memory."""
+"""The server asks the sender of a large body by its head; 24 strangers with 25 MB each take a bounded part of its memory."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Hasty(ImpatientProtocol):
 
 
 async def application(scope, receive, send):
-    """An answer that takes a while and comes in parts; one that is large; a body that is read late; a socket that nobody speaks on."""
+    """An answer that takes a while and comes in parts; one that is large; a body that is read late; a socket without a word on it."""
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.accept"})

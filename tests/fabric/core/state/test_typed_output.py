@@ -37,7 +37,7 @@ FITS, MISFITS = typed({"total": 40}), typed({"total": "forty", "lines": [1]})
 
 
 def data_of(world, name):
-    """What of the prompts of an agent speaks of data, the wanted shape aside."""
+    """Return what of the prompts of an agent speaks of data, the wanted shape aside."""
     texts = [one.text for request in world.requests if request.agent == name for one in request.messages]
     return [line for text in texts for line in text.splitlines() if line.startswith("Data: ")]
 

@@ -59,7 +59,7 @@ class Race:
         raise AssertionError("the runs did not come to rest")
 
     def all_together(self, reviews: list[Any], act: Callable[[Any, Any], Any]) -> list[list[Any]]:
-        """What each person was told of each review: all of them go for one review at the same moment, one review after the other."""
+        """Return what each person was told of each review: all of them go for one review at the same moment, one review after the other."""
         from django.db import connection
 
         from fabric.services.errors import Refused

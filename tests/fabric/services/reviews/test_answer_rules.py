@@ -1,4 +1,4 @@
-"""Who may answer, with what, and under which circumstances: refused before anything is sent, each with its own sentence."""
+"""A person answers within their rights: each other answer is refused before anything is sent, with its own sentence."""
 
 from __future__ import annotations
 

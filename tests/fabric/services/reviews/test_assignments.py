@@ -55,7 +55,7 @@ def acts():
 
 
 def lapse(item):
-    """The lease ends, as when nobody has given a sign of life for five minutes."""
+    """The lease ends, as when no page has given a sign of life for five minutes."""
     ReviewClaim.objects.filter(review=item.id).update(lease_until=1)
 
 

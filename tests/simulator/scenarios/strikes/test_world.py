@@ -232,7 +232,7 @@ DOWN = ("unavailable", {"role": "finalizer"})
 
 
 def decisions(found: Befallen) -> list[str]:
-    """What people's answers came to, in order."""
+    """Return what people's answers came to, in order."""
     [run] = found.world.watch.runs()
     kinds = ("review_decided", "review_expired", "decision_refused", "decision_ignored")
     return [row.kind for row in found.world.store.rows(run.id) if row.kind in kinds or "review" in row.kind]

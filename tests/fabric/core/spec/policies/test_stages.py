@@ -1,4 +1,4 @@
-"""What single stages have otherwise than their fabric takes effect in them and in no other (docs/specification/protections.md)."""
+"""A stage's own value takes effect in that stage and in no other (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
