@@ -21,14 +21,14 @@ from console.pages.reviews.claims import QUEUE
 from console.pages.reviews.history import HISTORY
 from console.site.access.policies import ROUTES, Policy
 from fabric.models import Run
-from tests.console.asked import READ
 from tests.console.bad_input import ADDRESSES, PAGES, filled, fine, foreign, review, run, standing, to
-from tests.console.form_cases import FORMS
 from tests.console.nasty import NASTY, crossed, escaped
+from tests.console.pages.asked import READ
+from tests.console.pages.form_cases import FORMS
 
 __all__ = ["foreign", "review", "run"]
 
-WATCHED = [*configured.MIDDLEWARE, "tests.console.asked.Watching"]
+WATCHED = [*configured.MIDDLEWARE, "tests.console.pages.asked.Watching"]
 PARAMETERS = (
     "cell",
     "simulate",
