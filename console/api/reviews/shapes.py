@@ -115,10 +115,10 @@ class ReviewOut(ResponseShape):
     approvals: int = Field(description="How many people have to agree.", examples=[1])
     agreed: list[str] = Field(description="Person who agreed to exactly this content, of two who must.", examples=[[]])
     asked: list[str] = Field(
-        description="Roles and users who may answer now: those asked first, and those it was escalated to.",
+        description="Roles and users who may answer now: those asked first, and those it was passed on to.",
         examples=[["reviewer"]],
     )
-    onward: bool = Field(description="True if it was escalated after three quarters of its time without an answer.")
+    onward: bool = Field(description="True if it was passed on after three quarters of its time without an answer.")
     may_answer: bool = Field(description="True if the caller may answer, at least with a rejection.")
     why_not: str = Field(
         description="Why the caller may not approve it, who answered it already, or that an answer comes too late; "
