@@ -17,7 +17,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from console.pages.audit.views import AUDIT
-from console.pages.reviews.claims import QUEUE
+from console.pages.reviews.assignments import QUEUE
 from console.pages.reviews.history import HISTORY
 from console.site.access.policies import ROUTES, Policy
 from fabric.models import Run

@@ -52,7 +52,7 @@ def _claim(world: World, name: str, role: Role) -> Any:
 
 def _release(world: World, name: str, role: Role) -> Any:
     """Of a review in one's own hand."""
-    lease = review_claim(actor=fresh(_user(role)), review_id=_review()).claim.lease
+    lease = review_claim(actor=fresh(_user(role)), review_id=_review()).assignment.lease
     return _asked(world, name, role, {"lease": lease})
 
 

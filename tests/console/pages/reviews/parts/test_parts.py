@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.forms.values.diff import diff_of
-from console.pages.reviews.claims import QUEUE, TABS
+from console.pages.reviews.assignments import QUEUE, TABS
 from console.pages.reviews.parts.consequences import WORDS, consequences
 from console.pages.reviews.parts.due_line import due_line
 from console.pages.reviews.parts.queue import URGENCIES, find_group
