@@ -138,7 +138,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "review_id": "0123456789abcdef", "name": 
     "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
 }
 """Each kind of id in an address, and one that there is not."""
-WITHIN = {"memory", "seq", "number", "card", "form"}
+WITHIN = {"memory", "seq", "number", "card", "form", "document", "picture"}
 """What names something within a thing that is named already, or nothing that belongs to a workspace."""
 
 
