@@ -112,7 +112,7 @@ class MailOut(ResponseShape):
 
     email: str = Field(description="Where; empty: nothing reaches them.", examples=["ana@example.org"])
     wants: list[MailKind] = Field(
-        description="Messages they want: reviews for them, reminders, reviews escalated to them, follow-ups.",
+        description="Messages they want: reviews for them, reminders, reviews passed on to them, follow-ups.",
         examples=[["review", "onward"]],
     )
 

@@ -107,7 +107,7 @@ class Review(models.Model):
         return self.id
 
 
-class ReviewClaim(models.Model):
+class ReviewAssignment(models.Model):
     """A person's assignment of a review until ``lease_until``. One row for each review that was ever claimed; only
     conditional UPDATEs change it.
 
@@ -134,8 +134,8 @@ class ReviewClaim(models.Model):
     class Meta:
         """Indexes."""
 
-        db_table = "fabric_review_claim"
-        indexes = (Index(fields=["workspace", "holder", "lease_until"], name="review_claim_holder"),)
+        db_table = "fabric_review_assignment"
+        indexes = (Index(fields=["workspace", "holder", "lease_until"], name="review_assignment_holder"),)
 
     def __str__(self) -> str:
         return self.review

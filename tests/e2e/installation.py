@@ -113,7 +113,9 @@ def _arguments(pid: int) -> list[str]:
 def installed(data: Path, **settings: str) -> Iterator[Installation]:
     """`manage.py up` over the directory, stopped by Ctrl-C at the end of the block. ``settings``: of its environment."""
     if not (data / FILE).exists():
-        copy_sqlite(clean_environment(), data)  # That `up` makes the tables itself: tests/console/test_prepare.py.
+        copy_sqlite(
+            clean_environment(), data
+        )  # That `up` makes the tables itself: tests/console/management/commands/test_prepare.py.
     port = free_port()
     named = {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)} | settings
     environ = clean_environment() | named

@@ -163,7 +163,7 @@ def filled(home: Installation, page: Page) -> dict[str, str]:
 def _held(home: Installation, review: str, holder: str, now: int) -> None:
     columns = "review, workspace_id, run_id, holder, lease, claimed_at, lease_until, assigned_by, taken_from"
     home.stored(
-        f"INSERT INTO fabric_review_claim ({columns}) SELECT id, workspace_id, run_id, ?, 1, ?, ?, '', '' FROM fabric_review WHERE id = ?",
+        f"INSERT INTO fabric_review_assignment ({columns}) SELECT id, workspace_id, run_id, ?, 1, ?, ?, '', '' FROM fabric_review WHERE id = ?",
         *(holder, now, now + 3_600_000_000, review),
     )
 

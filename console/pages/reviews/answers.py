@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from console.forms.common import DecisionForm
 from console.forms.values.diff import diff_of
 from console.forms.values.form import PRESS
-from console.pages.reviews.claims import read_lease
+from console.pages.reviews.assignments import read_lease
 from console.pages.reviews.page import ADVANCE, show_review
 from console.pages.reviews.parts.follow_up import FORK, FollowUpForm
 from console.pages.reviews.parts.queue import build_side_queue
@@ -125,7 +125,7 @@ def decide(request: HttpRequest, review_id: str) -> HttpResponse:
             model=given["model"],
             tool=given["tool"],
             undo_s=UNDO_S[Tier(item.tier)],
-            claim_lease=read_lease(request),
+            assignment_lease=read_lease(request),
         )
     except Refused as refusal:
         return _render_refusal(request, actor, item, form, refusal)

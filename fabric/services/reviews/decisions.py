@@ -51,7 +51,7 @@ from fabric.services.reviews.answer_checks import (
     possible,
     read_message,
 )
-from fabric.services.reviews.assignments import claims_let_go
+from fabric.services.reviews.assignments import assignment_release
 from fabric.services.reviews.follow_ups import close_follow_up
 
 __all__ = [
@@ -112,7 +112,7 @@ def decide_review(
     model: str = "",
     tool: str = "",
     undo_s: float = 0.0,
-    claim_lease: int = 0,
+    assignment_lease: int = 0,
 ) -> DecisionTaken:
     """Record a person's answer and wake the run's host.
 
@@ -122,8 +122,8 @@ def decide_review(
     3. ``cap_usd_micros``: with ``approve`` of a cost overrun, most that the run may spend in all. ``caps``: other
        caps that the review names (its ``takes_caps``).
     4. ``model``: with ``approve`` of a failed call, the named model.
-    5. ``undo_s``: seconds in which the answer may be taken back. ``claim_lease``: lease under which it is given; 0:
-       none in particular.
+    5. ``undo_s``: seconds in which the answer may be taken back. ``assignment_lease``: lease
+       under which it is given; 0: none in particular.
 
     A repeated answer of one person is one decision, also once the run has taken it. Raises Refused: not_found,
     forbidden, invalid, too_large, conflict, unavailable.
@@ -143,13 +143,13 @@ def decide_review(
         tool=tool,
     )
     for _ in range(TRIES):
-        if (taken := _try(store, nudge, actor, given, undo_s, claim_lease)) is not None:
+        if (taken := _try(store, nudge, actor, given, undo_s, assignment_lease)) is not None:
             return taken
     raise Refused(BUSY.format(review_id[:80]), code="unavailable", field="review")
 
 
 def _try(
-    store: JournalStore, nudge: Nudge, actor: Actor, given: DecisionMade, undo_s: float, claim_lease: int
+    store: JournalStore, nudge: Nudge, actor: Actor, given: DecisionMade, undo_s: float, assignment_lease: int
 ) -> DecisionTaken | None:
     """Send an answer to the review as it is now; None: another answer came first and nothing has read it yet."""
     # Counted before the review is read: an answer that the run takes in between is met at the insert, not passed
@@ -165,10 +165,10 @@ def _try(
         raise _answered_refusal(item, before)
     if before is not None or _was_counted(item, mine):
         return _finish_decision(nudge, item, mine, created=False)
-    possible(actor, item, mine, claim_lease)
+    possible(actor, item, mine, assignment_lease)
     if not _put(store, actor, item, mine, undo_s):
         return None
-    claims_let_go(actor=actor, review_id=item.id)
+    assignment_release(actor=actor, review_id=item.id)
     taken = _finish_decision(nudge, item, mine, created=True)
     _counts(actor, mine)
     return taken

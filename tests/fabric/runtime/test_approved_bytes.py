@@ -28,7 +28,7 @@ from tests.fabric.core.bookings import Desk, at_the_desk, go, travel
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import call, say, summary
 from tests.fabric.core.standings import stood
-from tests.fabric.runtime.journals import claimed, stored
+from tests.fabric.runtime.claimed_runs import claimed, stored
 
 ARGS = {
     "to": "Ana Müller",

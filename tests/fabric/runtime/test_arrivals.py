@@ -19,7 +19,7 @@ from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails
 from tests.fabric.core.standings import stood
-from tests.fabric.runtime.journals import claimed
+from tests.fabric.runtime.claimed_runs import claimed
 from tests.fabric.runtime.test_driver import CANCEL, START, T0, Driven, S, item, refused, stored
 
 

@@ -16,7 +16,7 @@ from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from fabric.runtime.ports.calls import ModelRequest
 from simulator.cast.agents import FRUITLESS, TWIN, Reply
 from simulator.world.world import World
-from tests.simulator.world.worlds import ROLES, cooperative, supervisor, world
+from tests.simulator.world.quiet_worlds import ROLES, cooperative, supervisor, world
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 COMPLETED, FAILED, ABORTED = RunState.COMPLETED, RunState.FAILED, RunState.ABORTED

@@ -11,7 +11,7 @@ from fabric.runtime.ports.calls import ModelRequest
 from simulator.cast.agents import Reply
 from simulator.world.campaign import simulate
 from simulator.world.world import World
-from tests.simulator.world.worlds import cooperative, supervisor, world
+from tests.simulator.world.quiet_worlds import cooperative, supervisor, world
 
 RETRY_S = 30.0
 

@@ -18,7 +18,7 @@ from fabric.core.values.taxonomy import Tier
 from simulator.faults.catalogue import DRAWN
 from simulator.swarm.setups import draw, variant
 from simulator.world.campaign import campaign, simulate, simulate_setup
-from tests.simulator.world.worlds import PRICED, supervisor, world
+from tests.simulator.world.quiet_worlds import PRICED, supervisor, world
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = 500

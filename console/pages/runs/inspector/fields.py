@@ -114,7 +114,7 @@ FIELDS: Mapping[str, FieldView] = {
     "needs": FieldView("needed"),
     "of_key": FieldView("key of the call", "code"),
     "on_expiry": FieldView("without an answer", means=EXPIRY),
-    "onward_at": FieldView("escalated"),
+    "onward_at": FieldView("passed on"),
     "order": FieldView("keys, the next one first"),
     "probed": FieldView("probe of the breaker", "code"),
     "prompt": FieldView("prompt digest", "code"),

@@ -16,7 +16,7 @@ from console.forms.controls.positions import origins
 from console.forms.values.form import DAMAGED, MARK, PRESS, TypedForm
 from console.forms.values.parts import ROWS_MAX
 from fabric.core.texts.three_way import same
-from tests.console.sent_by_browser import Sent
+from tests.console.forms.sent_by_browser import Sent
 from tests.sets import many
 
 SCHEMA = {

@@ -78,7 +78,7 @@ def test_it_says_what_becomes_of_it_in_time(browser, doubt):
     assert re.findall(r"<td>(?:<span[^>]*>.*?</svg>)?([^<]+)<", rows[0]) == [
         "opened",
         "reminder",
-        "escalated to owner",
+        "passed on to owner",
         "Rejected by the system",
     ]
 

@@ -18,9 +18,9 @@ from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.audit import folds as audit_folding
 from fabric.services.audit.folds import STRANGERS_MAX, folds_flush
 from fabric.services.people.sign_in.attempts import sign_in_failed
-from tests.console import test_rights
-from tests.console.changing import CHANGING
-from tests.console.test_rights import DOORS, World, changes, world
+from tests.console.site.access import test_rights
+from tests.console.site.access.changing import CHANGING
+from tests.console.site.access.test_rights import DOORS, World, changes, world
 from tests.fabric.services.world import ran
 from tests.people import member, signed_in, token_of
 

@@ -17,7 +17,7 @@ from fabric.core.people.scopes import PREFIX, Scope
 from fabric.services.people.tokens import token_create, token_revoke
 from tests.console.bad_clients import LARGE, SENDERS, posted
 from tests.console.live.sockets import cookie_of
-from tests.console.web_servers import serving
+from tests.console.serving import serving
 
 GROWN_MAX = 64 * 1024 * 1024
 

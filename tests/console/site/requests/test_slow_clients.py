@@ -20,7 +20,7 @@ from console.site.requests.slow_clients import BODY_S, HEAD_S, SPARE, ImpatientP
 from console.web_server import SERVED
 from tests.console.bad_clients import SLOW, Slow
 from tests.console.launch.started_processes import PATIENCE_S
-from tests.console.web_servers import WebServer, serving
+from tests.console.serving import WebServer, serving
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from fabric.core import events as ev
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause, FailureType, Tier
+from tests.fabric.core.engine.test_policy_runs import forbidding
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, fails, say, summary
-from tests.fabric.core.test_policy_runs import forbidding
 from tests.fabric.core.topologies.fabrics import hierarchy, team, under
 
 TEXT = "\n"

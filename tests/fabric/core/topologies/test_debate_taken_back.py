@@ -7,9 +7,9 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Tier
+from tests.fabric.core.engine.test_policy_runs import forbidding
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import summary
-from tests.fabric.core.test_policy_runs import forbidding
 from tests.fabric.core.topologies.test_debate import GONE, debate, heard, speaks, verdict
 
 

@@ -11,9 +11,9 @@ from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause, Tier
 from simulator.rules.runs.controls import clocks
 from tests.fabric.core.fabrics import spec
+from tests.fabric.core.handlers.test_control import pause, resume
 from tests.fabric.core.harness import T0, US, World
 from tests.fabric.core.scripts import fails, planned, summary
-from tests.fabric.core.test_control import pause, resume
 
 ASKS = {"provider_failure": {str(tier): {"rungs": [{"reaction": "escalate"}]} for tier in Tier}}
 QUORUM = {"mode": "quorum", "k": 2}

@@ -25,8 +25,8 @@ from simulator.drills.batches.batch import batch_drill
 from simulator.drills.library.captures import scenario_capture
 from simulator.drills.models.tables import Drill
 from simulator.drills.services.drills import drill_ask
-from tests.console.contents_marked import MARKS, mark, mark_all
-from tests.console.test_contents import body, told, world
+from tests.console.site.access.contents_marked import MARKS, mark, mark_all
+from tests.console.site.access.test_contents import body, told, world
 from tests.fabric.services.world import COSTLY, NOTES, ran
 from tests.people import fresh, member, signed_in, token_of
 from tests.simulator.drills.library.test_captures import FAILING

@@ -13,10 +13,10 @@ from fabric.core.state.living import asked_calls, visible_state
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.bookings import Desk, at_the_desk, travel
+from tests.fabric.core.handlers.test_control import pause, resume
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.reviews.test_asking_before import STEP, asked, ruled, sent
 from tests.fabric.core.scripts import asks, call, fails, gives, summary
-from tests.fabric.core.test_control import pause, resume
 
 BY = ("approve", "edit", "respond", "decline")
 

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from fabric.models import AuditLine, Inbox, Review, ReviewClaim
+from fabric.models import AuditLine, Inbox, Review, ReviewAssignment
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.actors import login_link_create
 from fabric.services.fabrics.revisions import fabric_publish
@@ -89,7 +89,7 @@ def test_in_somebody_elses_hand_it_is_not_answered_and_the_page_says_whose(brows
 
 def test_a_lapsed_one_is_taken_over_and_the_page_says_from_whom(browser, ana, doubt):
     post(ana, doubt, "claim")
-    ReviewClaim.objects.update(lease_until=LONG_AGO)
+    ReviewAssignment.objects.update(lease_until=LONG_AGO)
     assert "Take over from ana" in text_of(browser.get(f"/reviews/{doubt.id}"))
     assert "You took it over from ana." in text_of(post(browser, doubt, "claim"))
     assert "taken over from ana" in text_of(browser.get(f"/reviews/{doubt.id}"))
@@ -97,7 +97,7 @@ def test_a_lapsed_one_is_taken_over_and_the_page_says_from_whom(browser, ana, do
 
 def test_an_open_page_hears_that_its_lease_is_gone_and_its_answer_is_not_taken_for_it(browser, ana, doubt):
     lease = lease_in(post(browser, doubt, "claim"))
-    ReviewClaim.objects.update(lease_until=LONG_AGO)
+    ReviewAssignment.objects.update(lease_until=LONG_AGO)
     post(ana, doubt, "claim")
     told = post(browser, doubt, "beat", lease=lease)
     assert "Your lease has run out, and ana has this now." in text_of(told)
@@ -111,11 +111,11 @@ def test_an_open_page_hears_that_its_lease_is_gone_and_its_answer_is_not_taken_f
 
 def test_an_open_page_renews_its_lease_and_says_who_else_looks(browser, ana, doubt):
     lease = lease_in(post(browser, doubt, "claim"))
-    ReviewClaim.objects.update(lease_until=time.time_ns() // 1_000 + 1_000_000)
+    ReviewAssignment.objects.update(lease_until=time.time_ns() // 1_000 + 1_000_000)
     post(ana, doubt, "beat")
     told = post(browser, doubt, "beat", lease=lease)
     assert "ana is also viewing" in text_of(told)
-    assert ReviewClaim.objects.get().lease_until > time.time_ns() // 1_000 + 60_000_000
+    assert ReviewAssignment.objects.get().lease_until > time.time_ns() // 1_000 + 60_000_000
 
 
 def test_an_open_page_hears_that_it_is_out_of_date(browser, doubt):

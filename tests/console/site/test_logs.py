@@ -31,7 +31,7 @@ addresses with their queries.
 
 `%s` is filled in when a line is said: ids, counts, and what a database or a server answered.
 
-This page is made from the source by `tests/console/test_logs.py`.
+This page is made from the source by `tests/console/site/test_logs.py`.
 
 | logger | level | line |
 |---|---|---|

@@ -17,7 +17,7 @@ from fabric.services.actors import owner_actor
 from fabric.services.people.sign_in.second_factors import totp_add, totp_secret
 from fabric.services.reviews.assignments import review_claim
 from tests.console.site.access import test_actors as test_access
-from tests.console.test_rights import World, page, where
+from tests.console.site.access.test_rights import World, page, where
 from tests.fabric.services.world import SMALL, ran
 from tests.people import fresh, member, signed_in
 
@@ -52,7 +52,7 @@ def _claim(world: World, name: str, role: Role) -> Any:
 
 def _release(world: World, name: str, role: Role) -> Any:
     """Of a review in one's own hand."""
-    lease = review_claim(actor=fresh(_user(role)), review_id=_review()).claim.lease
+    lease = review_claim(actor=fresh(_user(role)), review_id=_review()).assignment.lease
     return _asked(world, name, role, {"lease": lease})
 
 

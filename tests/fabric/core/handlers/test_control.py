@@ -12,9 +12,9 @@ from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause, Tier
 from fabric.runtime.journal import projection
 from tests.fabric.core.fabrics import lone, spec
+from tests.fabric.core.handlers.test_cancel import STEPS, lively
 from tests.fabric.core.harness import US, World
 from tests.fabric.core.scripts import HANGS, asks, call, fails, planned, scored, summary
-from tests.fabric.core.test_cancel import STEPS, lively
 
 
 def terminate(world: World, reason: str = "") -> World:

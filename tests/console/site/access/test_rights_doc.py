@@ -18,7 +18,7 @@ from fabric.core.people.scopes import NEEDS, Scope
 from tests.console.site.access import test_actors as test_access
 from tests.people import member, token_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rights.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "rights.md"
 WRITE = "WRITE_DOCS"
 """Set this variable when running this test to write the page anew."""
 HEAD = """# Rights
@@ -31,8 +31,9 @@ stream has both (`member_roles_set`). A role has no end of its own. One that com
 ends there, within 5 minutes.
 
 This page is made from `fabric/core/people/roles.py`, `fabric/core/people/scopes.py`, `console/site/access/policies.py`,
-`console/site/access/rights.py` and `console/site/access/callers.py` by `tests/console/test_rights_doc.py`.
-`tests/console/test_rights.py` holds the program to it, and `tests/console/test_need_to_know.py` to the column *at*.
+`console/site/access/rights.py` and `console/site/access/callers.py` by `tests/console/site/access/test_rights_doc.py`.
+`tests/console/site/access/test_rights.py` holds the program to it, and
+`tests/console/site/access/test_need_to_know.py` to the column *at*.
 """
 WHO = {Policy.PUBLIC: "everybody", Policy.ACCOUNT: "who is signed in", Policy.STAFF: "staff and owners"}
 
@@ -108,7 +109,7 @@ def test_the_page_is_as_the_tables_are():
     made = page()
     if os.environ.get(WRITE):
         PAGE.write_text(made)
-    assert PAGE.read_text() == made, f"write it anew: {WRITE}=1 pytest tests/console/test_rights_doc.py"
+    assert PAGE.read_text() == made, f"write it anew: {WRITE}=1 pytest tests/console/site/access/test_rights_doc.py"
 
 
 def test_every_scope_is_wanted_somewhere_and_says_what_it_is():

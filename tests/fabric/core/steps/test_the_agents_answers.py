@@ -13,7 +13,7 @@ from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, broken, call, say, summary
-from tests.fabric.core.test_the_agents_step import corrections, one, planning, plans, ref, refused, results, two
+from tests.fabric.core.steps.test_the_agents_step import corrections, one, planning, plans, ref, refused, results, two
 
 # -- "Same call id and equal JSON arguments: executed once." ----------------------------------------------------------
 

@@ -28,9 +28,9 @@ from fabric.services.runs.control import run_say
 from fabric.services.runs.start import run_start
 from simulator.drills.batches.batch import batch_drill
 from simulator.drills.models.tables import Drill
-from tests.console.contents_marked import MARKS, mark, mark_all
 from tests.console.site.access import test_actors as test_access
-from tests.console.test_rights import DOORS, World, world
+from tests.console.site.access.contents_marked import MARKS, mark, mark_all
+from tests.console.site.access.test_rights import DOORS, World, world
 from tests.fabric.services.world import HeardNudge, ran
 from tests.people import fresh
 

@@ -14,7 +14,7 @@ from fabric.core import events as ev
 from fabric.core.events import calls, children, control, conversation, decisions, lifecycle, parts, saga
 from fabric.core.values.taxonomy import Evidence
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "events.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "events.md"
 WRITE = "WRITE_DOCS"
 """Set this variable when running this test to write the page anew."""
 HEAD = """# Events
@@ -37,7 +37,7 @@ and the fact, and are not stored. Fields at their default are left out of the he
 
 A kind is never edited in place: a changed one is a new version. A row of an unknown kind or version is refused.
 
-This page is made from `fabric/core/events/` by `tests/fabric/core/test_events_doc.py`.
+This page is made from `fabric/core/events/` by `tests/fabric/core/events/test_events_doc.py`.
 """
 GROUPS = {
     "The run as a whole": lifecycle,

@@ -17,18 +17,18 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from console.pages.audit.views import AUDIT
-from console.pages.reviews.claims import QUEUE
+from console.pages.reviews.assignments import QUEUE
 from console.pages.reviews.history import HISTORY
 from console.site.access.policies import ROUTES, Policy
 from fabric.models import Run
-from tests.console.asked import READ
 from tests.console.bad_input import ADDRESSES, PAGES, filled, fine, foreign, review, run, standing, to
-from tests.console.form_cases import FORMS
 from tests.console.nasty import NASTY, crossed, escaped
+from tests.console.pages.asked import READ
+from tests.console.pages.form_cases import FORMS
 
 __all__ = ["foreign", "review", "run"]
 
-WATCHED = [*configured.MIDDLEWARE, "tests.console.asked.Watching"]
+WATCHED = [*configured.MIDDLEWARE, "tests.console.pages.asked.Watching"]
 PARAMETERS = (
     "cell",
     "simulate",
@@ -138,7 +138,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "review_id": "0123456789abcdef", "name": 
     "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
 }
 """Each kind of id in an address, and one that there is not."""
-WITHIN = {"memory", "seq", "number", "card", "form"}
+WITHIN = {"memory", "seq", "number", "card", "form", "document", "picture"}
 """What names something within a thing that is named already, or nothing that belongs to a workspace."""
 
 

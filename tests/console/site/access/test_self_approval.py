@@ -22,7 +22,7 @@ from fabric.composition import engine as wiring
 from fabric.core.events.inputs import INBOX, DecisionMade
 from fabric.core.people.scopes import Scope
 from fabric.management.run_follower import Following
-from fabric.models import Event, Inbox, Review, ReviewClaim
+from fabric.models import Event, Inbox, Review, ReviewAssignment
 from fabric.selectors.reviews.answers import input_id
 from fabric.selectors.reviews.lookup import get_review, list_open_reviews
 from fabric.services.actors import OWNER, find_actor
@@ -160,7 +160,7 @@ def by_takeover(world: World) -> Any:
     review_claim(
         actor=replace(world.actor, name="ben", roles=frozenset({"owner", "reviewer"})), review_id=world.item.id
     )
-    ReviewClaim.objects.update(lease_until=1)
+    ReviewAssignment.objects.update(lease_until=1)
     with suppress(Refused):  # Who may let nothing pass may take it in hand all the same: to reject it.
         review_claim(actor=world.actor, review_id=world.item.id)
     return by_page(world)

@@ -16,8 +16,8 @@ from console.forms import common as forms
 from fabric.models import LoginLink, Review, Run
 from fabric.services.actors import login_link_create
 from tests.console.bad_input import ADDRESSES, fine, foreign, review, run, standing, to
-from tests.console.form_cases import FORMS
 from tests.console.nasty import ELSEWHERE, NASTY, NO_FORMS, crossed, escaped
+from tests.console.pages.form_cases import FORMS
 
 __all__ = ["foreign", "review", "run"]
 

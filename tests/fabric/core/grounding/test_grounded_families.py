@@ -13,7 +13,7 @@ from fabric.core.values.flow import RunState, Stage
 from fabric.core.values.frozen import replace
 from tests.fabric.core.families import Household
 from tests.fabric.core.scripts import asks, gives, scored, summary
-from tests.fabric.core.test_judge_runs import ACCEPTS
+from tests.fabric.core.stages.test_judge_runs import ACCEPTS
 from tests.fabric.core.topologies.fabrics import hierarchy, under
 
 LOOKS = {

@@ -21,7 +21,7 @@ from console.templatetags.marks import FAILURES, ITEMS, TIERS, spell_name
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import Stage
 from fabric.selectors.errors import Refused
-from fabric.selectors.reviews.assignments import ClaimView, find_claim, list_viewers
+from fabric.selectors.reviews.assignments import AssignmentView, find_assignment, list_viewers
 from fabric.selectors.reviews.eligibility import may_answer
 from fabric.selectors.reviews.lookup import get_review
 from fabric.selectors.reviews.queue import QueueFilter, Tab
@@ -39,11 +39,11 @@ NAME_CHARS_MAX = 200
 
 @require_POST
 def claim(request: HttpRequest, review_id: str) -> HttpResponse:
-    """Claim the review. A claim whose lease has lapsed is taken over, and the page says so."""
+    """Claim the review. An assignment whose lease has lapsed is taken over, and the page says so."""
     actor = find_actor(request.user)
 
     def act() -> str:
-        taken = review_claim(actor=actor, review_id=review_id).claim
+        taken = review_claim(actor=actor, review_id=review_id).assignment
         return f"You took it over from {taken.taken_from}." if taken.taken_from else ""
 
     return _then(request, actor, review_id, act)
@@ -67,7 +67,7 @@ def reassign(request: HttpRequest, review_id: str) -> HttpResponse:
     actor, to = find_actor(request.user), request.POST.get("to", "")[:NAME_CHARS_MAX]
 
     def act() -> str:
-        return f"It is assigned to {review_reassign(actor=actor, review_id=review_id, to=to).claim.holder} now."
+        return f"It is assigned to {review_reassign(actor=actor, review_id=review_id, to=to).assignment.holder} now."
 
     return _then(request, actor, review_id, act)
 
@@ -86,7 +86,7 @@ def claim_next(request: HttpRequest) -> HttpResponse:
     if taken is None:
         messages.info(request, "No review is free for you: others claimed them, or they need other roles.")
         return redirect("reviews")
-    return redirect("review", review_id=taken.claim.review_id)
+    return redirect("review", review_id=taken.assignment.review_id)
 
 
 @require_POST
@@ -95,12 +95,12 @@ def beat(request: HttpRequest, review_id: str) -> HttpResponse:
     actor, lease = find_actor(request.user), read_lease(request)
     found = review_heartbeat(actor=actor, review_id=review_id, lease=lease)
     item = get_review(actor, review_id)
-    known = build_hand(actor, item, found.claim, found.viewers, lost=lease if lease and not found.kept else 0)
+    known = build_hand(actor, item, found.assignment, found.viewers, lost=lease if lease and not found.kept else 0)
     return render(request, "reviews/hand.html", {**known, "moved": _has_moved(request, item)})
 
 
 def build_hand(
-    actor: Actor, item: ReviewView, held: ClaimView | None, viewers: tuple[str, ...], *, lost: int = 0
+    actor: Actor, item: ReviewView, held: AssignmentView | None, viewers: tuple[str, ...], *, lost: int = 0
 ) -> dict[str, Any]:
     """Return the context that shows who has claimed a review.
 
@@ -108,7 +108,7 @@ def build_hand(
     """
     return {
         "review": item,
-        "claim": held,
+        "assignment": held,
         "viewers": viewers,
         "me": actor.name,
         "may": may_answer(item, actor),
@@ -144,7 +144,7 @@ def _then(request: HttpRequest, actor: Actor, review_id: str, act: Callable[[], 
         said, refused = "", sentence(refusal.message)
     if request.headers.get("HX-Request"):
         item = get_review(actor, review_id)
-        known = build_hand(actor, item, find_claim(actor, item.id), list_viewers(actor, item.id))
+        known = build_hand(actor, item, find_assignment(actor, item.id), list_viewers(actor, item.id))
         known |= {"said": said, "refused": refused, "moved": _has_moved(request, item)}
         return render(request, "reviews/hand.html", known)
     if refused:

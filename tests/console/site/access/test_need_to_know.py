@@ -22,7 +22,7 @@ from simulator.drills.library.captures import scenario_capture
 from simulator.drills.library.services import scenario_duplicate
 from simulator.drills.models.tables import Drill
 from tests.console.site.access import test_actors as test_access
-from tests.console.test_rights import API, PAGES, World, standing, where, world
+from tests.console.site.access.test_rights import API, PAGES, World, standing, where, world
 from tests.fabric.services.world import SMALL, ran
 from tests.people import fresh, member, signed_in
 from tests.simulator.drills.library.test_captures import FAILING
