@@ -59,8 +59,8 @@ def audit_entry(*, actor: Actor, act: Act, subject: str, **more: Any) -> AuditEn
     )
 
 
-By = Literal["session", "token", "cli", "system", "nobody"]
-NOBODY = "nobody"
+By = Literal["session", "token", "cli", "system", "unknown"]
+UNKNOWN = "unknown"
 """Actor of acts by unknown people; no member may have this name."""
 TOKEN = "token:"  # noqa: S105 - What ``Actor.via`` begins with.
 
@@ -97,8 +97,8 @@ def origin_said(actor: Actor) -> dict[str, str]:
         return {}
     origin.lines += 1
     by: By = origin.by
-    if actor.name == NOBODY:
-        by = "nobody"
+    if actor.name == UNKNOWN:
+        by = "unknown"
     elif actor.via.startswith(TOKEN):
         by = "token"
     elif actor.kind == "system":

@@ -22,7 +22,7 @@ from fabric.core.values.units import US
 from fabric.models import AuditFold, Workspace
 from fabric.selectors.contents import mask_content
 from fabric.services.actors import DEFAULT_WORKSPACE, OWNER, workspace_default
-from fabric.services.acts import NOBODY, audit_record
+from fabric.services.acts import UNKNOWN, audit_record
 from fabric.services.errors import Refused
 
 WINDOW_US = 600 * US
@@ -34,7 +34,7 @@ FLUSHED = 200
 
 def stranger() -> Actor:
     """Return the actor of failed acts by unknown people, in the default workspace."""
-    return Actor(name=NOBODY, workspace_id=workspace_default())
+    return Actor(name=UNKNOWN, workspace_id=workspace_default())
 
 
 def audit_fold(*, actor: Actor, act: Act, subject: str, at: str = "", now: int | None = None, **more: Any) -> None:
@@ -46,7 +46,7 @@ def audit_fold(*, actor: Actor, act: Act, subject: str, at: str = "", now: int |
     """
     now = time.time_ns() // 1_000 if now is None else now
     until = now - now % WINDOW_US + WINDOW_US
-    known = actor.name != NOBODY
+    known = actor.name != UNKNOWN
     key = _key(actor, act, subject, at, until)
     if not known and not AuditFold.objects.filter(key=key).exists() and _strangers(until) >= STRANGERS_MAX:
         subject, more, key = OTHERS, {}, _key(actor, act, OTHERS, "", until)
