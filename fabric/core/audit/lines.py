@@ -196,7 +196,7 @@ class AuditEntry:
 def line_hash(
     prev: bytes, seq: int, *, workspace_id: str, line_id: str, at: int, actor: str, via: str, act: str, subject: str, body: bytes
 ) -> bytes:  # fmt: skip
-    """Return the hash of the stream's chain, 32 bytes: over the line before and all fields of this line, each part
+    """Return the hash of a line in the stream's chain, 32 bytes. It covers the line before and each field of this line,
     with its length.
     """
     texts = (workspace_id, line_id, str(at), actor, via, act, subject)

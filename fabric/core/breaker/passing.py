@@ -1,5 +1,5 @@
-"""Passes a call through its circuit breakers, as steps without input and output; the caller with access to the rows
-executes them.
+"""Passes a call through its circuit breakers, as steps without input and output. The caller with access to the rows
+executes the steps.
 
 ``passing``, ``refusing`` and ``settle_breakers`` are generators of ``RowStep``. The host takes each step to
 ``worker/spending/guards.py`` and sends the answer back in; the simulator uses its store at once. Changes are recorded
@@ -212,8 +212,8 @@ def _pass(gate: Gate) -> Generator[RowStep, Any, PassedBreaker | BreakerRefusal 
 
 
 def spares(gate: Gate, standing: Standing) -> bool:
-    """Return True if the call may pass although the breaker is open: it opened over money, and the call is
-    cheaper or allowed.
+    """Return True if the call may pass an open breaker. The breaker opened over money, and the call is cheaper or
+    allowed.
     """
     return gate.dear_passes and standing.signal == SignalName.COST_RATE
 

@@ -94,7 +94,7 @@ class TooFast:
 
 @value()
 class Projection:
-    """A plan that its cap cannot pay for, even if each remaining branch costs as little as the cheapest finished
+    """A plan that its cap cannot pay for. Each remaining branch is taken to cost as little as the cheapest finished
     one.
     """
 

@@ -137,7 +137,7 @@ def _make_id(name: str, taken: set[str]) -> str:
 
 
 def _add_dependencies(one: Proposed, same: Mapping[str, str], later: set[str], before: frozenset[str]) -> Proposed:
-    """Return the call with its dependencies; with a problem if it refers to itself, to a later call or to none.
+    """Return the call with its dependencies. It has a problem if it refers to itself, to a later call or to none.
 
     ``same``: call ids, by name, of the calls before it in its answer. ``later``: names of this call and of those
     after it. ``before``: names of the calls of earlier answers.
@@ -163,8 +163,8 @@ def _add_dependencies(one: Proposed, same: Mapping[str, str], later: set[str], b
 
 
 def list_last_calls(work: Work, step: Step) -> list[Proposed]:
-    """Return the calls of the step's last answer as they were journaled with it; with the arguments that took the
-    place of the proposed ones.
+    """Return the calls of the step's last answer as they were journaled. Arguments that replaced the proposed ones are
+    in place.
     """
     turn = step.history[-1]
     journaled = work.ctx.contents.read(turn.answer_ref)["calls"]

@@ -54,8 +54,8 @@ class Instructed:
 
 
 def find_instruction(work: Work, step: Step, one: Proposed) -> Instructed | None:
-    """Return the first result of the step that instructs its agent, where a call would change something; None: there
-    is none, or it changes nothing.
+    """Return the first result of the step that instructs its agent. None: there is no such result, or the call changes
+    nothing.
     """
     screen = work.compiled_fabric.evaluators.screen
     if screen is None or not _changes(work, one):
@@ -68,14 +68,14 @@ def find_instruction(work: Work, step: Step, one: Proposed) -> Instructed | None
 
 
 def find_instructing(work: Work, step: Step, one: Proposed) -> Instructed | None:
-    """Return the instructing result that a person must review before the call; None: no such result, or the fabric's
+    """Return the instructing result that a person must review before the call. None: no such result, or the fabric's
     cell has no review first.
     """
     return find_instruction(work, step, one) if _reviews_first(work, step) else None
 
 
 def first_word(work: Work, step: Step, one: Proposed, index: int) -> str:
-    """Return the model's message in place of the call's result, once a step; "": the call is fine, or the model had
+    """Return the message that the model gets in place of a result, once a step. "": the call is fine, or the model had
     the message before.
     """
     if not _changes(work, one) or _passes(work, step, index) or _was_warned(work, step):
@@ -158,9 +158,9 @@ def order_writes(spec: FabricSpec, proposals: Iterable[Proposed]) -> list[Propos
 
 
 def find_conflicts(work: Work, step: Step, wave: Sequence[Proposed], sure: Collection[str]) -> dict[str, str]:
-    """Return the conflicts of a step's last answer, a sentence by call id: another call of the wave writes the state
-    path of a call that has not begun. ``sure``: ids of the conditional calls whose condition is known to be true;
-    others may never be made.
+    """Return a sentence for each conflicting call of a step's last answer, by call id. Another call of the wave writes
+    the same state path, and the conflicting call has not begun. ``sure``: ids of the conditional calls whose condition
+    is known to be true; others may never be made.
     """
     writers: dict[tuple[str, str], list[Proposed]] = defaultdict(list)
     begun = {one.call_id for index, one in enumerate(wave) if _stands(work, step, index)}

@@ -55,8 +55,8 @@ def find_purpose(work: Work, stage: Stage, agent: str) -> Purpose | None:
 
 
 def refuse_branches(work: Work, stage: Stage, agents: Iterable[str], briefs: Iterable[int]) -> list[Trip]:
-    """Return the trips against branches of those agents with those briefs: the family has no room for children, or
-    for the teams below them.
+    """Return the trips against branches with those agents and briefs. The family has no room for their children, or for
+    the teams below them.
     """
     if not any(find_purpose(work, stage, agent) for agent in agents):
         return []
@@ -90,8 +90,8 @@ def _teams_too_large(work: Work, briefs: list[int]) -> list[Trip]:
 
 
 def _too_large(work: Work, agents: list[str], whole: int) -> tuple[str, int, int, str]:
-    """Return the team that needs more agents than its part: its leader, the number it needs, the part, and a
-    sentence; "" without one. ``whole``: number of briefs of the plan.
+    """Return the team that needs more agents than its part: its leader, the need, the part, and a sentence. Without
+    one, the leader and the sentence are "". ``whole``: number of briefs of the plan.
     """
     nested, run = work.ctx.compiled.nested, work.run
     needs = {agent: teams.needed_agents(nested, agent) for agent in agents} if nested else {}
@@ -130,9 +130,7 @@ def teams_without_room(work: Work, agents: list[str]) -> list[str]:
 
 
 def build_id(parent_run_id: str, command_id: str) -> str:
-    """Return the id of the child that answers a command: a UUID of a kind of our own (version 8), computed from the
-    arguments alone.
-    """
+    """Return the id of the child that answers a command. It is a UUID of version 8, computed from the arguments alone."""
     made = digest(parent_run_id, "child", command_id)
     return f"{made[:8]}-{made[8:12]}-8{made[13:16]}-a{made[17:20]}-{made[20:]}"
 
@@ -217,8 +215,8 @@ def _own_cap(work: Work, step: Step) -> int:
 
 
 def _agents(work: Work, step: Step, weight: int, purpose: Purpose) -> tuple[int, int]:
-    """Return the agents that a child and those below it may have at once, and start in all; the caps cover the whole
-    family (docs/specification/child-runs.md).
+    """Return the agents that a child's family may have at once, and start in all. The caps cover the whole family above
+    it too (docs/specification/child-runs.md).
 
     Each brief has its agent. The places left go to children with supervisors below them, by briefs. Of the remaining
     starts three quarters are shared, like the money; the rest is for the parent's retries.
@@ -249,7 +247,7 @@ def _has_supervisor_below(work: Work, step: Step) -> bool:
 
 
 def _request(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> JSON:
-    """Return a child's request: its parent's request or its one brief, and for a retry a note about the failure or a
+    """Return a child's request: its parent's request, or its one brief. A retry adds a note about the failure or a
     person's words.
 
     The note is no part of the text: answers may cite the text, and a note quotes things that they may not cite.
@@ -321,7 +319,7 @@ def withdraw(work: Work, command_id: str, reason: str) -> None:
 
 
 def tell_waiting(work: Work, *, waiting: bool) -> None:
-    """Report to the parent, if there is one, that only reviews are live in this run, or that it goes on."""
+    """Report to the parent, if any, that this run waits for reviews alone. Or report that it goes on."""
     lineage = work.run.family.lineage
     if lineage is None:
         return

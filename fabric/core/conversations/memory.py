@@ -160,8 +160,8 @@ def refusal_sentence(refused: WriteRefusal, change: Change, found: WriteFacts, m
 
 
 def select_standing(entries: Iterable[Entry], *, since: int = 0) -> dict[str, Entry]:
-    """Return the standing entry of each key: the newest that was not taken back, if it is a value and no older than
-    ``since``.
+    """Return the standing entry of each key: the newest that was not taken back. A deleted one, or one older than
+    ``since``, is left out.
     """
     newest: dict[str, Entry] = {}
     for one in entries:
@@ -208,8 +208,8 @@ def describe_keys(memory: MemorySpec, entries: Iterable[Entry], *, more: bool) -
 
 
 def answer_call(work: Work, command_id: str) -> Failure | None:
-    """Answer a call that was just issued, if it is one of the run's memory or conversation; return the failure that
-    its error causes, like any tool's.
+    """Answer a call that was just issued, if it belongs to the run's memory or conversation. Return the failure that
+    its error causes, as for any tool.
     """
     pending = work.run.pending[command_id]
     found = work.compiled_fabric.spec.memory_of(pending.issued.target)

@@ -314,7 +314,7 @@ Result = ModelReplied | ToolFinished | CallFailed
 
 
 class NewerInput(ValueError):
-    """An inbox row of a kind or version that this program does not know: a newer one wrote it, and reads it."""
+    """An inbox row has a kind or version that this program does not know. A newer program wrote it, and reads it."""
 
 
 class _Inbox:

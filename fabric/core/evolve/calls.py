@@ -152,8 +152,8 @@ def _whole(record: CallRecord, call: ev.ProposedCall, *, handled: bool) -> CallR
 
 
 def _close_wave(step: Step) -> Step:
-    """Return the step after a call of its last turn was resolved: a wave that closes with an error costs a
-    correction (S2).
+    """Return the step after a call of its last turn was resolved. A wave that closes with an error costs a correction
+    (S2).
     """
     calls = step.history[-1].calls
     if all(call.state != "open" for call in calls) and any(call.correction for call in calls):
@@ -162,8 +162,8 @@ def _close_wave(step: Step) -> Step:
 
 
 def _of_begun(step: Step, call: tuple[str, str, str], changes: Mapping[str, Any], size: int = 0) -> Step | None:
-    """Return the step with one open ``call`` (its id, tool and arguments) changed that belongs to no answer yet;
-    None: it has no such call.
+    """Return the step with one open ``call`` (its id, tool and arguments) changed that belongs to no answer yet. None:
+    the step has no such call.
     """
     for n, one in enumerate(step.begun):
         record = one.record

@@ -87,9 +87,7 @@ class FromSpeaker(SpecGroup):
 
 
 class ToolCalled(SpecGroup):
-    """True after a turn that this tool routed: the first tool called, in the order of emission, that any rule of the
-    graph names.
-    """
+    """True after a turn that this tool routed. It is the first tool called that any rule of the graph names."""
 
     kind: Literal["tool_called"] = "tool_called"
     tool: Name = Field(description="The tool that was called.")

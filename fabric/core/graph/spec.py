@@ -47,8 +47,8 @@ class Transition(SpecGroup):
 
 
 class RetryTargets(SpecGroup):
-    """Retry targets of one participant: after its failures, and before its goal is met (S1 "Goal gates", "When
-    failures become fatal").
+    """Retry targets of a participant, after failures and before its goal is met (S1 "Goal gates", "When failures become
+    fatal").
     """
 
     retry_target: Name | None = Field(
@@ -147,8 +147,8 @@ class TransitionGraph(GraphRules):
         return self.model_dump(mode="json")
 
     def dumps(self) -> bytes:
-        """Return the whole graph as JSON in one fixed form: equal graphs give equal bytes, and what ``loads`` reads
-        gives them again.
+        """Return the whole graph as JSON in one fixed form. Equal graphs give equal bytes, and ``loads`` reads them
+        back.
         """
         return encode(self.to_dict())
 
@@ -184,7 +184,7 @@ class Unreadable(ValueError):
 
 
 def _follows(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
-    """Return True if an error only says that a list is too short, while another one is about an item of that list."""
+    """Return True if an error only says that a list is too short. Another error is about an item of that list."""
     loc = detail["loc"]
     return detail["type"] == "too_short" and any(one["loc"][: len(loc)] == loc != one["loc"] for one in details)
 

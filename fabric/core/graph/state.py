@@ -245,8 +245,8 @@ def committed_context(state: State) -> Mapping[str, JSON]:
 
 
 def context_after(state: State, packet: Packet) -> Mapping[str, JSON]:
-    """Return the context after a packet: its round's writes, then its own, then its outcome (``outcome``,
-    ``failure_class``; None where it did not fail).
+    """Return the context after a packet: its round's writes, its own, and its outcome. The failure class is None where
+    it did not fail.
     """
     said = apply_writes(visible_context(state), packet.writes)
     return {**said, OUTCOME_KEY: str(packet.outcome), FAILURE_KEY: packet.error and str(packet.error)}

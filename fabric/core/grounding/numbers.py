@@ -1,5 +1,4 @@
-"""Numbers: each number in an answer is in a source or a tool's answer, was calculated, or follows by a formula
-beside it.
+"""Checks each number of an answer: it has a source, was calculated, or follows by a formula beside it.
 
 Numbers are compared by meaning, not by spelling: 1,249.5 and 1249.50 and 1.249,5 are equal, 12 % is also 0.12. A
 number that only names a place or a day (dates, clock times, section and page numbers, list markers, versions) is no
@@ -278,9 +277,7 @@ def _values(digits: str) -> tuple[tuple[Decimal, ...], int]:
 
 
 def claims(text: str) -> list[Number]:
-    """Return the numbers that a text states as facts; a date, a clock time, a section's or a version's number is
-    none.
-    """
+    """Return the numbers that a text states as facts. Dates, clock times, section numbers and versions are left out."""
     blanked = _NO_CLAIMS.sub(lambda match: " " * len(match[0]), text)
     return list(islice(read(blanked), CLAIMS_MAX + 1))
 

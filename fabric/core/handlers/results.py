@@ -156,9 +156,7 @@ def _fail_call(work: Work, pending: Pending, given: CallFailed) -> None:
 
 
 def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> bool:
-    """Return True if an answer has more bytes than a run may record of one; it then counts as an attempt without an
-    answer.
-    """
+    """Return True if an answer has more bytes than a run may record of one. It then counts as a failed attempt."""
     most = work.compiled_fabric.spec.policy.limits.content_bytes
     if size <= most:
         return False
@@ -177,8 +175,8 @@ def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> boo
 
 
 def _answers(work: Work, given: ModelReplied | ToolFinished | CallFailed) -> Pending | None:
-    """Return the pending attempt that a result answers; None for a duplicate (dropped) and for a late one (kept as a
-    fact, ignored as data).
+    """Return the pending attempt that a result answers, or None. A duplicate is dropped; a late result is kept as a
+    fact and ignored as data.
     """
     pending = work.run.pending.get(given.command_id)
     awaited = pending is not None and pending.issued.attempt == given.attempt and not pending.failed

@@ -1,5 +1,4 @@
-"""Hard pre-execution budget gate: a call goes out only if its worst case fits every cap that it falls under (S0
-"Retry Budget With Backoff").
+"""Lets a call go out only if its worst case fits every cap (S0 "Retry Budget With Backoff").
 
 Stops: spending past a cap, by any number of concurrent calls, because each is reserved at its worst case before it is
 issued and settled when its result is journaled; an unknown outcome is settled at the worst case. Money is
@@ -294,8 +293,8 @@ def _surprise_numbers(seen: BilledAbove, proposal: Proposal, unit: str) -> dict[
 
 
 def _message(state: State, scope: str, cap: int, used: int, unit: str, worst: int, seen: BilledAbove) -> str:
-    """Return why a call does not fit a cap: the amount spent, the amount that it may take, and any bill above a
-    reservation.
+    """Return why a call does not fit a cap. The reason names the amount spent, the call's worst case, and any bill
+    above a reservation.
     """
     billed, reserved = (
         (seen.tokens, seen.reserved_tokens) if unit == "tokens" else (seen.usd_micros, seen.reserved_usd_micros)

@@ -94,7 +94,7 @@ class AnswerTurn:
 
 @value()
 class State:
-    """The turns of the active steps, and a rolling digest of each change to the run's artifacts or open plan items."""
+    """The turns of the active steps, and a digest of all changes to the run's artifacts and open plan items."""
 
     around: str = ""
     turns: Mapping[str, tuple[AnswerTurn, ...]] = field(default_factory=dict)
@@ -166,9 +166,7 @@ def _but(kept: Mapping[str, T], step_id: str) -> dict[str, T]:
 
 
 def _drop_replaced(state: State, step_id: str) -> State:
-    """Return the state without the turns of the steps that this step replaces, so that a long run's state stays
-    small.
-    """
+    """Return the state without the turns of the steps that this step replaces. So a long run's state stays small."""
     place = step_id.rpartition(".e")[0] + "."
     kept = {key: turns for key, turns in state.turns.items() if not key.startswith(place)}
     early = {key: calls for key, calls in state.early.items() if not key.startswith(place)}
@@ -232,8 +230,8 @@ def limits(few: int) -> Mapping[Likeness, int]:
 def _row(
     stage: Stage, turns: tuple[AnswerTurn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]
 ) -> tuple[int, int]:
-    """Return the number of last turns with equal results, and the turns of one round; 0 turns where results cannot
-    be compared.
+    """Return the number of last turns with equal results, and the turns of one round. 0 turns: the results cannot be
+    compared.
     """
     came: list[str] = []
 

@@ -229,7 +229,7 @@ def _checks(proposal: Proposal, view: View) -> tuple[tuple[str, Callable[[Config
 
 
 def judge(config: Config, proposal: Proposal, view: View) -> GateResult | JudgeAwaited:
-    """Judge a stage's output at its post-gate; return ``JudgeAwaited`` if a judge's verdict is missing and all checks
+    """Judge a stage's output at its post-gate. Return ``JudgeAwaited`` if a judge's verdict is missing and all checks
     before it passed.
     """
     done: list[Check] = []

@@ -103,8 +103,8 @@ def program_word(fabric: str, item: str) -> str:
 
 
 def is_screened(item: str, required_role: str) -> bool:
-    """Return True if a review is about a call that follows a result with instructions; no other review of a call has
-    that role.
+    """Return True if a review is about a call that follows an instructing result. Only such a review of a call has this
+    role.
     """
     return item == "pre_action" and required_role == RELEASES
 

@@ -128,7 +128,7 @@ _place = re.compile(rf"{NAME}|[a-z][a-z0-9_-]{{0,60}}[-_]\*")
 
 
 def is_place(text: str) -> bool:
-    """Return True for the name of a fabric, or of a folder: the beginning of names up to a - or _, and a ``*``."""
+    """Return True for a fabric's name, or a folder: the beginning of names up to a - or _, and ``*``."""
     return _place.fullmatch(text) is not None
 
 
@@ -161,7 +161,7 @@ def everywhere(held: Collection[str]) -> frozenset[str]:
 
 
 def reached_places(held: Collection[str]) -> tuple[str, ...] | None:
-    """Return the places that a person with these roles sees; None: the whole workspace, for a role in it, or for no
-    role at all.
+    """Return the places that a person with these roles sees. None: the whole workspace, by a role in it or without any
+    role.
     """
     return None if everywhere(held) or not held else tuple(sorted({read_place(word) for word in held}))

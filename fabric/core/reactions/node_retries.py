@@ -50,8 +50,8 @@ def due(work: Work) -> Step | None:
 
 
 def begin(work: Work, old: Step) -> None:
-    """Begin the node's next attempt with the notes of the one before (a person's words, a transcript), and without
-    its failure.
+    """Begin the node's next attempt without its failure. It takes over the notes of the attempt before, a person's
+    words or a transcript.
     """
     work.emit(
         ev.StepOpened(

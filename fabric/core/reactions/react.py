@@ -232,9 +232,8 @@ def _hand_over(work: Work, failure: Failure, choice: Choice) -> None:
 
 
 def replan(work: Work, stage: Stage, trip: Trip, *, planner: str = "", reason: str = "") -> None:
-    """Raise the epoch: abort the calls that are out, withdraw the open reviews, undo the epoch's mutations, and
-    report the reason to the planner. ``planner``: the planner from here on; "": no change. ``reason``: "": the
-    trip's cause.
+    """Raise the epoch. Abort the calls that are out, withdraw the open reviews, undo the epoch's mutations, and report
+    the reason to the planner. ``planner``: the planner from here on; "": no change. ``reason``: "": the trip's cause.
     """
     calls.let_go_all(work, "replanned")
     reviews.withdraw_all(work, "replanned")
@@ -306,8 +305,8 @@ def end(work: Work, state: RunState, reaction: str, reason: str) -> None:
 
 
 def settle(work: Work) -> None:
-    """End an ending run with its partial result, once nothing is in flight, every child has ended and its mutations
-    are undone.
+    """End an ending run with its partial result. Nothing is in flight, every child has ended, and its mutations are
+    undone.
     """
     ending = work.run.ending
     if ending is None or work.run.terminal:

@@ -217,7 +217,7 @@ def waits_for_check(work: Work, command_id: str) -> bool:
 
 
 def resolve(work: Work, pending: Pending) -> Failure | None:
-    """Resolve a failed or interrupted call with an unknown outcome: start its reconciliation, or return the failure
+    """Resolve a failed or interrupted call with an unknown outcome. Start its reconciliation, or return the failure
     that opens a review.
     """
     issued = pending.issued

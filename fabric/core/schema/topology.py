@@ -75,9 +75,7 @@ class TopologySpec(SpecGroup):
         return 0
 
     def order(self) -> tuple[str, ...]:
-        """The agents of the branches that every run begins with, as far as the topology fixes them; none: they are
-        chosen in each run.
-        """
+        """Return the agents of the branches that every run begins with. Empty: each run chooses them."""
         return () if self.plan is None else tuple(brief.agent for brief in self.plan.briefs)
 
     def in_json(self) -> Iterator[str]:

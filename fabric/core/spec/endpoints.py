@@ -25,8 +25,8 @@ def endpoint_name(model: ModelSpec) -> str:
 
 
 def provider_scope(model: ModelSpec) -> str:
-    """The row of circuit breakers and retry tokens that its calls share: two endpoints that speak one protocol fail
-    each for itself.
+    """Return the scope whose circuit breakers and retry tokens its calls share. Two endpoints that speak one protocol
+    have two scopes.
     """
     return f"provider:{endpoint_name(model)}"
 

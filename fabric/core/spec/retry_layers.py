@@ -100,8 +100,8 @@ class Ladders:
 
 @lru_cache(maxsize=4_096)
 def _carry_alerts(ladder: Ladder) -> Ladder:
-    """The ladder as it is gone down: people who are alerted at a rung are alerted at each one behind it, since a rung
-    that cannot apply is skipped.
+    """Return the ladder with each alert repeated at the rungs behind it. A rung that cannot apply is skipped, and its
+    alert must not be.
     """
     first = next((n for n, rung in enumerate(ladder.rungs) if Accompaniment.ALERT in rung.with_), None)
     if first is None:
@@ -210,7 +210,7 @@ def _rungs(
 
 
 def _of_cell(cell: Ladder, layers: tuple[Layer, ...]) -> _Laid:
-    """Return the rungs that a cell leaves to the layers: its wait before a failover, and rungs that are no layer."""
+    """Return the rungs that a cell leaves to the layers: its wait before a failover, and rungs of no layer."""
     waits = tuple(rung for rung in cell.rungs if rung.reaction is Reaction.WAIT_FOR_BREAKER)
     gone_up = CALL_LEVEL if Layer.FAILOVER in layers else CALL_LEVEL - {Reaction.WAIT_FOR_BREAKER}
     return {
@@ -278,9 +278,7 @@ def _fallbacks(spec: FabricTree) -> int:
 
 
 def read_stage(step_id: str, scope: str) -> Stage:
-    """The stage of a decision about that step; where it is no step's, of what its rung is counted against
-    (``stage:...``).
-    """
+    """Return the stage of a decision about a step. Without a step it is in the rung's scope (``stage:...``)."""
     return Stage(step_id.partition(".")[0] or scope.partition(":")[2])
 
 

@@ -210,8 +210,8 @@ class FabricTree(SpecGroup):
         return _index_by_name(self.models)
 
     def tool(self, name: str) -> ToolSpec:
-        """The tool of that name, declared, made of a memory, or the one that an address of the oracle stands for;
-        KeyError when there is none.
+        """Return the tool of that name: declared, made of a memory, or made of an oracle's address. KeyError: there is
+        none.
         """
         if name.startswith(HTTP_TEST):
             return oracle_tool(self.gates, name)
@@ -249,8 +249,8 @@ class FabricTree(SpecGroup):
         return any(one.name == tool for one in self.conversation_tools)
 
     def tools_of(self, agent: AgentSpec) -> tuple[str, ...]:
-        """The tools that an agent has in a run of this topology: those that it names, those of a conversation where it
-        takes part in it alone.
+        """Return the tools that an agent has in a run of this topology. Tools of a conversation count only for agents
+        that take part in it.
         """
         talks = agent.name in self.topology.workers
         own = frozenset(spec_conversation.BY_KIND.get(self.topology.kind, ()) if talks else ())
@@ -271,9 +271,7 @@ class FabricTree(SpecGroup):
 
     @property
     def asked_tools(self) -> tuple[ToolSpec, ...]:
-        """Every tool that a run may call: the declared ones, those of memories, and those that addresses of the oracle
-        stand for.
-        """
+        """Return every tool that a run may call: declared ones, those of memories, and those of the oracle's addresses."""
         tests = (check.asked_tool for check in self.gates.oracle or () if check.http is not None)
         return (*self.all_tools, *(self.tool(name) for name in tests))
 

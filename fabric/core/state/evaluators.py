@@ -158,8 +158,8 @@ NO_EVALUATORS = Evaluators()
 
 
 def find_lacking(gates: Gates, typed: Iterable[str], asking: Iterable[str], evaluators: Evaluators) -> str:
-    """Return the first thing that gates, output schemas of agents or rules of tools need and that was not compiled;
-    "" if nothing is missing. No check may pass because its evaluator is missing.
+    """Return the first thing that gates, output schemas or rules of tools need and that was not compiled. "": nothing
+    is missing. No check may pass because its evaluator is missing.
     """
     if gates.guardrails and not evaluators.guardrails:
         return "gates.guardrails"

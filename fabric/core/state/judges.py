@@ -90,9 +90,7 @@ def contract(run: Run, spec: FabricSpec, step: Step) -> str:
 
 
 def find_contract(run: Run, spec: FabricSpec, stage: Stage, step_id: str = "") -> str:
-    """Return the agent whose schema the output of a stage, or of a branch of a fan-out, has to fit; "" if there is
-    none.
-    """
+    """Return the agent whose schema an output of a stage or branch has to fit. "": there is none."""
     if stage is Stage.FAN_OUT:
         step = run.steps.get(step_id)
         return "" if step is None else contract(run, spec, step)

@@ -84,9 +84,7 @@ def shown_form(said: Sequence[JSON], payload: JSON) -> JSON:
 
 
 def key(payload: JSON, problems: Sequence[str]) -> str:
-    """Return the key of a payload with its problems: 128 bits in hex over their bytes, so that any change gives
-    another key.
-    """
+    """Return the key of a payload with its problems, 128 bits in hex. Any change of a byte gives another key."""
     return content_ref(encode({"payload": _as_written(payload), "problems": list(problems)}))
 
 

@@ -357,7 +357,7 @@ def rung_key(failure: str, rung: int, scope: str) -> str:
 
 
 def awaits_children(run: Run) -> bool:
-    """Return True if undoing waits for the last child to end, since the mutations that it hands up are the newest."""
+    """Return True if undoing waits for the last child to end. The mutations that the child hands up are the newest."""
     return run.saga.unwinding is not None and bool(run.family.alive)
 
 

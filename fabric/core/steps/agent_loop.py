@@ -356,9 +356,7 @@ _code = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"", re.DOTA
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    """Return the answer and the thinking in a model's text; the answer is "" if all of it is thinking, the thinking
-    if none is.
-    """
+    """Return the answer and the thinking in a model's text. Each is "" if the text has none of it."""
     thinking: list[str] = []
     rest = text
     while (found := _split_leading(rest) or _split_closing(rest)) is not None:
@@ -405,8 +403,8 @@ def _inside(spans: list[tuple[int, int]], at: int) -> bool:
 
 
 def _stands_apart(text: str, start: int, end: int) -> bool:
-    """Return True if a mark ends its line or its text, begins a line, or stands between a sentence or an object and
-    the following text.
+    """Return True if a mark ends its line or its text, or begins a line. It may also stand between a sentence or object
+    and the following text.
     """
     before, after = text[:start].rstrip(" \t"), text[end:].lstrip(" \t")
     return not after or after[0] in "\r\n{[" or not before or before[-1] in "\r\n}"

@@ -120,7 +120,7 @@ def _is_known(step: Step, after: tuple[str, ...]) -> bool:
 
 
 def _may_begin(work: Work, step: Step, one: Proposed, index: int) -> bool:
-    """Return True for a call that only reads outside, is new to the step, and needs no person's answer so far."""
+    """Return True for a call that only reads outside, is new to the step, and needs no person so far."""
     spec, most = work.compiled_fabric.spec, work.compiled_fabric.spec.policy.limits.content_bytes
     reads = BEGINS[Effect(spec.tool(one.tool).effect)] and not spec.in_journal(one.tool)
     if not reads or _was_made(step, one) or len(encode(one.args)) > most:

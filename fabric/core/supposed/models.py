@@ -203,7 +203,7 @@ def agent_in(spec: FabricSpec, stage: Stage, worker: str = "", planner: str = ""
 
 
 def first_worker(spec: FabricSpec, *, armed: bool) -> str:
-    """Return the first worker that does its work itself; ``armed``: the first of those with a tool, if there is one."""
+    """Return the first worker that does its work itself. ``armed``: the first of those with a tool, if there is one."""
     workers = spec.topology.hands() or spec.topology.workers
     able = (name for name in workers if not armed or spec.tools_of(spec.agent(name)))
     return next(able, workers[0])

@@ -1,4 +1,4 @@
-"""The walk: brings a supposed run to the failure, and lets the engine react again and again until the run ends."""
+"""Walks a supposed run to its failure, and lets the engine react until the run ends."""
 
 from __future__ import annotations
 

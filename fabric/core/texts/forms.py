@@ -19,9 +19,7 @@ TEXT_CHARS_MAX = 4_000
 
 @value(kw_only=True)
 class InputRequest:
-    """A question that the server of a tool asks a person in the middle of a call (Model Context Protocol,
-    "Elicitation").
-    """
+    """A question that a tool's server asks a person in the middle of a call (Model Context Protocol, "Elicitation")."""
 
     server: str
     message: str

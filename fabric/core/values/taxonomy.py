@@ -66,7 +66,7 @@ class FlowClass(StrEnum):
 
 
 class Cause(StrEnum):
-    """Reason for which a call, a gate or a guard refused: the finest name of a failure, and the key of ``CLASSIFY``."""
+    """The finest name of a failure, and the key of ``CLASSIFY``: why a call, gate or guard refused."""
 
     RATE_LIMIT = "rate_limit"
     SERVER_ERROR = "server_error"

@@ -231,7 +231,9 @@ def semantic(scope: BreakerScope = BreakerScope.AGENT) -> Breaker:
 
 
 def endpoint(scope: BreakerScope = BreakerScope.PROVIDER) -> Breaker:
-    """An endpoint that does not answer (S3 "Circuit breaker": 5 failures, 60 s, 1 probe at a time, closes after 3)."""
+    """Return the breaker of an endpoint that does not answer (S3 "Circuit breaker"). It takes 5 failures, 60 s, 1 probe
+    at a time, and closes after 3.
+    """
     watched = (SignalName.TIMEOUT, SignalName.SERVER_ERROR)
     return Breaker(scope=scope, signals=(Signal(names=watched, mode="consecutive", threshold=5),), success_threshold=3)
 

@@ -65,8 +65,8 @@ class HttpTest(SpecGroup):
 
 
 class OracleCheck(SpecGroup):
-    """A condition that a finished outcome must keep: an expression over it, or what a tool, an address or an agent says
-    of it.
+    """A condition that a finished outcome must keep. It is an expression, or the answer of a tool, an address or an
+    agent.
     """
 
     name: Name

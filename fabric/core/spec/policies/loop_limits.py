@@ -49,7 +49,7 @@ PRESET_NAMES: Mapping[str, LoopName] = {
 
 
 def detector_name(named: object) -> str:
-    """Returns how people read the name of a detector, or of a document's rule, in a journal; empty where it is none."""
+    """Return the name of a detector, or of a document's rule, as people read it. Empty: the journal's word is neither."""
     found = LOOP_NAMES.get(str(named)) or PRESET_NAMES.get(str(named))
     return found.name if found else ""
 
