@@ -100,7 +100,9 @@ def find_home(lock: Path) -> Path:
 
 
 def find_name(lock: Path, abi: str | None = None) -> str:
-    """Return the folder name of the environment for a lock: the lock's name, the ABI, and the hash of its content."""
+    """Return the folder name of the environment for a lock. It has the lock's name, the ABI, and the hash of its
+    content.
+    """
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
     return f"{lock.stem}-{abi or sysconfig.get_config_var('SOABI') or sys.implementation.cache_tag}-{digest}"
 

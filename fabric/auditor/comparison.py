@@ -251,7 +251,7 @@ def judge_retry(ledger: Ledger, spec: FabricSpec, fact: Scheduled) -> Pairs:
 
 
 def _judge_shared_buckets(ledger: Ledger, spec: FabricSpec, fact: Scheduled, *, first: bool) -> Pairs:
-    """Judge each bucket that runs share: it had one token more than it was left with, or it gave on credit."""
+    """Judge each bucket that runs share. It had one token more than it was left with, or it gave on credit."""
     if not fact.buckets:
         return {}
     names = [FABRIC if one.bucket.startswith(f"{FABRIC}:") else one.bucket for one in fact.buckets]

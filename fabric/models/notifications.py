@@ -1,5 +1,5 @@
-"""The outbox of notifications, a row for each target and each event, or turn of a change request; and the targets
-with their beginnings.
+"""Stores the outbox of notifications and their targets. A target has a row for each event, or turn of a
+change request.
 """
 
 from __future__ import annotations

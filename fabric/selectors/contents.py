@@ -122,7 +122,7 @@ def show_sentences(given: JSON) -> JSON:
 
 
 def holds_mark(given: JSON) -> bool:
-    """Return True if a content has the mark of a masked credential: it was copied from a page, and is no credential."""
+    """Return True if a content has the mark of a masked credential. It was copied from a page, and is no credential."""
     if isinstance(given, str):
         return _MARK.search(given) is not None
     if isinstance(given, dict):

@@ -166,7 +166,7 @@ async def make_call(
 
 
 def _shows_documents(owned: OwnedRun, command: CallModel | CallTool) -> bool:
-    """Return True if the texts of attached documents go into the call itself; a tool reads them on its own thread."""
+    """Return True if the texts of attached documents go into the call itself. A tool reads them on its own thread."""
     if not isinstance(command, CallModel):
         return False
     return bool(owned.driver.compiled_fabric.spec.agent(command.agent).inline_document_chars)

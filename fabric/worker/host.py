@@ -66,7 +66,7 @@ class FlushFates:
         return partial(self._note, run, batch)
 
     def begin_flush(self) -> None:
-        """Record that the store is about to write: a run that it commits for was owned in this term of the lease, or
+        """Record that the store is about to write. A run that it commits for was owned in this term of the lease, or
         later.
         """
         self._begun_in = self._term()

@@ -1,5 +1,5 @@
-"""The lease of one worker incarnation: renewed on a thread of its own, given up when the database reports that it
-was taken away.
+"""Renews the lease of one worker incarnation on a thread of its own. The worker gives it up when the database reports
+it as taken away.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Lease:
         self._thread = threading.Thread(target=self._beat, name="fabric-lease", daemon=True)
 
     def start(self) -> None:
-        """Register the incarnation and start beating; the first beat is at once, so that the clock is the store's
-        from the beginning.
+        """Register the incarnation and start beating. The first beat is at once, so that the clock is the store's from
+        the beginning.
         """
         self.name = self._register_name(self.name)
         self._beaten(0)

@@ -116,7 +116,7 @@ def play_scenarios(scenarios: Sequence[ScoreboardScenario], tiers: Sequence[str]
 
 
 def _rests(actor: Actor, one: Playing, run: RunView, seconds: float, most_s: float) -> bool:
-    """Return True if a run is observed no longer: it rests, or still waits for its provider after the board's time.
+    """Return True if a run is observed no longer. It rests, or still waits for its provider after the board's time.
 
     A run that waits for its provider counts as resting since it was first seen to wait.
     """

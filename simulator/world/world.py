@@ -306,8 +306,8 @@ class World:
                 self._take_commit(process, one, mark)
 
     def _mark(self, batch: Batch) -> int:
-        """Return the sequence number of a batch's run; -1 if another process owns it, so that the batch will be
-        refused.
+        """Return the sequence number of a batch's run. -1: another process owns it, so the store will refuse
+        the batch.
         """
         owner, fence, _ = self.store.read_standing(batch.run_id)
         mine = owner is not None and (fence == batch.fence or self.forgetful)

@@ -1,4 +1,4 @@
-"""Fields of a form: the shape of a place, what its value is, and the text that stands in its control."""
+"""Describes fields of a form: the shape of a place, its value, and the text in its control."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LONG_CHARS = 72
 
 
 def part_of(name: str) -> str:
-    """Return a key as a part of a dotted path: its dots, and all that an id of a page may not have, are escaped."""
+    """Return a key as a part of a dotted path. Its dots, and all that an id of a page may not have, are escaped."""
     part = quote(name, safe="", errors="surrogatepass").replace(".", "%2E")
     return f"%3{part}" if part.isdecimal() else part or "%"
 

@@ -9,7 +9,7 @@ from fabric.core.values.units import JSON
 
 
 def moved(shown: JSON, since: JSON, path: str) -> str | None:
-    """The path in ``since`` of what stands at a path of ``shown``, of which it has become; None: it was taken out.
+    """Return the path in ``since`` of the thing at a path of ``shown``. None: it was taken out.
 
     Fields stay where they are. An item of a list is known by its name, else by all that it says, else by its place in a
     list that is as long as it was.

@@ -184,7 +184,9 @@ def _second_thought(request: HttpRequest, review_id: str, service: Callable[...,
 def _answer_done(
     request: HttpRequest, actor: Actor, item: ReviewView, said: str, *, again: bool = False, decided: bool = False
 ) -> HttpResponse:
-    """Return the updated page after an act: on the review's page that page or the next review, else the card or run."""
+    """Return the updated page after an act. The review's page shows itself or the next review, other places the card or
+    run.
+    """
     if request.POST.get("page") == PAGE:
         # The page itself says that an answer was withdrawn.
         return onward(request, actor, item, "" if said == TAKEN_BACK else said, decided=decided)

@@ -77,7 +77,7 @@ _safe_id = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 def request_id(given: str | None) -> str:
-    """Return the id of a request: the caller's own if it is fit for a log line, else a new one."""
+    """Return the id of a request. It is the caller's own if that is fit for a log line, else a new one."""
     return given if given and _safe_id.fullmatch(given) else secrets.token_hex(8)
 
 

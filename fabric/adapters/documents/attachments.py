@@ -170,8 +170,8 @@ separators.
 
 
 def unique_name(name: str, taken: Iterable[str]) -> str:
-    """Return ``name``, or ``name (2)`` and so on before its ending; the case of the names in ``taken`` does not
-    count.
+    """Return ``name``, or ``name (2)`` and so on before its ending. Letter case makes no difference to the names in
+    ``taken``.
     """
     others = {other.casefold() for other in taken}
     stem, dot, ending = name.rpartition(".")

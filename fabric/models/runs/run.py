@@ -22,8 +22,8 @@ BAD_STATES = sorted(state.value for state in TERMINAL - {RunState.COMPLETED})
 
 
 class IndexCondition(Func):
-    """A partial index's condition in the index's own words, values included: SQLite uses the index for no other, nor
-    for parameters.
+    """A partial index's condition in the index's own words, values included. SQLite uses the index for no other words,
+    and for no parameters.
     """
 
     output_field = models.BooleanField()

@@ -128,8 +128,8 @@ def may_take_long(expression: str) -> bool:
 
 
 def too_costly(expression: str) -> str:
-    """Return the reason why it is too costly to publish, as the end of a sentence; empty if it is not. A deadline
-    bounds its reading of a run.
+    """Return why an expression is too costly to publish, as the end of a sentence. Empty: it is not. A deadline bounds
+    its reading of a run.
     """
     open_: list[tuple[bool, int]] = []
     nesting = longest = 0

@@ -204,7 +204,7 @@ CONDITION_KNOWN = ("calls",)
 
 
 def holds(condition: str, about: Mapping[str, JSON]) -> tuple[bool, str]:
-    """Return True if a condition over ``calls`` holds; with False, the reason if it is unclear: a compile error,
+    """Return True if a condition over ``calls`` holds. With False comes the reason if it is unclear: a compile error,
     unknown names, no yes or no.
     """
     if loops(condition):

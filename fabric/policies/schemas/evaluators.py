@@ -89,8 +89,8 @@ def _sentence(error: Any) -> str:
 
 
 def problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
-    """Yield ``(path, sentence)`` for each schema that does not compile, or refers to another: it is nested in that
-    of the whole answer.
+    """Yield ``(path, sentence)`` for each schema that does not compile, or refers to another. A schema stands inside
+    that of the whole answer, where references do not work.
     """
     for n, agent in enumerate(spec.agents):
         if agent.output_schema is None:

@@ -95,7 +95,7 @@ def _read(value: JSON, wraps: int) -> dict[str, JSON]:
 
 
 def _error_in(value: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the object that names the fault: ``error``, also of a choice, the first of ``errors``, MiniMax's
+    """Return the object that names the fault. It is ``error``, also of a choice, the first of ``errors``, MiniMax's
     ``base_resp``, or the whole.
     """
     choices = value.get("choices")

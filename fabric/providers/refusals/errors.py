@@ -286,7 +286,7 @@ def fit(text: str, key: str, limit: int) -> str:
 
 
 def broken_off(exchange: Exchange, asked: RequestFacts) -> CallFailed:
-    """Return the failure of an answer that its endpoint broke off itself: nothing of it is used, and it may be
+    """Return the failure of an answer that its endpoint broke off itself. The engine uses nothing of it, and it may be
     billed.
     """
     raw = exchange.body[: RAW_CHARS * 4].decode("utf-8", "replace")
@@ -296,7 +296,9 @@ def broken_off(exchange: Exchange, asked: RequestFacts) -> CallFailed:
 
 
 def came_in_part(exchange: Exchange) -> bool:
-    """Return True if a part of the answer had come: a stream's output, or any bytes of an answer that comes at once."""
+    """Return True if a part of the answer had come. It is a stream's output, or any bytes of an answer without a
+    stream.
+    """
     streams = exchange.headers.get("content-type", "").startswith("text/event-stream")
     return exchange.output or (
         is_success(exchange.status) and not streams and not exchange.complete and bool(exchange.body)

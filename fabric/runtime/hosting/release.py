@@ -54,7 +54,7 @@ def choose_act(fate: BatchFate | Exception, *, leaving: bool) -> AfterWrite:
 
 
 def releasing_batch(claimed: ClaimedRun, durable: Batch | None, at: int) -> Batch:
-    """Return a batch without rows that releases a run at the end of its journal, to be claimed again from ``at``
+    """Return a batch without rows that releases a run at the end of its journal. Workers may claim it again from ``at``
     (microseconds since the epoch).
 
     ``durable``: the last batch that committed since the claim. The columns that describe the run stay unchanged.
@@ -72,9 +72,7 @@ def releasing_batch(claimed: ClaimedRun, durable: Batch | None, at: int) -> Batc
 
 
 def makes_runs_due(batch: Batch, claimed: ClaimedRun) -> bool:
-    """Return True if runs may be due once the batch has committed: of the family, the run itself, or another
-    suspect.
-    """
+    """Return True if runs may be due once the batch has committed: relatives, the run itself, or another suspect."""
     return bool(
         batch.children or batch.sends or (batch.release and not is_over(batch)) or frees_suspects(batch, claimed)
     )
@@ -108,8 +106,8 @@ class RunsOnCooldown:
         self._timers.set(until, batch.run_id)
 
     def take_due(self, run_id: str, at: int) -> Batch | None:
-        """Return the batch that releases the run, if that is due ``at``; None: the run is not on cooldown, or for
-        longer.
+        """Return the batch that releases the run, if it is due ``at``. None: the run is not on cooldown, or
+        for longer.
         """
         if run_id in self._batches and self._batches[run_id][0] == at:
             return self._batches.pop(run_id)[1]
@@ -179,8 +177,8 @@ class Orphans:
         self._unknown.discard(run_id)
 
     def note_not_given(self, run_id: str) -> None:
-        """Note that the store refused a claim: another worker owns the run, it has ended, or it is a suspect that
-        waits for isolation.
+        """Note that the store refused a claim. Another worker owns the run, it has ended, or it is a suspect that waits
+        for isolation.
 
         The next look tells which. It goes on counting as unknown until then, so that all that wait are asked for with
         one claim: of two suspects, each is held as long as the other alone is asked for

@@ -59,8 +59,8 @@ def is_over(batch: Batch) -> bool:
 
 
 def find_fate(batch: Batch, head: Head | None) -> BatchFate | None:
-    """Return the fate of a batch by its run's present row (docs/specification/durability.md); None: it was not
-    written, and may be sent again.
+    """Return the fate of a batch by its run's present row (docs/specification/durability.md). None: it was not written,
+    and may be sent again.
 
     ``head`` None: the run no longer exists. A batch without rows leaves no mark on the row: it counts as not written.
     A second write of it is refused by its released or consumed rows, and its run is loaded again.

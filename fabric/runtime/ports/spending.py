@@ -1,5 +1,4 @@
-"""Ports of the state that runs share across processes: money under a cap, retry tokens and guard rows, with the
-values that cross them.
+"""Ports of the state that runs share across processes: money under a cap, retry tokens and guard rows.
 
 Each store uses its database's own clock. Instants are microseconds since the epoch, UTC; durations are seconds; money
 is micro-dollars.
@@ -143,7 +142,7 @@ class GrantStore(Protocol):
         ...
 
     def keep(self, incarnation: str, amounts: Mapping[str, int]) -> None:
-        """Lower open grants of this incarnation to these amounts, by grant id; the rest goes back to the budget at
+        """Lower open grants of this incarnation to these amounts, by grant id. The rest goes back to the budget at
         once.
         """
         ...
@@ -164,7 +163,7 @@ class GrantStore(Protocol):
         ...
 
     def reserve(self, entries: Sequence[Entries]) -> list[BatchFate]:
-        """Write reservations and settlements, each run's whole or not at all: GRANT_GONE if it reserves from a grant
+        """Write reservations and settlements, each run's whole or not at all. GRANT_GONE: the run reserves from a grant
         that is not open. At most one of a run. A reservation is settled once; earlier settlements stay unchanged.
         """
         ...
@@ -174,8 +173,8 @@ class GrantStore(Protocol):
         ...
 
     def reap(self) -> ReaperWork:
-        """Close the grants of incarnations that have no lease, their open reservations settled at worst case, for
-        good; and those that a living one is closing, whose last reservation was settled meanwhile.
+        """Close the grants of incarnations without a lease, and settle their open reservations at worst case, for good.
+        Close also those that a living incarnation is closing, once their last reservation is settled.
         """
         ...
 

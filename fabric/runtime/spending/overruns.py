@@ -1,4 +1,4 @@
-"""Shares bills above reservations within the last hour, by model: a new run reserves by them from its first call on.
+"""Shares bills above reservations within the last hour, by model. A new run reserves by them from its first call on.
 
 The bills of a fabric's revision are in a guard row that all workers share. A worker reads it with each claim of a run
 of that revision, and adds to it when one of its runs has such a bill. Between two claims it uses its memory, so that

@@ -109,9 +109,7 @@ def memory_rows(actor: Actor, fabric: str, memory: str) -> tuple[str, MemorySpec
 
 
 def present_rows(fabric_id: str, memory: MemorySpec) -> QuerySet[MemoryEntry]:
-    """Return the present rows: of each key the newest that was not taken back, where it is a value within its
-    retention.
-    """
+    """Return the present row of each key: the newest that was not taken back. It has a value, within its retention."""
     newer = MemoryEntry.objects.filter(
         fabric_id=OuterRef("fabric_id"),
         memory=OuterRef("memory"),

@@ -161,8 +161,8 @@ class FabricSpend:
 
     @property
     def share(self) -> int:
-        """Return the whole percent of its ceiling that the nearest run has spent; 100 where a run without a budget
-        spent any.
+        """Return the whole percent of its ceiling that the nearest run has spent. 100: a run without a budget spent
+        any.
         """
         if not self.cap_usd_micros:
             return 100 if self.dearest_usd_micros else 0

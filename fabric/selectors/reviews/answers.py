@@ -234,7 +234,7 @@ def takes_none(item: ReviewView, waiting: ReviewAnswer | None, now: int) -> str:
 
 
 def takes_none_now(item: ReviewView) -> str:
-    """Return the reason why a review takes no answer at all, as the database has it now; empty: it takes one."""
+    """Return why a review takes no answer at all, as the database has it now. Empty: it takes one."""
     return takes_none(item, answers_waiting([item]).get(item.id), store_now())
 
 

@@ -64,8 +64,8 @@ _COLUMNS = ("holder", "lease", "claimed_at", "lease_until", "assigned_by", "take
 
 
 def map_claims(actor: Actor, review_ids: Collection[str]) -> Mapping[str, ClaimView]:
-    """Return the assignments of these reviews, live, lapsed and released, by review id; a review that was never
-    assigned is left out.
+    """Return the assignments of these reviews by review id: live, lapsed and released. A review that was never assigned
+    is left out.
     """
     if not review_ids:
         return {}

@@ -38,8 +38,7 @@ def stranger() -> Actor:
 
 
 def audit_fold(*, actor: Actor, act: Act, subject: str, at: str = "", now: int | None = None, **more: Any) -> None:
-    """Record an act once in a window for its actor, subject and ``at`` (where it comes from), and count the
-    repetitions.
+    """Record an act once in a window for its actor, subject and ``at`` (its origin), and count its repetitions.
 
     ``more`` is kept of the first one. ``now`` is in microseconds since the epoch. Call it outside of a transaction
     that may be rolled back.

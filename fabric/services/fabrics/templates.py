@@ -81,8 +81,8 @@ def template_get(name: str) -> Template:
 
 
 def template_begun(template: Template, where: InstallationFacts, *, name: str, title: str = "") -> TemplateText:
-    """Return its text under a fabric's name and title (empty: its own), with the installation's own model where
-    there is one.
+    """Return a template's text under a fabric's name and title. Empty: its own title. The installation's model replaces
+    the template's, if there is one.
     """
     text, notes = template.text, []
     named: list[Edit] = [PutEdit(("name",), name)]

@@ -304,8 +304,8 @@ def _test(row: ModelTest | None, now: int) -> TestTold | None:
 
 
 def _endpoints(models: list[DeclaredModel], keys: list[KeyTold]) -> Iterator[EndpointTold]:
-    """Yield the operator's endpoints first, then by host, and at last the internal ones; also hosts that only have
-    a key.
+    """Yield the operator's endpoints first, the others by host, and the internal ones last. Hosts that only have a key
+    are included.
     """
     own = {
         (name, origin_text(where)): one

@@ -118,8 +118,8 @@ def identity_goes_on(user_id: int) -> bool:
 
 
 def identity_known(user_id: int) -> bool:
-    """Return True if a person of the provider may go on, without asking the provider: for pages that check every few
-    seconds.
+    """Return True if a person of the provider may go on, without asking the provider. Pages that check every few
+    seconds use it.
     """
     row = _row(user_id)
     fits = row is not None and row.issuer == settings.FABRIC_OIDC_ISSUER

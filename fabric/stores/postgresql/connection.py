@@ -193,8 +193,8 @@ class Connections:
                     self._idle.append(connection)
 
     def rename(self, name: str) -> None:
-        """Send this name to the server from now on (``application_name``): it shows the holder of a statement or a
-        row lock there.
+        """Send this name to the server from now on (``application_name``). The server shows it as the holder of
+        statements and row locks.
         """
         with self._lock:
             self._settings["application_name"] = name

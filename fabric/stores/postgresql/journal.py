@@ -1,5 +1,5 @@
-"""The journal store on PostgreSQL: every call is one statement in a transaction of its own; a claim that took runs
-loads them by a second.
+"""Stores journals on PostgreSQL. Every call is one statement in a transaction of its own; a claim that took runs loads
+them by a second.
 
 ``statements`` has the statements, with the reasons for the safety of each.
 """

@@ -209,8 +209,8 @@ class SqliteStore(Counters):
             db.execute(statements.RETIRE, {"name": incarnation, "now": self._now()})
 
     def retire_others(self, incarnation: str) -> None:
-        """End the lease of all other incarnations: for the holder of the data directory's lock, which proves that
-        they are gone.
+        """End the lease of all other incarnations. The caller has the data directory's lock, which proves that they are
+        gone.
         """
         with self._change() as db:
             db.execute(statements.RETIRE_OTHERS, {"name": incarnation, "now": self._now()})

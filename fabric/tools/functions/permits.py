@@ -1,5 +1,5 @@
-"""Permits of the operator to fabrics: functions to call, commands to run as MCP servers, and environment variables
-to pass on.
+"""Reads the operator's permits to fabrics: functions to call, commands for MCP servers, and environment variables to
+pass on.
 
 Authors of fabrics may neither run code on this machine nor read its secrets, so all three are lists of the operator's
 (FABRIC_TOOLS, FABRIC_MCP_COMMANDS, FABRIC_TOOL_VARIABLES), empty unless set. Publication checks them, and so does the

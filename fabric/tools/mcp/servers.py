@@ -41,7 +41,7 @@ SERVERS_MAX = 64
 
 
 async def _session_class() -> type[McpSession]:
-    """Return the class with the SDK, which takes about a second to import: not on the loop, which has other calls in
+    """Return the class with the SDK, whose import takes about a second. It runs off the loop, which has other calls in
     flight.
     """
     found: type[McpSession] = (await asyncio.to_thread(import_module, SESSION)).McpSession

@@ -23,8 +23,8 @@ _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def elapsed_s() -> float:
-    """Return seconds that continue while the process is stopped (SIGSTOP) and, where such a clock exists, while the
-    machine is suspended.
+    """Return seconds that continue while the process is stopped (SIGSTOP). Where such a clock exists, they also
+    continue while the machine is suspended.
 
     Linux's CLOCK_BOOTTIME counts both; CLOCK_MONOTONIC, used elsewhere, counts a stopped process but not a suspended
     machine. A virtual machine that is frozen from outside may see neither. (clock_gettime(2))
@@ -58,8 +58,8 @@ SYSTEM_CLOCK = SystemClock()
 
 
 def moved_alone(moved_s: float, passed_s: float) -> bool:
-    """Return True if a clock that moved by ``moved_s`` in ``passed_s`` seconds was set: more than twice as far, or
-    back.
+    """Return True if a clock that moved by ``moved_s`` in ``passed_s`` seconds was set. It moved more than twice as
+    far, or back.
     """
     return moved_s > 2 * passed_s + JUMP_S or moved_s < -JUMP_S
 

@@ -1,5 +1,4 @@
-"""Requests grants from the database on a thread of its own: a slow claim must not delay money, and the loop never
-waits.
+"""Requests grants from the database on a thread of its own. So a slow claim delays no money, and the loop never waits.
 
 A request is repeated until it is answered: without the database no commit is possible, so no run can spend either.
 The desk also does work that no run requests: it returns grants that others want, reports earned retry tokens, and

@@ -1,5 +1,5 @@
-"""One process's part in the shared state: its book of grants, its retry tokens, its circuit breakers, and their
-changes with each batch.
+"""Holds one process's part in the shared state: its grants, retry tokens and circuit breakers, and their changes with
+each batch.
 
 Belongs to the loop thread, except ``stop``. The desk, which queries the database, begins with the first want: a
 process whose runs share nothing makes no query.

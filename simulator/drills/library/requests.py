@@ -93,9 +93,7 @@ def scenario_ask(
 
 
 def fits(page: RevisionPage, scenario: Scenario, parameters: Mapping[str, Scalar]) -> None:
-    """Refused invalid, a sentence for each mistake, for parameters that are none of the scenario's, and for agents that
-    the fabric has not.
-    """
+    """Refuse, with a sentence for each mistake, parameters that the scenario lacks and agents that the fabric lacks."""
     from simulator.scenarios.play.player import prepare_scenario  # It loads the engine and its world.
 
     try:
@@ -193,7 +191,7 @@ SAID = {"name": "a", "title": "a", "description": "a", "tags": (), "contribution
 
 
 def scenario_covers(spec: FabricSpec, scenario: Scenario, overrides: Mapping[str, Scalar], tier: Tier) -> str:
-    """128 bits in hex over the scenario with its parameters, the fabric, every ladder of the tier, and the engine's
+    """Return 128 bits in hex over the scenario with its parameters, the fabric, the tier's ladders, and the engine's
     version.
 
     Titles and seeds are left out: a verdict is about what is disturbed, and in what.

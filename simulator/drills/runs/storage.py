@@ -78,7 +78,7 @@ class KeptRuns:
 
 
 def build_names(one: Drill) -> WorldNames:
-    """Return the names of a drill's runs, by its id, in the workspace of drills, which is made the first time."""
+    """Return the names of a drill's runs, by its id. The workspace of drills is made the first time."""
     return WorldNames(one.id, drills_workspace_ensure(one.workspace_id))
 
 

@@ -206,7 +206,7 @@ def cost_spike(turn: Turn) -> Step:
 
 
 def spender(many: int, usage: tuple[int, int]) -> Saying:
-    """Return a behaviour that makes so many calls, billed for so many tokens in and out, and then does its work."""
+    """Return a behaviour that makes so many calls, billed for so many tokens in and out. Then it does its work."""
 
     def say(turn: Turn) -> Step:
         if turn.tools and turn.number < many:

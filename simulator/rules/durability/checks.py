@@ -233,7 +233,7 @@ def says_why(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
 
 @register_check("call_issued")
 def within_the_caps(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
-    """Calls are issued only within the caps of the run; the last tenth of its events is reserved for its end."""
+    """Calls are issued only within the caps of the run. The last tenth of its events is reserved for its end."""
     limits = seen.compiled.spec.policy.limits
     if event.seq > limits.run_events * 9 // 10:
         return f"it is event {event.seq} of at most {limits.run_events}"
@@ -289,7 +289,7 @@ def is_mixed(processes: int, seed: int) -> bool:
 
 
 def as_sent(world: SeenWorld, given: InboxInput) -> tuple[bytes, int]:
-    """Return body and format of an inbox row: in a mixed fleet some are the next version's, and some hide it."""
+    """Return body and format of an inbox row. In a mixed fleet some are the next version's, and some hide it."""
     if not world.mixed or world.rng.random() < 0.7:
         return INBOX.dump_json(given), INBOX.format_of(given)
     world.sometimes["newer_input"] += 1

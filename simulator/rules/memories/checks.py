@@ -56,7 +56,7 @@ def truth(world: SeenWorld, seen: Iterable[WatchedRun]) -> Iterator[Found]:
 
 
 def _journaled_states(runs: Iterable[WatchedRun], spec: FabricSpec) -> dict[str, set[str]]:
-    """Return the states of each writing call to a memory of the fabric, by key: a parent may undo its child's
+    """Return the states of each writing call to a memory of the fabric, by key. A parent may undo its child's
     writes.
     """
     said: dict[str, set[str]] = {}

@@ -239,7 +239,7 @@ def retries_take_shared_tokens(seen: WatchedRun, event: Event, fact: Any, after:
 
 
 def _wanted_buckets(seen: WatchedRun, fact: Any) -> set[str]:
-    """Return the buckets of a retry: those of its call, or of the first model of a node that runs again."""
+    """Return the buckets of a retry. They are those of its call, or of the first model of a node that runs again."""
     if fact.kind == "retry_scheduled":
         return _buckets(seen, seen.run.pending[fact.command_id].issued)
     spec, step = seen.compiled.spec, seen.run.steps[fact.step_id]

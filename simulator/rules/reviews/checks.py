@@ -39,7 +39,7 @@ from simulator.rules.facts.journals import WatchedRun, register_check
 
 @register_check("review_opened")
 def nobody_has_said_anything_yet(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
-    """A new review has no approval; two are required where the fabric says so, and no run waits for a follow-up."""
+    """A new review has no approval, and needs two where the fabric says so. No run waits for a follow-up."""
     seen.agreed[fact.review_id] = []
     if fact.item in ("follow_up", "quarantine"):
         return ""

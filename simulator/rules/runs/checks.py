@@ -267,7 +267,7 @@ def agents_in_bounds(seen: WatchedRun, event: Event, fact: Any, after: Run) -> s
 
 
 def may_execute(seen: WatchedRun, command: Call, now: int) -> str:
-    """Return why a call may not go out: its intent is not committed, it has a result, or its time is over."""
+    """Return why a call may not go out. Its intent is not committed, it has a result, or its time is over."""
     if seen.attempts.get(command.command_id) != command.attempt:
         return "its intent is not in the journal"
     if command.command_id in seen.answered:

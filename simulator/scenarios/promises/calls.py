@@ -260,9 +260,7 @@ class CallLine:
         return Span(0.0, min(retry.cap_s, retry.base_s * retry.factor**spent))
 
     def _wait(self) -> Span | None:
-        """Return the wait for the breaker that refused the call, or for those that its probe opened; None without a
-        wait.
-        """
+        """Return the wait for the breaker that refused the call, or for those that its probe opened. None: no wait."""
         waits = [shield.measure_rest() for shield in self._in_the_way]
         known = [wait for wait in waits if wait is not None]
         if not known or len(known) < len(waits):

@@ -178,8 +178,8 @@ class _Walk:
         self.line = None if given.calling is None else CallLine(given.calling)
 
     def is_over(self, *, gone: bool) -> bool:
-        """Return True if the failure does not come again: it is ``gone``, or another agent works, and no breaker is
-        in the way.
+        """Return True if the failure does not come again. It is ``gone``, or another agent works, and no breaker is in
+        the way.
         """
         if self.unheard:
             return False  # Silence takes the next rung, even if the failure is over.

@@ -81,7 +81,7 @@ Measure = Callable[[Run, FabricSpec, int], Iterator[Margin]]
 
 
 class ProtectionRow(NamedTuple):
-    """One protection of a run's page: how near the run is to it, and which fields of the policy it is set by."""
+    """One protection of a run's page: how near the run is to it, and the policy's fields that set it."""
 
     measure: Measure | None
     """None where there is nothing to count; then ``nothing`` says why."""
@@ -181,7 +181,7 @@ not a run's to know.
 
 
 def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
-    """Return how near the spend rate is to the one that is too fast; None where it is compared with nothing.
+    """Return how near the spend rate is to the one that is too fast. None: it is compared with nothing.
 
     The limit is the fabric's own, else ten times what it usually spends in its busiest minute
     (docs/specification/budgets.md). ``rate``: micro-dollars a minute.

@@ -48,8 +48,8 @@ def silence(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
 
 
 def measure_no_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
-    """Yield the margin of the step whose last turns were alike most often, to the least limit that it has
-    not passed.
+    """Yield the margin of the step whose last turns were alike most often. The limit is the least that it has not
+    passed.
     """
     state = find_state(run.guards, progress)
     worst = (0, spec.policy.of_stage(run.stage).progress.agent_turns, "")

@@ -1,5 +1,5 @@
-"""Publication rules for models: a known price not below the list's, a cap, an allowed endpoint, and options that may
-be sent.
+"""Publication rules for models: a price not below the list's, a cap, an allowed endpoint, and options that
+may be sent.
 """
 
 from __future__ import annotations

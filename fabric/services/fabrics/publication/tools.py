@@ -100,8 +100,8 @@ def _compensation(tool: ToolSpec, undo: ToolSpec) -> Iterator[tuple[str, str]]:
 
 
 def named_functions(spec: FabricSpec, where: InstallationFacts) -> Iterator[FabricProblem]:
-    """Yield a problem for each callable tool that is unnamed by the operator, declared too weak, or undone by
-    another tool.
+    """Yield a problem for each callable tool that the operator did not name, that is declared too weak, or that is
+    wrongly undone.
     """
     tools = {tool.name: tool for tool in spec.tools}
     for n, tool in enumerate(spec.tools):

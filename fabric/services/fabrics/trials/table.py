@@ -43,8 +43,8 @@ def kind_at(path: str) -> str:
 
 
 def triable(spec: Draft | FabricSpec) -> tuple[str, ...]:
-    """Return the paths of all checks of this fabric, in the table's order; a list by its items and, where possible,
-    as a whole.
+    """Return the paths of all checks of this fabric, in the table's order. A list comes by its items and, where
+    possible, as a whole.
     """
     draft = build_draft(spec)
     return tuple(path for trial in TRIALS.values() for one in trial.paths for path in _list_places(draft, one))

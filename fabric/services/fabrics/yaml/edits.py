@@ -79,7 +79,7 @@ Edit = PutEdit | DropEdit | InsertEdit | MoveEdit | RenameEdit
 
 
 class EditProblem(ValueError):
-    """An impossible edit, in one sentence that begins with the path: it does not exist, or the value cannot be
+    """An impossible edit, in one sentence that begins with the path. The path does not exist, or the value cannot be
     stored.
     """
 
@@ -237,8 +237,8 @@ def _fit_name(path: Path, name: str) -> None:
 
 
 def text_edited(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text with the edits made in order, in the layout of ``nodes``; without a change the text
-    stays as it is.
+    """Return the text with the edits made in order, in the layout of ``nodes``. Without a change the text stays as it
+    is.
 
     Comments stay with their fields and items. Raises YamlProblem for a text that is not read, now or
     when edited (it would be too large), and EditProblem.
@@ -382,8 +382,8 @@ def _edits(before: JSON, after: JSON, path: Path) -> Iterator[Edit]:
 
 
 def _items(before: list[JSON], after: list[JSON], path: Path) -> Iterator[Edit]:
-    """Yield edits of two lists: equal items at both ends stay; items between are changed in place, then added or
-    dropped at their end.
+    """Yield edits of two lists. Equal items at both ends stay; items between change in place, then come or go at their
+    end.
     """
     start = 0
     while start < min(len(before), len(after)) and same(before[start], after[start]):

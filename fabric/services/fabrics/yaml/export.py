@@ -1,6 +1,4 @@
-"""A fabric's text as people take it away: what its author wrote where that is known, else the spec written out with a
-comment at each limit.
-"""
+"""Exports a fabric's text as its author wrote it, or as the spec with a comment at each limit."""
 
 from __future__ import annotations
 
@@ -35,13 +33,15 @@ HEADINGS: Mapping[str, str] = {
 
 
 def export_revision(page: RevisionPage) -> str:
-    """A revision as a file: the text that it was last published with, byte for byte, else written out with comments."""
+    """Return a revision as a file. It is the text that was last published, byte for byte, or else written out with
+    comments.
+    """
     return page.source or written_out(page.spec)
 
 
 def written_out(spec: FabricSpec) -> str:
-    """The spec as YAML with a comment at each group and at each budget and limit: its unit, its default, and where that
-    comes from.
+    """Return the spec as YAML with a comment at each group, budget and limit. A comment has the unit, the default and
+    its source.
 
     Reads back as an equal spec; equal specs give equal bytes.
     """

@@ -250,8 +250,8 @@ _FABROS_KEYS = frozenset({"current_node", "last_stage", "last_response", "failur
 
 
 def read_answer(label: str) -> tuple[str, str]:
-    """Return an answer and its key from an edge's label: ``[A] Approve``, ``A) Approve`` or ``A - Approve``; without
-    a key the answer is the key.
+    """Return an answer and its key from an edge's label: ``[A] Approve``, ``A) Approve`` or ``A - Approve``. Without a
+    key the answer is the key.
     """
     found = _ACCELERATOR.fullmatch(label)
     if found is None:

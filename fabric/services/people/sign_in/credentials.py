@@ -158,8 +158,8 @@ def _send(wanted: str, link: Callable[[str], str]) -> None:
 
 
 def _whose(wanted: str) -> User | None:
-    """Return the one member with this name or address who may sign in by a password; None where several share an
-    address.
+    """Return the one member with this name or address who may sign in by a password. None: no member, or several with
+    the address.
     """
     given = wanted.strip()
     named = Q(user__username=given) | (Q(user__email__iexact=given) if "@" in given else Q(pk__in=[]))

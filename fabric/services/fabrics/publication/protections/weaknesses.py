@@ -174,8 +174,8 @@ def _is_meant(stage: Stage, path: str) -> bool:
 
 
 def _nearest(stage: Stage, own: StagePolicy, path: str) -> str:
-    """Return the path of the stage's own field where it has one, else of the stage: the fabric's value does not fit
-    the stage's other values.
+    """Return the path of the stage's own field, or of the stage where it has none. The fabric's value does not fit the
+    stage's other values.
     """
     group, _, name = path.partition(".")
     given = own.groups[group].given_fields if group in own.groups else {}
