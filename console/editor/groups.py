@@ -41,7 +41,7 @@ def node_of(editing: Editing, path: str, label: str = "", item: bool = False) ->
 
 
 def _belongs(path: str) -> bool:
-    """Return False for a field without a meaning in a stage, and for a stage's cells, which the decision table shows.
+    """Return False for a field without a meaning in a stage. Also for a stage's cells, which the decision table shows.
     Written ones are shown all the same.
     """
     parts = path.split(".")

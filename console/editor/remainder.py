@@ -76,8 +76,8 @@ def _parts(place: str) -> list[tuple[bool, int, str]]:
 
 
 def _whole(path: str) -> str | None:
-    """Return the smallest thing around a path that a topology can do without: a list's item, a table's row, a field.
-    None: the topology needs it.
+    """Return the smallest thing around a path that a topology can do without. It is a list's item, a table's row, or a
+    field. None: the topology needs it. None: the topology needs it.
     """
     parts = path.split(".")
     own = 4 if parts[1:2] == ["teams"] and parts[3:4] == ["topology"] and len(parts) > 4 else 1

@@ -1,10 +1,8 @@
-"""Environments with dependencies: read from a lock, made once, found again; and the peers of the tests.
+"""Makes environments with dependencies from a lock, once each, and finds them again.
 
-Makes the servers and clients of other vendors that the tests run the product against.
-
-`tests/peers` names them: `requirements-peers.lock` for Python, with Node itself, and `package-lock.json` for packages
-of Node. Each is built once into the cache and found again, like the environments of
-`console.launch.dependencies`.
+The peers of the tests are servers and clients of other vendors, against which the tests run the product. `tests/peers`
+names them: `requirements-peers.lock` for Python, with Node itself, and `package-lock.json` for packages of Node. They
+are kept in the cache like the environments.
 """
 
 import fcntl

@@ -88,7 +88,7 @@ def _environ(scratch: Path) -> dict[str, str]:
 
 
 def _digest_models() -> str:
-    """Return a digest of the names of the modules of models. mypy's Django plugin fails on a cache with moved ones."""
+    """Return a digest of the names of the modules of models. mypy's Django plugin fails on a moved one."""
     names = sorted(
         str(path.relative_to(ROOT)) for top in ("fabric", "simulator") for path in (ROOT / top).rglob("models/**/*.py")
     )

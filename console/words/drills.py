@@ -1,7 +1,4 @@
-"""Describes drills in words: states, failures, and the expected chain beside the observed one.
-
-Shows the verdicts of drills as badges.
-"""
+"""Describes drills in words and verdict badges: states, failures, and the expected chain beside the observed one."""
 
 from __future__ import annotations
 

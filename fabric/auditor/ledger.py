@@ -1,8 +1,8 @@
-"""The ledger takes a run's facts in, one by one. It has the run that they fold to, and counts of its own.
+"""Takes a run's facts in, one by one. It has the run that they fold to, and counts of its own.
 
 Rungs used, replans, rounds, models and steps are the run's. Money, retry tokens, clocks, turns of nodes and handovers
-are counted here by code of its own (``purse.py``, ``numbers.py``), so that the two can disagree.
-A case is one decision that is judged again: the folded run, the fabric, and the recorded fact.
+are counted here by code of its own (``purse.py``, ``numbers.py``), so that the two can disagree. A case is one decision
+that is judged again: the folded run, the fabric, and the recorded fact.
 """
 
 from __future__ import annotations

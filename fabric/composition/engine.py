@@ -1,7 +1,7 @@
-"""The composition root: builds the ports from settings, once a process. Providers are named by dotted path.
+"""Builds the ports from settings, once a process: the composition root. Providers are named by dotted path.
 
-Callers outside the adapters get every port here; no other module reads settings.
-Compiles published revisions and drafts under this installation's settings and a workspace's policy.
+Callers outside the adapters get every port here; no other module reads settings. Published revisions and drafts are
+compiled here under this installation's settings and a workspace's policy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reviews: a projection of the review events, written in one batch with them.
+"""Stores reviews: a projection of the review events, written in one batch with them.
 
-Assignments of reviews, and the people who look at them: leases that lapse. Nothing here decides anything; the
+Assignments of reviews, and the people who look at them, are leases that lapse. Nothing here decides anything; the
 journal does.
 """
 

@@ -1,7 +1,7 @@
-"""Reasons to step an owned run: its inbox inputs, its pending decisions, and instants.
+"""Finds the reasons to step an owned run: its inbox inputs, its pending decisions, and instants.
 
-Inputs of an owned run that are not decided yet, in order. They wait while shared state is requested.
-Instants at which an owned run is stepped without any input, and the decision to set its timer anew. Pure.
+Inputs that are not decided yet wait in order while shared state is requested. An instant steps the run without any
+input, and its timer is set anew. Pure.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ def is_late(at: int, now: int) -> bool:
 
 
 def expires(run: Run, now: int, *, seen_at: int = -1) -> bool:
-    """Return True if a review expired after ``seen_at``, the last look at the run's inputs, and by ``now``. -1: no look
-    is known.
+    """Return True if a review expired after ``seen_at`` and by ``now``. ``seen_at``: the last look at the run's inputs;
+    -1: unknown.
     """
     asked = (one.fact for one in run.reviews.values())
     return any(fact.item not in NEVER_LATE and seen_at < fact.due_at <= now for fact in asked)

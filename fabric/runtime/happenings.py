@@ -134,8 +134,8 @@ class Release:
 
 @value()
 class OpenBreakers:
-    """Asks the host to count a fast run or a judged output, and to open the breakers whose threshold the count reaches.
-    It needs no answer.
+    """Asks the host to count a fast run or a judged output. It opens the breakers whose threshold the count reaches. It
+    needs no answer.
     """
 
     gates: tuple[Gate, ...]

@@ -1,7 +1,7 @@
-"""Lists of the selectors: the cursor of a page, and a list as a file.
+"""Pages and exports lists: the cursor of a page, and a list as a file.
 
-Lines of CSV that no spreadsheet takes for more than text (docs/security.md).
-The cursor of a list: the instant and the id of its last row.
+A cursor has the instant and the id of its last row. No spreadsheet takes a line of CSV for more than text
+(docs/security.md).
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def actor_named(workspace_id: str, name: str) -> Actor:
 def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
     """Return the actor as it looks at a run of its workspace's drills; None: the run belongs to no drill.
 
-    The name stays; of the rights, only those to look. ``actor``: with ``drills_id``, as ``actor_of`` returns it.
+    The name stays; of the rights, only those to look. ``actor``: with ``drills_id``, as ``find_actor`` returns it.
     Costs one look-up in an index where the workspace has drills, else none.
     """
     if not actor.drills_id:

@@ -1,8 +1,7 @@
-"""Records acts in the audit stream (docs/specification/durability.md), in the transaction of the act, so that
-neither exists alone.
+"""Records acts in the audit stream (docs/specification/durability.md), in the transaction of the act.
 
-Origin of an act: the request, command or duty that carries it out, kept in a context variable so that no service
-needs an argument.
+So neither exists alone. The origin of an act is the request, command or duty that carries it out. It is kept in a
+context variable, so that no service needs an argument.
 """
 
 from __future__ import annotations

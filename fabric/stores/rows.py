@@ -1,7 +1,6 @@
-"""Shared parts of the journal stores: a batch as column values, its weight, and the counters.
+"""Shared parts of the journal stores: a batch as column values, its weight, counters, and deciders of answers.
 
-Deciders of the answers in an inbox, with their present roles: looked up with the rows, and once more when they
-are consumed.
+The present roles of a decider are looked up with the inbox rows, and once more when they are consumed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The calls of a process: any number of them run on one asyncio loop.
+"""Makes the calls of a process: any number of them run on one asyncio loop.
 
-A call in flight is a coroutine, never a thread. Everything here happens on the loop's thread, and results go to one
-callback.
-Makes one call of a run: prepares it, checks its circuit breakers, and sends it while the lease covers it.
+A call in flight is a coroutine, never a thread. It is prepared, passes its circuit breakers, and is sent while the
+lease covers it. Everything here happens on the loop's thread, and results go to one callback.
 """
 
 from __future__ import annotations

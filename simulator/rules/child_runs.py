@@ -1,4 +1,4 @@
-"""Invariants of families (see ``invariants.py``), over the journals of a parent and its children together."""
+"""Checks families in the simulator, over the journals of a parent and its children together."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Runs the scenarios: an endpoint for each run, one engine in this process, and its database.
+"""Runs the scenarios, and judges each run by its caller's view.
 
-Judges a run by its caller's view.
+Each run has an endpoint. One engine in this process serves all, with its database.
 """
 
 from __future__ import annotations

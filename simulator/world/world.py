@@ -4,7 +4,7 @@
 2. In the first phase things go wrong.
 3. In the second phase nothing does: every run must end, or wait for an open review. Then people answer, and every run
    must end.
-4. The database is watched all the time (``invariants.py``).
+4. The database is watched all the time (``simulator/rules/runs/checks.py``).
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _made(place: str, site: _Site) -> Shape:
 
 
 def _label(place: str, about: Schema) -> str:
-    """Return the title of a place: its field's own, the one that this console gives it, or its name in words."""
+    """Return the title of a place: its field's own, this console's for it, or its name in words."""
     title = about.get("title", "")
     own = "" if title == place.rpartition(".")[2].replace("_", " ").title() else title
     words = [part.replace("_", " ").capitalize() for part in place.split(".") if part != "*"]

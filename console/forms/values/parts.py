@@ -1,4 +1,4 @@
-"""Describes a part of a JSON value: the kind of control that fits its schema and its value, and its words."""
+"""Describes a part of a JSON value: its words, and the control that fits its schema and value."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Answers a review: records, withdraws or releases the answer, and previews an edit.
 
-Closes a follow-up on its page: with a note, or with a run that goes on from an event of the follow-up's run.
+A follow-up is closed on its page: with a note, or with a run that goes on from an event of the follow-up's run.
 """
 
 from __future__ import annotations

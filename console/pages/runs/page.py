@@ -1,6 +1,6 @@
-"""Work out a run's page from its view and its story: words, tones, margins, money.
+"""Works out a run's page from its view and its story: words, tones, margins, money.
 
-A margin as it is drawn: its number, its bar, its tone and its words.
+A margin is drawn as its number, its bar, its tone and its words.
 """
 
 from __future__ import annotations

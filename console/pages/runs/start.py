@@ -1,6 +1,6 @@
-"""The start page: pick a fabric, say what is wanted, attach files, start.
+"""Shows the start page: a person picks a fabric, writes the request, attaches files, and starts a run.
 
-Describe a fabric for the start form: its tiers with their deadlines, and the ceilings of a run.
+A fabric is described by its tiers with their deadlines, and the ceilings of a run.
 """
 
 from __future__ import annotations

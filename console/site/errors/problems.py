@@ -1,8 +1,7 @@
-"""Makes errors as application/problem+json (RFC 9457): the table of statuses, and the document.
+"""Makes errors as application/problem+json (RFC 9457): the table of statuses, the document, and Django's answer.
 
-It knows no framework, so that the limit on bodies can use it before Django sees a request.
-Problems as Django's answers.
-Keeps the sentence of a refusal with its request, for later readers such as the audit trail.
+The table and the document know no framework, so that the limit on bodies can use them before Django sees a request. The
+sentence of a refusal is kept with its request, for later readers such as the audit trail.
 """
 
 from __future__ import annotations

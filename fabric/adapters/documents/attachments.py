@@ -1,8 +1,7 @@
-"""Attached files as documents: at most eight, under clean and unique names, each as text with marks for places.
+"""Reads attached files as documents: at most eight, under clean and unique names, as text with marks for places.
 
-Reads one attached file: text here, every other format in a child process with bounded memory and time. See
-docs/specification/durability.md.
-Text files: their encoding, and the beginnings of other files.
+Text is read here, with its encoding; every other format in a child process with bounded memory and time. The beginnings
+of a file show its format. See docs/specification/durability.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the document in a zip archive or old Office container, and checks that it is safe to open (ECMA-376 part 2)."""
+"""Finds the document in a zip archive or old Office container, and checks its safety (ECMA-376 part 2)."""
 
 from __future__ import annotations
 

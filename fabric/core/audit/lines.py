@@ -1,10 +1,9 @@
-"""Lines of the audit stream, its cuts and its checkpoints, byte by byte (docs/specification/durability.md).
+"""Defines lines of the audit stream, its cuts and its checkpoints, byte by byte (docs/specification/durability.md).
 
-A workspace's stream is a chain of its own over the acts that no journal records, and over those that people sent to
-runs. A checkpoint is signed and records the ends of the stream and the journals, so that a cut-off end is found.
-
-A cut: the signed marker in place of removed audit lines, byte by byte. Without it the chain would have a gap that
-means tampering.
+- A workspace's stream is a chain of its own. It has the acts that no journal records, and those that people sent to
+  runs.
+- A checkpoint is signed. It records the ends of the stream and the journals, so that a cut-off end is found.
+- A cut is the signed marker in place of removed lines. Without it the chain would have a gap that means tampering.
 """
 
 from __future__ import annotations

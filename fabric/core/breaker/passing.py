@@ -1,7 +1,7 @@
 """Passes a call through its circuit breakers, as steps without input and output. The caller with access to the rows
 executes the steps.
 
-``passing``, ``refusing`` and ``settle_breakers`` are generators of ``RowStep``. The host takes each step to
+``pass_breakers``, ``trip_breakers`` and ``settle_breakers`` are generators of ``RowStep``. The host takes each step to
 ``worker/spending/guards.py`` and sends the answer back in; the simulator uses its store at once. Changes are recorded
 in the row and its log. A run's journal has the findings on its own call.
 """
@@ -45,7 +45,7 @@ BUSY_US = 100_000
 
 
 class BreakerRow(Protocol):
-    """A breaker's row that all workers share (``grant_ports.GuardRow``)."""
+    """A breaker's row that all workers share (``runtime.ports.spending.GuardRow``)."""
 
     @property
     def state(self) -> str:

@@ -1,18 +1,12 @@
-"""Calls as a model proposed them: each with an id that the history can answer, its structural error, and its
-dependencies (docs/specification/agent-step.md).
+"""Reads the calls of a model's answer, each with its id, structural error and dependencies (S2;
+docs/specification/agent-step.md).
 
-References among the calls of an agent: an argument that is an earlier call's result, and a condition on earlier
-results (S2; docs/specification/agent-step.md).
-
-A reference is ``{"$ref": "calls.<id>.result.<path>"}`` without further keys. A path goes by keys and positions;
-``.error`` replaces ``.result`` where the call failed. Any other value of ``$ref`` belongs to the tool (JSON schema
-writes ``#/...`` there).
-
-A plan of calls in an answer's text: JSON calls that may refer to each other, each with a condition, and the final
-output (S2; docs/specification/agent-step.md).
-
-The form is S2's solution, ``{"calls": [{"id", "tool", "args", "when"}], "output": null or the stage's shape}``. It
-needs no tool calling of an endpoint: a model that writes JSON can plan. Any other object is an ordinary answer.
+1. A call may refer to an earlier result: ``{"$ref": "calls.<id>.result.<path>"}`` without further keys. A path goes by
+   keys and positions; ``.error`` replaces ``.result`` where the call failed. Any other value of ``$ref`` belongs to the
+   tool (JSON schema writes ``#/...`` there).
+2. A call may have a condition on earlier results.
+3. A model without tool calling writes a plan of calls as text: ``{"calls": [{"id", "tool", "args", "when"}], "output":
+   null or the stage's shape}``, S2's solution. Any other object is an ordinary answer.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Screens the calls of one answer before they go out (docs/specification/agent-step.md).
+"""Screens the calls of one answer before they go out (S2; docs/specification/agent-step.md).
 
-Stops a changing call of a step that has read such a result. A person reviews it first where the cell *unsafe output*
-says so. Otherwise the call is refused once with a message to its model, and the next attempt is decided by the row.
-Does not stop: words that no pattern matches, and text that one agent passes on to another.
-
-Calls of one answer that write one state path: both are refused before either has an effect, or the answer's order
-decides (S2; docs/specification/agent-step.md).
-
-A state path is a key of a memory; writing it and deleting it are both writes. Calls belong to one wave where neither
-waits for the other. A call that refers to another comes after it, and may write its path.
+1. A changing call of a step that has read a result with instructions is stopped. A person reviews it first where the
+   cell *unsafe output* says so. Otherwise the call is refused once with a message to its model, and the row decides the
+   next attempt. Words that no pattern matches pass, and so does text that one agent passes on to another.
+2. Of two calls that write one state path both are refused before either has an effect, or the answer's order decides. A
+   state path is a key of a memory; writing it and deleting it are both writes. A call that refers to another comes
+   after it, and may write its path.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
-"""Child runs: a step that a run of its own executes. Spawns it with a slice of the budget, stops it, and reports to
-the parent when it ends.
+"""Starts a child run for a step with a slice of the budget, stops it, and reports its end.
 
 Above ``fan_out_inline_max`` briefs a fan-out is cut into slices, each a child of the parent's revision that begins at
-the fan-out. A worker that is a supervisor itself (``Compiled.nested``) is a child with a topology of its own. A
-parent occupies no worker while it waits. Cancel and deadline go down, results and cost come up, each once. The
-parent's decision table decides about a child's failure (docs/design.md, docs/specification/child-runs.md).
+the fan-out. A worker that is a supervisor itself (``CompiledFabric.nested``) is a child with a topology of its own. A
+parent occupies no worker while it waits. Cancel and deadline go down, results and cost come up, each once. The parent's
+decision table decides about a child's failure (docs/design.md, docs/specification/child-runs.md).
 
-Limits the briefs of a planner by a plan's own limit and by the agents that its run and the runs above have left
-(docs/specification/protections.md).
-
-A planner receives both numbers. In a root run, a plan above them costs a correction, and is a malformed plan once the
-corrections are spent. In a team's run it is a malformed plan at once: many teams plan at one time, and each of them
-would need the correction.
+A planner's briefs are limited by the plan's own limit, and by the agents that its run and the runs above have left
+(docs/specification/protections.md). The planner receives both numbers. In a root run, a plan above them costs a
+correction, and is a malformed plan once the corrections are spent. In a team's run it is a malformed plan at once: many
+teams plan at one time, and each of them would need the correction.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Rules of a memory: they accept or refuse each write, with a reason for the model. Pure; every store follows them.
+"""Accepts or refuses each write to a memory, with a reason for the model. Pure; every store follows these rules.
 
 A memory is a ledger. Each write and each deletion is an entry with a version of its key. The value of a key is its
 newest entry that was not undone. Undoing one restores the entry before it with its version. No version is used twice.
 
-The memory of one run, which is the journal itself. Its entries follow from the run's mutations; nothing goes out,
-and no other run sees it.
-
-A call of it is answered in the decision that issues it, so its outcome is never unknown. A child run has a memory of
-its own.
+The memory of one run is its journal itself: its entries follow from the run's mutations, nothing goes out, and no other
+run sees it. A call of it is answered in the decision that issues it, so its outcome is never unknown. A child run has a
+memory of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Judges one proposal by the mechanisms in guard order, and returns every trip, in that order.
 
-The ladder decides which trip wins (``ladder.gravest``): the gravest reaction first, ties to the mechanism that stands
+The ladder decides which trip wins (``ladder.choose``): the gravest reaction first, ties to the mechanism that stands
 earlier here.
 """
 

@@ -98,7 +98,7 @@ def _build_judge_message(run: Run, step: Step) -> Message:
 
 def _results(run: Run) -> tuple[str, ...]:
     """Return the tools' results in this epoch, those kept from a fork's origin, and the outputs of child runs
-    (``sources.py``).
+    (``core/grounding/sources.py``).
     """
     kept = () if run.epoch else (ref for _, _, ref in run.control.answers)
     authors = [step for step in run.steps.values() if not is_judge(step)]

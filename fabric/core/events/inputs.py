@@ -1,8 +1,9 @@
-"""Inputs that arrive at a run: a closed, versioned union. Inputs are data; ``engine.decide`` decides their effect.
+"""Defines inputs that arrive at a run: a closed, versioned union. Inputs are data; ``engine.decide`` decides their
+effect.
 
-Inputs from outside (``InboxInput``) travel through the inbox table as JSON; results come back from the ports in
-memory. Each has an ``input_id``: a repeated id is a repeated input.
-Inputs of a run's conversation from outside: messages, and changes of its context variables.
+Inputs from outside (``InboxInput``) travel through the inbox table as JSON; results come back from the ports in memory.
+Each has an ``input_id``: a repeated id is a repeated input. A conversation gets messages and changes of its context
+variables in this way.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class Kept:
 
 @value(kw_only=True)
 class ForkRequested:
-    """Start from an event of another run, with the outputs and turns kept there (``forks.kept_at``)."""
+    """Start from an event of another run, with the outputs and turns kept there (``forks.find_fork_point``)."""
 
     input_id: str
     request: JSON

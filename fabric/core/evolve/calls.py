@@ -1,11 +1,9 @@
-"""Steps and calls.
+"""Folds events about steps and calls into a run.
 
-Keeps the work of a step whose failed call a person approves: the call is made again, and not the step
-(docs/specification/reviews.md).
-
-A provider that was away, or money that had run out, does not discredit the step's earlier work. Its answers and their
-results stand. They also stand if a person allows a call that was found to be a loop. Any other failure is about the
-step's work, so the step begins anew with a note about it.
+The work of a step whose failed call a person approves stays: the call is made again, and not the step
+(docs/specification/reviews.md). A provider that was away, or money that had run out, does not discredit the step's
+earlier work. Its answers and their results stand. They also stand if a person allows a call that was found to be a
+loop. Any other failure is about the step's work, so the step begins anew with a note about it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Conditions and targets of transitions: their form in a fabric, and their evaluation, one row a kind.
+"""Declares conditions and targets of transitions, and evaluates them, one row a kind.
 
-Targets of transitions: their form in a fabric, and the next speaker of each, one row a kind
-(docs/specification/topologies.md; S4 "Built-in Targets").
+Both have a form in a fabric. A target names the next speaker (docs/specification/topologies.md; S4 "Built-in Targets").
 """
 
 from __future__ import annotations

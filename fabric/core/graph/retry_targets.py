@@ -1,7 +1,7 @@
-"""Routes of failures in a graph: transitions that a failure may take, and retry targets.
+"""Routes failures in a graph: by transitions that a failure may take, and by retry targets.
 
-Failures that a transition may route (docs/specification/topologies.md). In high-stakes, policy, unsafe output,
-budgets and limits belong to the decision table alone.
+In high-stakes, policy, unsafe output, budgets and limits belong to the decision table alone
+(docs/specification/topologies.md).
 """
 
 from __future__ import annotations

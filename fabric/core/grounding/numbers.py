@@ -1,9 +1,9 @@
 """Checks each number of an answer: it has a source, was calculated, or follows by a formula beside it.
 
-Numbers are compared by meaning, not by spelling: 1,249.5 and 1249.50 and 1.249,5 are equal, 12 % is also 0.12. A
-number that only names a place or a day (dates, clock times, section and page numbers, list markers, versions) is no
-claim.
-Formulas in a text, such as ``(1,249.5 - 980) / 980 = 27.5 %``, and sorted values that find a value in a range.
+Numbers are compared by meaning, not by spelling: 1,249.5 and 1249.50 and 1.249,5 are equal, 12 % is also 0.12. A number
+that only names a place or a day (dates, clock times, section and page numbers, list markers, versions) is no claim. A
+formula stands in the text, such as ``(1,249.5 - 980) / 980 = 27.5 %``. Values are sorted, so that a value in a range is
+found fast.
 """
 
 from __future__ import annotations

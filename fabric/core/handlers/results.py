@@ -1,7 +1,7 @@
-"""Handles a port's result: an answer, a tool's result, or a failure. A result for a call that is no longer pending
-is late or a duplicate.
+"""Handles a port's result: an answer, a tool's result, or a failure.
 
-Handles results of the saga's own calls: compensations and reconciliations.
+A result for a call that is no longer pending is late or a duplicate. Results of the saga's own calls, compensations and
+reconciliations, are handled here too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Waits before the next attempt of a call, and the limit of such a wait. A call waits for its back-off, for the
-delay that its endpoint requested, or for a circuit breaker.
+"""Computes the wait before the next attempt of a call, its limit, and the number of a node's retries.
 
-Also finds runs that only wait so.
-
-Number and delays of a node's retries, where one worker's turns differ from their stage's (S1: attributes of a
-node).
+1. A call waits for its back-off, for the delay that its endpoint requested, or for a circuit breaker. A run may only
+   wait so.
+2. A node's retries differ from its stage's where the fabric gives one worker's turns their own (S1: attributes of a
+   node).
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class State:
     tokens_by_stage: Mapping[str, int] = field(default_factory=dict)
     tokens_by_agent: Mapping[str, int] = field(default_factory=dict)
     raised: Mapping[str, int] = field(default_factory=dict)
-    """Other caps that a person raised, by ``budget_caps.cap_key``."""
+    """Other caps that a person raised, by ``budgets.cap_key``."""
     surprises: Mapping[str, BilledAbove] = field(default_factory=dict)
     """The dearest bill above a reservation of each model."""
 

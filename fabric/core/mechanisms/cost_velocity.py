@@ -106,7 +106,7 @@ class State:
     """Cap in place of the fabric's: a parent's reservation, or the cap that a person set."""
     cap_tokens: int | None = None
     raised: Mapping[str, int] = field(default_factory=dict)
-    """Caps of stages, agents and tokens that a person raised, by ``budget_caps.cap_key``."""
+    """Caps of stages, agents and tokens that a person raised, by ``budgets.cap_key``."""
 
 
 def config(policy: FlowPolicy) -> Config:

@@ -1,9 +1,9 @@
-"""Decides which people may answer a review. One rule, applied when an answer is sent and again when its run takes it
-(docs/specification/reviews.md).
+"""Decides which people may answer a review (docs/specification/reviews.md). The rule applies when an answer is sent,
+and again when its run takes it.
 
-The review names its reviewers: a role, a user, or those that the fabric lists as ``reviewers``; once it was passed
-on, the next ones too. People may not approve their own run or proposal. Where two people have to agree, each person
-counts once.
+The review names its reviewers: a role, a user, or those that the fabric lists as ``reviewers``; once it was passed on,
+the next ones too. People may not approve their own run or proposal. Where two people have to agree, each person counts
+once.
 
 A program answers only for a reviewer, and only the kinds of review of the fabrics that an owner named
 (``decides:FABRIC:KIND`` among its roles).

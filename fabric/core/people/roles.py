@@ -1,13 +1,11 @@
-"""Roles of people in a workspace, and the rights of each (docs/specification/roles.md).
+"""Defines the roles of people in a workspace, the rights of each, and their places (docs/specification/roles.md).
 
 A member has any number of roles. Nine of them carry rights. Any other word among them is a name by which fabrics may
 address people (``reviewers``, a cell's ``role``, ``onward_to``), and carries none.
 
-Places of roles: the whole workspace, or one fabric or one folder of fabrics (docs/specification/roles.md).
-
-``editor`` applies everywhere, ``editor@refunds`` at the fabric of this name, ``editor@payments-*`` at the folder of
-all whose names begin with ``payments-``. A fabric's name never changes, so that nothing moves into or out of a
-folder.
+A role applies in the whole workspace, or at one fabric or one folder of fabrics. ``editor`` applies everywhere,
+``editor@refunds`` at the fabric of this name, ``editor@payments-*`` at the folder of all whose names begin with
+``payments-``. A fabric's name never changes, so that nothing moves into or out of a folder.
 """
 
 from __future__ import annotations

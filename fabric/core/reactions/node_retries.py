@@ -1,8 +1,7 @@
-"""Steps and nodes that run once more.
+"""Runs steps and nodes once more: for the call that failed in one, or from its beginning.
 
 The wait is a timer of the run under the failed step's id. It outlives the process that set it, and the run's next
 worker opens the next activation.
-Opens steps once more: for the call that failed in one, or from its beginning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Carries out the reaction that the ladder chose, as facts and commands: one function for each reaction, in one
-table.
+"""Carries out the reaction that the ladder chose, as facts and commands: one function a reaction, in one table.
 
-Message to a stronger agent that takes over: the reason, the cycle that was detected, and the transcript
+A stronger agent that takes over gets a message: the reason, the cycle that was detected, and the transcript
 (docs/specification/decision-table.md).
 """
 

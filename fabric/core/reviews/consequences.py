@@ -1,9 +1,7 @@
-"""Contents of a review: facts of the failure, and a sentence on the consequences of each answer.
+"""Writes a review's content: facts of the failure with their numbers, and a sentence on the effect of each answer.
 
-A person decides on these sentences, so each is computed from the engine's rules at the moment that the review opens.
-
-Content of a failure's review: facts with their numbers, in the words of the engine, and the effect of each
-answer. An approval is bound to these bytes.
+A person decides on these sentences, so each is computed from the engine's rules at the moment that the review opens. An
+approval is bound to these bytes.
 """
 
 from __future__ import annotations

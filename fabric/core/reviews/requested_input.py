@@ -1,9 +1,8 @@
 """Opens a review for the question of a tool's server in the middle of a call.
 
-The review shows the question, and the call goes out once more with the answer under its old key.
-
-Source: Model Context Protocol 2025-11-25, "Elicitation"; 2026-07-28, "Multi round-trip requests". Sampling, roots and
-the URL mode are refused.
+The review shows the question, and the call goes out once more with the answer under its old key. Sampling, roots and
+the URL mode are refused. Source: Model Context Protocol 2025-11-25, "Elicitation"; 2026-07-28, "Multi round-trip
+requests".
 """
 
 from __future__ import annotations

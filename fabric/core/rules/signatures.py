@@ -153,7 +153,7 @@ def count_failure(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
 def add_failure(before: Failures, key: str, turn: str = "") -> Failures:
     """Return the failures after one more with this signature. ``turn``: for a tool's error, the answer that proposed
     the call; the calls of one answer fail together, before its model could learn from it, and count once. For
-    another failure, its visit (``visit_of``), whose attempts count once.
+    another failure, its visit (``read_visit``), whose attempts count once.
     """
     if turn and before.turns.get(key) == turn:
         return before

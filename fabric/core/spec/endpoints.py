@@ -1,6 +1,6 @@
-"""Names that failover, circuit breakers and retry tokens of a fabric share.
+"""Names what failover, circuit breakers and retry tokens of a fabric share.
 
-Names that circuit breakers of a fabric protect: the names of each scope, and wrong entries of ``only``.
+Each scope of circuit breakers has its names here, and the wrong entries of ``only`` are found.
 """
 
 from __future__ import annotations

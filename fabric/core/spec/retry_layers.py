@@ -1,9 +1,9 @@
-"""Preset ``fabro`` as ladders: S1's layers laid into the cells of the decision table, once, when a fabric is compiled
-(docs/specification/retries.md).
+"""Lays S1's retry layers (preset ``fabro``) into the cells of the decision table (docs/specification/retries.md).
 
-A layer is one or more rungs. So the ladder commands layers as it commands any rung: counted, passed over with a reason,
-journaled and derived again. What is left of a cell when its own retry, wait and fallback rungs have gone up into the
-layers stands behind them: it is the run's failure. Problems of a fabric's retry layers, each a sentence with its path.
+This happens once, when a fabric is compiled. A layer is one or more rungs. So the ladder commands layers as it commands
+any rung: counted, passed over with a reason, journaled and derived again. A cell's own retry, wait and fallback rungs
+go up into the layers. The rungs that remain stand behind them: they are the run's failure. Problems of a fabric's retry
+layers are found here too, each a sentence with its path.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Tools as a fabric declares them: what runs, and what that does to the world.
+"""Declares tools of a fabric: the code that runs, its effect on the world, and its capabilities.
 
-Capabilities: what calling a tool takes, and which of them an agent may use (S3 "Persona constraints";
-docs/specification/protections.md).
-
-A capability is a name in parts, such as ``database:write``. An entry of a persona may end in ``:*`` and is then all
-that begins like it.
+A capability is needed to call a tool, and a persona says which of them an agent may use (S3 "Persona constraints";
+docs/specification/protections.md). It is a name in parts, such as ``database:write``. An entry of a persona may end in
+``:*``, and then covers all that begin like it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Enters and leaves stages: gates, deadlines, and the end of the run when the last one passes.
 
-Sources that an answer of a run may cite, gathered from its state: the request, the documents, the results of its
+A gate gets the sources that an answer may cite, from the run's state: the request, the documents, and the results of
 tools in this epoch.
 """
 

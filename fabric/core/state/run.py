@@ -1,9 +1,8 @@
-"""A run's state: frozen values, everything that decisions depend on. ``evolve.py`` folds the journal into it.
+"""Defines a run's state: frozen values, everything that decisions depend on. ``core/evolve`` folds the journal into it.
 
-Agents that a protection stopped, and the run's report on them at its end.
-
-A stopped agent answers once more with the material that it has. If that answer passes the gates, the run ends as
-``stopped`` and never as ``completed``; so does a run whose child ended so, and a conversation that ran out of time.
+The state lists the agents that a protection stopped, for the run's report at its end. A stopped agent answers once more
+with the material that it has. If that answer passes the gates, the run ends as ``stopped`` and never as ``completed``;
+so does a run whose child ended so, and a conversation that ran out of time.
 """
 
 from __future__ import annotations

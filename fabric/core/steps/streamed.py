@@ -1,5 +1,4 @@
-"""The engine begins calls that only read while their answer is still streaming in (S2;
-docs/specification/agent-step.md).
+"""Begins calls that only read while their answer is still streaming in (S2; docs/specification/agent-step.md).
 
 The answer may yet be withheld, break off or contradict itself, and a mechanism may judge it otherwise once it is whole.
 

@@ -1,6 +1,6 @@
-"""A supposed failure, and the engine's reactions to it: data alone, ready to be shown.
+"""Defines a supposed failure, and the engine's reactions to it: data alone, ready to be shown.
 
-Default circumstances of each failure type: the agent, the stage, the trip. The drills use these places too
+Each failure type has default circumstances: the agent, the stage, the trip. The drills use these places too
 (``simulator/drills``).
 """
 

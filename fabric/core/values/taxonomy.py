@@ -1,9 +1,9 @@
-"""The vocabulary of failure: its kinds, and the mapping of one call's error to them.
+"""Defines the vocabulary of failure: its kinds, and the mapping of one call's error to them.
 
 One table, ``CLASSIFY``, joins the three classifications of the source documents (docs/specification/failures.md): the
 class of a call's failure (``ErrorClass``, S1), the flow's treatment (``FlowClass``, S0) and the row of the decision
-table (``FailureType``).
-Verdict of a mechanism: ``Pass`` or ``Trip``. A trip names a failure with evidence; it never chooses the reaction.
+table (``FailureType``). A mechanism's verdict is ``Pass`` or ``Trip``. A trip names a failure with evidence; it never
+chooses the reaction.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The policy of a workspace binds all its fabrics. Only owners set it. Its rules are ``rules.RULES``.
+"""Declares the policy of a workspace, which binds all its fabrics. Only owners set it. Its rules are ``rules.RULES``.
 
-A missing field sets no rule. Money is micro-dollars.
-
-Target of a tool, as one text that patterns match: a host and path, a server and its tool, an operator's name.
-
-The author of a fabric chooses the names of its tools and servers, so patterns never match those. Hosts and paths are
-compared as servers read them (RFC 3986 6.2.2: case of the host, default port, escapes, dot segments).
+A missing field sets no rule. Money is micro-dollars. Patterns match the target of a tool as one text: a host and path,
+a server and its tool, an operator's name. The author of a fabric chooses the names of its tools and servers, so
+patterns never match those. Hosts and paths are compared as servers read them (RFC 3986 6.2.2: case of the host, default
+port, escapes, dot segments).
 """
 
 from __future__ import annotations

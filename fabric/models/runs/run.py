@@ -1,7 +1,4 @@
-"""Runs and the documents attached to them.
-
-Worker processes; each incarnation of one is a row.
-"""
+"""Stores runs, the documents attached to them, and worker processes, a row for each incarnation."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ class IndexCondition(Func):
 
 
 def match_words(states: Sequence[str]) -> str:
-    """Return the template of ``Said`` for a column with one of a few words."""
+    """Return the template of ``IndexCondition`` for a column with one of a few words."""
     return "%(expressions)s IN (" + ", ".join(f"'{state}'" for state in states) + ")"
 
 

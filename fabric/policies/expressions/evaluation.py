@@ -1,7 +1,7 @@
-"""Evaluates expressions in CEL: long ones in a child process with a deadline and bounded memory, the rest here. Any
-other end is no answer.
+"""Evaluates expressions in CEL: long ones in a child process with a deadline and bounded memory, the rest here.
 
-Costs of an expression in CEL as far as its text shows them: loops through lists, and their number at most.
+Any other end is no answer. The costs of an expression are known as far as its text shows them: loops through lists, and
+their number at most.
 """
 
 from __future__ import annotations

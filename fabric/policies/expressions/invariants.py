@@ -1,7 +1,6 @@
-"""Invariants and conditions of planned calls in CEL, compiled once.
+"""Compiles invariants and conditions of planned calls, in CEL, once.
 
-Conditions of planned calls, in CEL over the results of earlier calls. A model writes them, so none may take long
-or go through a list.
+A condition is over the results of earlier calls. A model writes it, so it may not take long or go through a list.
 """
 
 from __future__ import annotations

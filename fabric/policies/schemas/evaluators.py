@@ -1,7 +1,7 @@
 """Compiles JSON schemas once into callables that report misfits in sentences, each with a digest of its rules.
 
-Nothing is fetched for a schema: references outside it are an error. Patterns run on a linear-time engine.
-Compiles the output schemas of agents: each misfit of an answer's ``data`` has its path from ``data`` on.
+Nothing is fetched for a schema: references outside it are an error. Patterns run on a linear-time engine. Agents have
+output schemas: each misfit of an answer's ``data`` has its path from ``data`` on.
 """
 
 from __future__ import annotations

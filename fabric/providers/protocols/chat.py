@@ -1,7 +1,4 @@
-"""OpenAI's chat completions, as OpenAI and the many compatible servers speak them.
-
-Assembles the chunks of a streamed chat completion.
-"""
+"""Speaks OpenAI's chat completions, as OpenAI and the many compatible servers do, streamed or whole."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Turns a refused or broken call into a ``CallFailed``: its cause, one sentence for a person, and the endpoint's own
-text.
+"""Turns a refused or broken call into a ``CallFailed``: its cause, one sentence, and the endpoint's own text.
 
-``refusals`` has the meaning of a refusal. The raw text is stored, cleaned and without the key.
-Table of refused requests, with the setting of a fabric's model that corrects each.
+``refusals`` has the meaning of a refusal. The raw text is stored, cleaned and without the key. A table names the
+setting of a fabric's model that corrects each refused request.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ ADVICE: tuple[SettingAdvice, ...] = (
 def advice_on(said: Mapping[str, str], codes: tuple[str, ...]) -> str:
     """Return the advice, with ``{name}`` for the fabric's name of the model; empty: this program knows none.
 
-    ``said``: ``bodies.error_of``; ``codes``: plain.
+    ``said``: ``bodies.build_error``; ``codes``: plain.
     """
     message, param = said.get("message", ""), said.get("param", "").rpartition(".")[2]
     return next((row.do for row in ADVICE if row.fits(message, param, codes)), "")

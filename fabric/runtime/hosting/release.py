@@ -1,8 +1,7 @@
-"""Runs whose rows name this worker while it does not drive them: released, on cooldown, or orphaned.
+"""Keeps runs whose rows name this worker while it does not drive them: released, on cooldown, or orphaned.
 
-Runs on cooldown: dropped by the worker while their rows are still its own. No worker claims them for a while,
-then they are released.
-Runs whose rows name this worker while it does not drive them.
+A run on cooldown was dropped by the worker while its row is still its own. No worker claims it for a while, then it is
+released.
 """
 
 from __future__ import annotations

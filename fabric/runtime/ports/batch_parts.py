@@ -1,7 +1,7 @@
-"""Parts of a batch besides the journal's rows: projections that lists and pages read, inputs for other runs, a
-snapshot, shared money.
+"""Defines parts of a batch besides the journal's rows.
 
-Describes the file that a document was read from, and the reading, for the column beside the document's text.
+They are projections that lists and pages read, inputs for other runs, a snapshot, and shared money. A document that was
+read from a file has a description of that file and of the reading, for the column beside its text.
 """
 
 from __future__ import annotations

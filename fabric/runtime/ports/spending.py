@@ -134,7 +134,7 @@ class GrantStore(Protocol):
         ...
 
     def take(self, incarnation: str, scope: str, *, grant_id: str, enough: int, chunk: int) -> Grant | Budget:
-        """Grant ``grant_rules.chunk_of(left, enough, chunk)``; return the Budget when less than ``enough`` is left.
+        """Grant ``rules.compute_chunk(left, enough, chunk)``; return the Budget when less than ``enough`` is left.
 
         ``grant_id`` is the caller's: a repeated request, after a lost answer, returns its first grant. Raises
         BudgetMissing for a scope without a cap; StoreUnavailable for an incarnation without a lease.
@@ -238,8 +238,8 @@ class GuardRow:
     permits: Mapping[str, int]
     """Probe permits: expiry by holder. An expired one may still be listed."""
     counts: Mapping[str, int]
-    """Counts by signal, of this generation: all of them, or those of the last minute (``Count.windowed``), or the
-    latest instant (``Count.until``).
+    """Counts by signal, of this generation: all of them, or those of the last minute (``SignalCount.windowed``), or the
+    latest instant (``SignalCount.until``).
     """
     asked_at: int
 
@@ -317,7 +317,7 @@ class GuardStore(Protocol):
 
     def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float, most: int = 1) -> bool:
         """Take one of ``most`` permits. Returns False if all are out, until one expires or is given up; if
-        ``holder`` has one already; if the generation is over; or before a reported instant (``Count.until``).
+        ``holder`` has one already; if the generation is over; or before a reported instant (``SignalCount.until``).
         """
         ...
 

@@ -20,7 +20,7 @@ LATELY_US = 3_600 * 1_000_000
 MODELS_MAX = 1_000
 """Models of revisions that are remembered, in memory and in one row: the ones that surprised last."""
 KIND = "billed_above"
-"""Kind of the guard rows; the scope of one is its ``scope_of``."""
+"""Kind of the guard rows; the scope of one is its ``find_scope``."""
 
 Key = tuple[str, str]
 """A revision of a fabric, and its name for the model."""

@@ -63,7 +63,7 @@ CREDIT_EVERY_US = US
 def token(
     level: int, credited_at: int, *, size: int, earned: int, first_in_stage: bool, now: int
 ) -> tuple[int, bool | None]:
-    """Return a bucket's balance before the token, and its answer: True from the balance, None on credit, False for no
+    """Return a bucket's balance before the token, and its answer. True: from the balance. None: on credit. False: no
     token.
     """
     balance = min(size, level + earned)

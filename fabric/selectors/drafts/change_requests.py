@@ -1,6 +1,6 @@
-"""Changes of fabrics: those that wait, or waited, for a second person, and the effect of a publication.
+"""Reads changes of fabrics that wait, or waited, for a second person, and the effect of a publication.
 
-Effect of a publication on a fabric's runs and revisions.
+The effect is on a fabric's runs and revisions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Fabrics and their published revisions.
+"""Reads fabrics and their published revisions, and the usual spending of their runs.
 
-The published revisions of a fabric.
-Reads the usual spending of a fabric's runs in their busiest minute, as its workers learned it.
+The spending is that of the busiest minute, as the fabric's workers learned it.
 """
 
 from __future__ import annotations

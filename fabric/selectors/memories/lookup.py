@@ -1,7 +1,6 @@
-"""Memories of fabrics for people: the keys of each memory with their value, version and origin.
+"""Reads memories of fabrics for people: the keys of each memory with their value, version and origin.
 
-The ledger of a fabric's memories for people: all entries of a key with their fates; and the whole ledger as lines
-of JSON.
+The ledger has all entries of a key with their fates. The whole ledger is also written as lines of JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Answers to a review: from the journal, or still on their way to the run.
+"""Reads answers to a review: from the journal, or still on their way to the run.
 
-Decides if a review takes an answer: no other is on its way to the run, and its time is not over by the run's own
-rule.
+A review takes an answer if no other is on its way to the run, and its time is not over by the run's own rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reviews: the open ones, and one with the content for the person.
-
-People to whom a review may be handed.
-"""
+"""Reads the open reviews, one review with its content for a person, and the people who may get it next."""
 
 from __future__ import annotations
 

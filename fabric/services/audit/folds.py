@@ -1,8 +1,8 @@
-"""Repeated acts make two records a window: the first at once, and one with the number of the others.
+"""Counts repeated acts: the first is a record at once, the others of its window are one record.
 
 So failed attempts of strangers, or a runaway program, fill no disk (OWASP ASVS 16.3.1 with 2.4.1). Strangers have a
-bound in all: after ``STRANGERS_MAX`` different acts in a window, further ones are counted together.
-Records refusals of this machine's commands; the console's entry records those of requests.
+bound in all: after ``STRANGERS_MAX`` different acts in a window, further ones are counted together. Refusals of this
+machine's commands are recorded here; the console's entry records those of requests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Fabrics that come with the product: templates for new ones, and samples.
-
-The sample fabrics that come with the product.
-"""
+"""Reads the fabrics that come with the product: templates for new ones, and samples."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 2. The row is named by the review and by the number of answers that were settled before (taken by the run, or taken
    back).
 3. Until the run takes it, its author may take it back, or let it count at once; the inbox decides who was first.
-Gives one answer to several similar reviews: each is bound to its own content and has its own result.
-Exports decisions with their authors: members their own, and readers of the audit stream all of them.
+4. One answer to several similar reviews is bound to the content of each, and has a result for each.
+5. Decisions are exported with their authors: members their own, and readers of the audit stream all of them.
 """
 
 from __future__ import annotations

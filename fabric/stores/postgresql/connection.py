@@ -1,10 +1,8 @@
-"""Connections to PostgreSQL: opens and keeps them, runs prepared statements on them, and translates their errors.
+"""Opens and keeps connections to PostgreSQL, runs prepared statements on them, and translates their errors.
 
-PostgreSQL arrays in the binary wire format, each packed once from a column of values.
-
-Quoting text arrays took more than half of a bare journal writer's time (performance.md, "How to get there" 10).
-Format: PostgreSQL source, ``array_send``: dimensions, a flag for nulls, the element's type; the length and lower
-bound; each element after its length.
+A column of values is packed once into a PostgreSQL array in the binary wire format: quoting text arrays took more than
+half of a bare journal writer's time. Format: PostgreSQL source, ``array_send``: dimensions, a flag for nulls, the
+element's type; the length and lower bound; each element after its length.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ class PostgresqlStore(Counters):
         return add_standings(map(_item, found), self._holds)
 
     def _holds(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
-        """See ``deciders.Looks``."""
+        """See ``rows.Looks``."""
         values = {"runs": texts([run_id for run_id, _ in asked]), "names": texts([name for _, name in asked])}
         found = self._run(ownership.HOLDS, values)
         self.count(statements=1)

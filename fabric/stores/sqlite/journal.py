@@ -296,7 +296,7 @@ class SqliteStore(Counters):
             return add_standings(map(_item, found), partial(self._holds, db))
 
     def _holds(self, db: sqlite3.Connection, asked: Sequence[tuple[str, str]]) -> list[str | None]:
-        """See ``deciders.Looks``."""
+        """See ``rows.Looks``."""
         self.count(statements=len(asked))
         return [db.execute(statements.HOLDS, one).fetchone()[0] for one in asked]
 

@@ -1,6 +1,6 @@
-"""One HTTP exchange for a tool: vetted, bounded in size and time, with errors in the tool's terms.
+"""Makes one HTTP exchange for a tool: vetted, bounded in size and time, with errors in the tool's terms.
 
-Turns the answer of an HTTP tool into the model's result, by a table of types and readings.
+The answer becomes the model's result by a table of types and readings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads an MCP server's answers and listings: results for the model, or errors with their outcome.
 
-Reads the listings of an MCP server page by page, to the end or to a repeated page.
+A listing is read page by page, to the end or to a repeated page.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Reads JSON-RPC messages of MCP servers before the SDK judges them. Sloppy messages with one meaning are read; one
-answer answers one request.
+"""Reads JSON-RPC messages of MCP servers, and repairs their results, before the SDK judges them.
 
-Repairs results of MCP servers for the SDK's strict models: a missing, null or odd field with a plain meaning
-loses no answer.
-
-The table ``SETTLED`` has the rules, by method. All other parts pass unchanged.
+Sloppy messages with one meaning are read; one answer answers one request. A missing, null or odd field with a plain
+meaning loses no answer. The table ``SETTLED`` has the rules, by method. All other parts pass unchanged.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The time: the store's clock, continued by a monotonic clock of the machine.
+"""Tells the time: the store's clock, continued by a monotonic clock of the machine.
 
 Deadlines are instants that one process fixes and another one judges, and machines' clocks differ and jump. So all of
-them go by the database's clock: read with each heartbeat, or now and then by processes without one, and continued
-from there. A reading is not adopted at once: the shown time never goes back and is never more than a tenth faster or
-slower than real time, so a jump of the database's clock alone moves no deadline.
-Elapsed time, whatever the process or its machine did meanwhile.
+them go by the database's clock: read with each heartbeat, or now and then by processes without one, and continued from
+there. A reading is not adopted at once: the shown time never goes back and is never more than a tenth faster or slower
+than real time, so a jump of the database's clock alone moves no deadline. Elapsed time is measured through any pause of
+the process or its machine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Asking for drills that play a scenario: one for each tier, in simulated time.
+"""Requests drills that play a scenario: one for each tier, in simulated time.
 
-Digest of everything that a scenario's verdict depends on: another digest makes the verdict stale.
+A digest covers everything that a scenario's verdict depends on: another digest makes the verdict stale.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def scenario_ask(
     ``parameters``: in place of the scenario's own. ``seed``: without it the scenario's own. ``number``: of the
     revision; without it the published one. A tier in which the scenario waits or runs already is left out. ``wake``:
     called when the rows are there.
-    ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``live_asking``.
+    ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``how_asked``.
     Raises Refused: not_found, invalid (a tier that the scenario does not have; parameters that do not fit, or an agent
     that the fabric has not; live, a fault that cannot be), conflict, forbidden, and of live ones unavailable.
     """

@@ -1,6 +1,6 @@
 """Drills cells on real workers, a real broker, database and clock, in a temporary installation.
 
-Failures come from the provider seam.
+Failures come from the provider that ``PROVIDER`` names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Behaviours of a model over the protocol: scripted agents that work, and one function for each misbehaviour.
+"""Plays a model's behaviours over the protocol: scripted agents that work, and one function for each misbehaviour.
 
-Where a turn has no place for it (a loop where no tool is on offer, a plan where a critique is wanted), the
-well-behaved agent answers.
-The scripted agents over the protocol.
+Where a turn has no place for it (a loop where no tool is on offer, a plan where a critique is wanted), the well-behaved
+agent answers.
 """
 
 from __future__ import annotations

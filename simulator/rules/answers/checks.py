@@ -1,13 +1,8 @@
-"""Rules of answers in the simulator: invariants of streamed and typed ones, planted bugs, and draws.
+"""Checks answers in the simulator: streamed and typed ones. Has planted bugs and draws for the swarm too.
 
-They are counted anew from the facts alone.
-Invariants of typed data (see ``invariants.py``), read from journaled contents by an implementation of its own.
-Planted bugs about streamed answers.
-
-Draws for some fabrics of the swarm: output schemas, planned calls, memories in which the last write wins, tool
-rules.
-
-A generator of their own draws them, so that fabrics without them stay unchanged.
+Invariants are counted anew from the facts alone, and typed data is read from journaled contents by an implementation of
+its own. For some fabrics of the swarm it draws output schemas, planned calls, memories in which the last write wins,
+and tool rules. A generator of its own draws them, so that fabrics without them stay unchanged.
 """
 
 from __future__ import annotations

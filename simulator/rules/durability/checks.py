@@ -1,8 +1,7 @@
 """Damages journals, snapshots and announced answers, mixes program versions, and checks the consequences.
 
 Damage is done to the contents of a claim, not to the store. So the next claim finds the journal whole, and a released
-run must continue.
-Planted bugs about claimed, quarantined, paused, resumed and compensated runs.
+run must continue. Planted bugs are about claimed, quarantined, paused, resumed and compensated runs.
 """
 
 from __future__ import annotations

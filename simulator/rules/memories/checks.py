@@ -1,7 +1,7 @@
-"""Rules of memories in the simulator: invariants and planted bugs.
+"""Checks memories in the simulator. Has planted bugs too.
 
-The ledger is compared with the facts of all runs, counted anew (``changes.py``), and not with the engine's own fold.
-Planted bugs of memories.
+The ledger is compared with the facts of all runs, counted anew (``rules/facts/spending.py``), and not with the engine's
+own fold.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rules of every run: small named functions over its committed journal (docs/specification/durability.md).
 
 Each takes the state so far, the next event and the state after it, and returns one sentence about an error, or
-nothing. ``@on`` names the event kinds of a check. ``judgements.py`` has the checks of decisions and people.
+nothing. ``@on`` names the event kinds of a check. ``rules/decisions/checks.py`` has the checks of decisions and people.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Drives one cell of the decision table through the production engine, and compares it with the table's promise.
-
-The run is in simulated time.
+"""Drives one cell of the decision table through the engine in simulated time, and compares it with the
+table's promise.
 """
 
 from __future__ import annotations

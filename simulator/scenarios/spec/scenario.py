@@ -1,6 +1,6 @@
 """Defines a scenario: disturbances, work, steady state before and after, and abort conditions.
 
-It is written in TOML (``reading.py``).
+It is written in TOML (``toml.py``).
 """
 
 from __future__ import annotations

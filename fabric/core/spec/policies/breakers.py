@@ -16,7 +16,7 @@ from fabric.core.schema.limits import REQUIRED, Unit, declare_limit, declare_set
 from fabric.core.values.fingerprint import fingerprint
 
 WINDOW_S = 60.0
-"""Counts of all workers reach back a minute, to within ten seconds (``grant_ports.Count.windowed``)."""
+"""Counts of all workers reach back a minute, to within ten seconds (``SignalCount.windowed``)."""
 COOLDOWN_MAX_S = 86_400.0
 """The longest cooldown that a policy may name, and the longest Retry-After that is heeded: who says more is asked again
 after a day.

@@ -1,7 +1,4 @@
-"""Loop detectors of a fabric: their names and their numbers.
-
-The names of the loop detectors, as fabrics and journals have them and as people read them.
-"""
+"""Declares the loop detectors of a fabric: their names, for fabrics, journals and people, and their numbers."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Exports a run as files that verify without this program: events in S3's envelope, revision, decisions, chain.
 
-A run's journal as lines of JSON, a page of rows in memory at a time.
-
-``journal``: the rows as they are stored, hashes and all. ``header`` and ``payload`` are texts, so that their bytes, and
-with them the chain (``core.envelope.verify_chain``), can be had again from the file alone. ``readable``: S3's envelope
-with the content and the sentence. A run's events in S3's envelope, as programs read them.
+``journal`` has the rows as they are stored, hashes and all, as lines of JSON, a page of rows in memory at a time.
+``header`` and ``payload`` are texts, so that their bytes, and with them the chain
+(``core.events.envelope.verify_chain``), follow from the file alone. ``readable`` has S3's envelope with the content and
+the sentence, as programs read events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Every mechanism with its MAST classes and its defaults. It is data of the program, alike in all workspaces.
+"""Lists every mechanism with its MAST classes and its defaults. It is data of the program, alike in all workspaces.
 
 MAST (Cemri et al., "Why Do Multi-Agent LLM Systems Fail?", 2025) sorts failures of multi-agent systems into three
-classes. Each mechanism's module says which it answers.
-The configuration of each protection for a run, field by field, beside the defaults and their sources.
+classes. Each mechanism's module says which it answers. For a run, each protection has its configuration field by field,
+beside the defaults and their sources.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The distance of a run from each protection's limit, by its state and its fabric's policy. One table, total over the
-mechanisms, whose modules say what sets them.
+"""Measures the distance of a run from each protection's limit, by its state and its fabric's policy.
 
-Money is micro-dollars, time is seconds, instants are microseconds since the epoch.
-Margins to a run's budgets: its own, and those of the stage and the agent that are nearest to theirs.
+One table, total over the mechanisms, whose modules name their settings. Budgets have margins to the run's own, and to
+those of the nearest stage and agent. Money is micro-dollars, time is seconds, instants are microseconds since the
+epoch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Publication rules for typed data: output schemas and memories.
 
-Schemas that do not compile are reported with the gates.
-Publication rules for memories: their values must fit their schema, and unused ones cause a warning.
+Schemas that do not compile are reported with the gates. A memory's values must fit its schema, and an unused memory
+causes a warning.
 """
 
 from __future__ import annotations

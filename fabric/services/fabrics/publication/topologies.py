@@ -1,6 +1,4 @@
-"""Publication rules for topologies: graphs, requests that are passed on, and teams.
-
-Publication rules for fabrics whose workers take turns by a graph or pass a request on
+"""Publication rules for topologies: graphs, requests that are passed on, and teams
 (docs/specification/topologies.md).
 """
 

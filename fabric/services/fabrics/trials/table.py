@@ -58,7 +58,7 @@ def list_fields(spec: Draft | FabricSpec, path: str) -> tuple[SampleField, ...]:
 
 
 def build_sample(spec: Draft | FabricSpec, path: str) -> dict[str, str]:
-    """Return a sample to begin with. Raises Refused as ``fields_of``."""
+    """Return a sample to begin with. Raises Refused as ``list_fields``."""
     return {field.name: field.example for field in list_fields(spec, path)}
 
 

@@ -1,9 +1,8 @@
-"""Changes single paths in a YAML text. Comments, order, quotes and flow style stay; the layout is that of
-``nodes``.
+"""Changes single paths in a YAML text, and computes the edits between two JSON trees.
 
-For every text and every edit, the edited text reads as the edited tree: ``read_yaml(text_edited(text, edits)).value
-== tree_edited(read_yaml(text).value, edits)``. Each text is read back, and refused where it does not.
-Computes the edits that turn one JSON tree into another, so that a text changes only in those places.
+Comments, order, quotes and flow style stay; the layout is that of ``nodes``. For every text and every edit, the edited
+text reads as the edited tree: ``read_yaml(text_edited(text, edits)).value == tree_edited(read_yaml(text).value,
+edits)``. Each text is read back, and refused where it does not. So a text changes only where two trees differ.
 """
 
 from __future__ import annotations

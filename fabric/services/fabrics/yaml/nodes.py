@@ -1,8 +1,7 @@
-"""Turns a YAML text into nodes that can be edited and written again. ruamel keeps order, quotes and flow style, the
-notes keep the comments.
+"""Turns a YAML text into nodes that can be edited and written again.
 
-The text is written in one layout: two spaces a level, dashes two spaces in, one line for each value that is no
-literal block.
+ruamel keeps order, quotes and flow style, the notes keep the comments. The text is written in one layout: two spaces a
+level, dashes two spaces in, one line for each value that is no literal block.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Sign-in by name and password, and changes of one's own; ``actors.login_link_consume`` handles one-time links.
+"""Signs people in by name and password, and changes or resets passwords.
 
-Reset links for forgotten passwords: a link by mail that works once, for 20 minutes (OWASP ASVS 5.0 6.4.3).
-
-The answer does not reveal whether an account exists: it is always equal and equally fast, and the mail leaves
-afterwards. The link replaces no second factor; a person who lost theirs asks an owner.
+``actors.login_link_consume`` handles one-time links. A person who forgot a password gets a link by mail that works
+once, for 20 minutes (OWASP ASVS 5.0 6.4.3). The answer does not reveal whether an account exists: it is always equal
+and equally fast, and the mail leaves afterwards. The link replaces no second factor; a person who lost theirs asks an
+owner.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 It uses the engine's rules, ``core/rules/loops.py`` and ``core/rules/signatures.py``, with the default policy's limits
 (``tests/fabric/services/runs/traces/test_agreement.py`` puts the traces through both). A trace has no steps of ours,
-so each agent of it has one until a person speaks (``speakers.py``); each call of a tool is a turn. A tool's error
+so each agent of it has one until a person speaks (``reader.py``); each call of a tool is a turn. A tool's error
 is a deterministic failure of that tool, whichever agent calls it: the agents of a trace hear one another.
 """
 

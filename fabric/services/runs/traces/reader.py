@@ -1,8 +1,6 @@
-"""Reads and checks recorded agent traces: ``*.jsonl``, one run a line, in the form of
-``tests/data/traces/README.md``.
+"""Reads and checks recorded agent traces: ``*.jsonl``, one run a line (``tests/data/traces/README.md``).
 
-Finds the speakers in a recorded trace: a person's word, and an agent's answer (docs/reference/detectors.md "How a
-trace is read").
+It also finds the speakers: a person's word, and an agent's answer (docs/reference/detectors.md "How a trace is read").
 """
 
 from __future__ import annotations

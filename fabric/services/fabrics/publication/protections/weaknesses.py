@@ -1,10 +1,8 @@
-"""Notes protections that a fabric switches off or weakens so far that they stop nothing (S0 "Requirements at
-publication"). Its author may mean it.
+"""Notes protections that a fabric switches off, or weakens so far that they stop nothing (S0 "Requirements at
+publication").
 
-Applies the rules about limits and weakened protections to single stages (``policy.stages``).
-
-Publication rules for retries: settings that are laxer than required need a reason
-(docs/specification/retries.md).
+Its author may mean it. The rules apply to single stages too (``policy.stages``). Retry settings that are laxer than
+required need a reason (docs/specification/retries.md).
 """
 
 from __future__ import annotations
