@@ -1,7 +1,7 @@
 """Draws a drilled run on its virtual clock as SVG.
 
-It shows the ghost of the undisturbed run, the expectation of the table, and the observation. Idle time is folded as
-in a run's timeline (``runs.timeline.axis``), and a pleat shows how much. A wait for a breaker is never folded: it is the
+It shows the ghost of the undisturbed run, the expectation of the table, and the observation. Idle time is folded as in
+a run's timeline (``runs.timeline.axis``), and a pleat shows how much. A wait for a breaker is never folded: it is the
 subject.
 """
 

@@ -74,7 +74,9 @@ class CountChange:
     """The count begins anew at ``n``: a streak was broken."""
     windowed: bool = False
     until: bool = False
-    """``n`` is microseconds from now, and the count the latest such instant (``runtime.ports.spending.SignalCount``)."""
+    """``n`` is microseconds from now, and the count the latest such instant
+    (``runtime.ports.spending.SignalCount``).
+    """
 
 
 def tallies(policy: Breaker, domain: str, signal: SignalName | None, wait_us: int = 0) -> Iterator[CountChange]:

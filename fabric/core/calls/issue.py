@@ -32,7 +32,9 @@ from fabric.core.values.units import JSON, US
 
 
 def timeout_s(work: Work, stage: Stage, tool: str = "") -> float:
-    """Return the seconds that one attempt may take. The tier's value in its stage counts, or the tool's own if shorter."""
+    """Return the seconds that one attempt may take. The tier's value in its stage counts, or the tool's own
+    if shorter.
+    """
     tier = work.policy_in(stage).deadlines_of(work.run.tier).call_s
     own = work.compiled_fabric.spec.tool(tool).timeout_s if tool else None
     return tier if own is None else min(tier, own)

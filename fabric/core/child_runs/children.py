@@ -127,7 +127,9 @@ def teams_without_room(work: Work, agents: list[str]) -> list[str]:
 
 
 def build_id(parent_run_id: str, command_id: str) -> str:
-    """Return the id of the child that answers a command. It is a UUID of version 8, computed from the arguments alone."""
+    """Return the id of the child that answers a command. It is a UUID of version 8, computed from the
+    arguments alone.
+    """
     made = digest(parent_run_id, "child", command_id)
     return f"{made[:8]}-{made[8:12]}-8{made[13:16]}-a{made[17:20]}-{made[20:]}"
 

@@ -49,7 +49,9 @@ def _fold_settlement(run: Run, event: Event, fact: ev.MutationSettled) -> Run:
 
 
 def _without_needless(saga: Saga, key: str) -> Saga:
-    """Take a mutation that was not executed after all off the undo list. A compensation that is out is still awaited."""
+    """Take a mutation that was not executed after all off the undo list. A compensation that is out is still
+    awaited.
+    """
     unwinding, mutation = saga.unwinding, find_by_key(saga, key)
     if unwinding is None or mutation is None or mutation.status in STANDING:
         return saga

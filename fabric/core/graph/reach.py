@@ -124,7 +124,9 @@ class RuleReach:
         return self.possible(speaker, [*also, *((when, False) for _, when, found in standing if found is not False)])
 
     def goes_back(self, speaker: str) -> bool:
-        """Return True if a failed turn of a speaker can reach its retry targets. No rule on the outcome decides first."""
+        """Return True if a failed turn of a speaker can reach its retry targets. No rule on the outcome
+        decides first.
+        """
         plain = (n for n, rule in enumerate(self.graph.transitions) if not on_failure(rule))
         return self.falls_through(speaker, FAILED) or any(self.decides(n, speaker, FAILED) for n in plain)
 

@@ -83,7 +83,9 @@ def is_barred(cause: Cause) -> bool:
 
 
 def routed_by_edge(cause: Cause, tier: Tier) -> bool:
-    """Return True if a node with this failure may go on by a transition on its outcome or class. A cancel never does."""
+    """Return True if a node with this failure may go on by a transition on its outcome or class. A cancel
+    never does.
+    """
     if CLASSIFY[cause].error_class is ErrorClass.CANCELED:
         return False
     return tier is not Tier.HIGH_STAKES or not is_barred(cause)

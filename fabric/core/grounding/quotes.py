@@ -47,7 +47,9 @@ def passages(text: str) -> list[tuple[str, str]]:
 
 
 def parts(passage: str) -> list[str]:
-    """Return the parts of a passage that the source must have, in order. Omissions and words in brackets are left out."""
+    """Return the parts of a passage that the source must have, in order. Omissions and words in brackets are
+    left out.
+    """
     pieces = [piece for given in _OMITTED.split(passage) for piece in _INSERTED.split(given)]
     return [piece for given in pieces if (piece := normalise_quote(given).strip(_EDGES))]
 

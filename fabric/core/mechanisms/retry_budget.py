@@ -84,7 +84,9 @@ def balance(config: Config, state: State) -> int:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Deny a retry once its stage has made all of its retries. Deny it also if the bucket is empty and gives no credit."""
+    """Deny a retry once its stage has made all of its retries. Deny it also if the bucket is empty and gives
+    no credit.
+    """
     most, before = config.stage_retries, state.retries.get(proposal.stage, 0)
     if most is not None and before >= most:
         evidence = Evidence(most, before + 1, "retries", f"stage:{proposal.stage}")

@@ -36,7 +36,9 @@ def question_digest(message: str, schema: Mapping[str, JSON]) -> str:
 
 
 def note(work: Work, pending: Pending, given: ToolFinished) -> bool:
-    """Journal that the server of a call asks a person. Return False if no review opens: then the result's error stands."""
+    """Journal that the server of a call asks a person. Return False if no review opens: then the result's
+    error stands.
+    """
     issued, asked = pending.issued, given.requested
     step = work.run.steps.get(issued.step_id)
     if asked is None or step is None or not step.agent or work.run.ending is not None:

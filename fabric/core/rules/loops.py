@@ -357,7 +357,9 @@ def _periodic(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
 
 
 def _fabro(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
-    """S1 to the letter: the window is full, and its groups of one, two or three turns are equal. Results do not count."""
+    """S1 to the letter: the window is full, and its groups of one, two or three turns are equal. Results do
+    not count.
+    """
     size = config.period_window
     turns = [calls for calls, _ in _turns(asked, size)]
     if len(turns) < size:

@@ -271,7 +271,9 @@ class FabricTree(SpecGroup):
 
     @property
     def asked_tools(self) -> tuple[ToolSpec, ...]:
-        """Return every tool that a run may call: declared ones, those of memories, and those of the oracle's addresses."""
+        """Return every tool that a run may call: declared ones, those of memories, and those of the oracle's
+        addresses.
+        """
         tests = (check.asked_tool for check in self.gates.oracle or () if check.http is not None)
         return (*self.all_tools, *(self.tool(name) for name in tests))
 

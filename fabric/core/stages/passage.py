@@ -281,7 +281,9 @@ def _goal_failure(work: Work, stage: Stage) -> Failure | None:
 
 
 def _calls_refused(work: Work) -> str:
-    """Return the end of a reason: the number of refused calls, from answers with too many calls. "": none was refused."""
+    """Return the end of a reason: the number of refused calls, from answers with too many calls. "": none was
+    refused.
+    """
     refused: dict[int, int] = {}
     for step in work.run.steps.values():
         allowed = work.policy_in(step.stage).limits.calls_per_turn

@@ -143,7 +143,9 @@ class PlaceMap:
     def _find_span(
         self, labels: Sequence[object], wanted: tuple[object, object], within: tuple[int, int]
     ) -> tuple[int, int] | None:
-        """Return the span from the mark with the first label to the end of the last one. Only marks of one kind count."""
+        """Return the span from the mark with the first label to the end of the last one. Only marks of one
+        kind count.
+        """
         inside = [n for n, at in enumerate(self._starts) if labels[n] is not None and within[0] <= at < within[1]]
         first = next((n for n in inside if labels[n] == wanted[0]), None)
         last = next((n for n in inside if labels[n] == wanted[1]), None)

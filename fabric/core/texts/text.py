@@ -154,7 +154,9 @@ def _describe_unclosed(start: int, why: int) -> str:
 
 
 def _objects(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans that may be objects, the likeliest first. The end is CUT or TOO_DEEP for one that never closes."""
+    """Yield the spans that may be objects, the likeliest first. The end is CUT or TOO_DEEP for one that never
+    closes.
+    """
     position = len(text) - len(text.lstrip())
     fence = None if text.startswith("{", position) else _fence.search(text)
     start = -1 if fence is None else _first(text, fence.start(1), fence.end(1))

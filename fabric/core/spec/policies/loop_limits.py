@@ -46,7 +46,9 @@ PRESET_NAMES: Mapping[str, LoopName] = {
 
 
 def detector_name(named: object) -> str:
-    """Return the name of a detector, or of a document's rule, as people read it. Empty: the journal's word is neither."""
+    """Return the name of a detector, or of a document's rule, as people read it. Empty: the journal's word is
+    neither.
+    """
     found = LOOP_NAMES.get(str(named)) or PRESET_NAMES.get(str(named))
     return found.name if found else ""
 
