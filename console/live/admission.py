@@ -120,7 +120,7 @@ class Door:
             wanted = {pair for pair, _ in asked}
             try:
                 found: Mapping[tuple[str, str], Admission] = await loop.run_in_executor(self._pool, admissions, wanted)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nobody is let in by it.
+            except Exception as error:  # noqa: BLE001 - no error lets a page in.
                 log.warning("who may follow could not be looked up, pages will ask again: %s", error)
                 found = {}
             for pair, answer in asked:

@@ -208,7 +208,7 @@ class DecisionCase:
         """Return the failure as it came to the ladder, with those trips in that order."""
         command_id = self.fact.command_id
         failed = self.ledger.attempts.get(command_id)
-        named = failed is not None and failed.trip is None  # What a breaker refused was not sent.
+        named = failed is not None and failed.trip is None  # A call that a breaker refused was not sent.
         return Failure(
             trips=tuple(Trip(one.mechanism, one.cause, one.evidence, one.message) for one in trips),
             stage=self.stage,

@@ -38,7 +38,7 @@ def _place(before: list[JSON], after: list[JSON], number: int) -> int | None:
             continue
         alike, places = ([n for n, other in enumerate(those) if said(other) == key] for those in (before, after))
         if places:
-            # Of fewer alike than before nobody can tell which one was taken out.
+            # Of fewer equal items than before, the one that was taken out cannot be told.
             return places[alike.index(number)] if len(places) >= len(alike) else None
     return number if len(before) == len(after) else None
 

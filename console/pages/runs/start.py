@@ -41,7 +41,7 @@ from fabric.services.runs.start import run_start
 def start(request: HttpRequest) -> HttpResponse:
     """Show the form. A POST starts the run, or shows the typed values with the mistakes beside them."""
     actor = find_actor(request.user)
-    # What runs without a model comes first: it is where a newcomer begins.
+    # A fabric that runs without a model comes first: a newcomer begins there.
     fabrics = sorted(fabrics_list(actor), key=needs_model)
     if request.method != "POST":
         return _page(request, _build_form(request, actor, fabrics))

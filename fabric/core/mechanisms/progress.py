@@ -115,7 +115,7 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind in CALLED:
         return _record_call(state, fact)
-    if fact.kind == "call_issued":  # What began with an attempt that failed is no turn's.
+    if fact.kind == "call_issued":  # A call that began with a failed attempt is no turn's.
         anew = fact.call == "model" and fact.step_id in state.early
         return replace(state, early=_but(state.early, fact.step_id)) if anew else state
     if fact.kind == "call_streamed":

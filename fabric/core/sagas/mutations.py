@@ -208,7 +208,7 @@ def _end_check(work: Work, check: Errand, found: Any, reason: str) -> None:
     work.emit(ev.ReconciliationEnded(command_id=check.command_id, of_key=check.key, found=found, reason=reason))
 
 
-# -- an outcome that nobody knows --------------------------------------------------------------------------------------
+# -- an unknown outcome ------------------------------------------------------------------------------------------------
 
 
 def waits_for_check(work: Work, command_id: str) -> bool:

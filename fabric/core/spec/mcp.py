@@ -29,7 +29,7 @@ RESULT_BYTES = 1_000_000
 class McpServer(SpecGroup):
     """An MCP server: a command that is run beside the worker, or an address."""
 
-    name: Name
+    name: Name = Field(description="Name by which tools refer to the server.")
     transport: Literal["stdio", "http"] = Field(
         description="stdio: a command that speaks over its standard input and output. http: an address (streamable HTTP)."
     )

@@ -137,7 +137,7 @@ def ladders(table: Table, spec: FabricTree | None = None) -> Ladders:
     said: dict[str, Any] = {
         "/".join(key): [shown[id(rung)] for rung in ladder.rungs] for key, ladder in layered.items()
     }
-    # How long a node waits stands in no rung, and a decision about it hangs on it.
+    # The wait of a node stands in no rung, and a decision about it depends on it.
     said["waits"] = [str(spec.policy.retry_layers.retries_of(stage)) for stage in Stage]
     return Ladders(table, layered, fingerprint([table_digest(table), said]), presets=True)
 
@@ -310,7 +310,7 @@ def layer_problems(spec: FabricTree) -> Iterator[str]:
     """
     told = spec.policy.retry_layers
     if not told.layered:
-        # What is said is told by its value: a fabric that is written out names every field, and must be read again.
+        # The value tells what was written: a fabric that is written out names every field, and must be read again.
         for name, field in RetryLayers.model_fields.items():
             if name != "preset" and getattr(told, name) != field.get_default(call_default_factory=True):
                 yield f"{HERE}.{name}: only preset fabro has layers; name it, or leave {name} out"

@@ -118,8 +118,10 @@ class ToolSpec(Named):
         default="builtin",
         description="How the tool is called. The kinds memory and conversation belong to tools that the engine makes.",
     )
-    effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
-    description: Prose = ""
+    effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = Field(
+        default="read_only", description="Effect of a call on the world."
+    )
+    description: Prose = Field(default="", description="Words about the tool that the model reads.")
     parameters: dict[str, Any] | None = Field(
         default=None, description="JSON schema of the arguments. None: the schema of the built-in tool."
     )
@@ -128,7 +130,9 @@ class ToolSpec(Named):
         max_length=500,
         description="The operator's name for a callable, the URL of an HTTP endpoint, or SERVER/TOOL.",
     )
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = Field(
+        default="POST", description="For HTTP: the method of the request."
+    )
     places: Places = Field(default_factory=dict)
     headers_from: HeadersFrom = Field(default_factory=dict)
     allowed_hosts: tuple[str, ...] = Field(default=(), description="For http_get: the hosts that the tool may call.")

@@ -134,7 +134,7 @@ def _put_away(
         onward_at=pen.now + 3 * DUE_US // 4,
         due_at=pen.now + DUE_US,
         on_expiry="nothing",
-        # Whoever started it does not let it go on: one who is alone does.
+        # The person who started it does not let it go on, unless that person is alone.
         barred=tuple(who for who in dict.fromkeys((claimed.requested_by, *claimed.caused_by)) if who),
         reviewers=() if compiled is None else compiled.spec.reviewers,
         onward_to=ONWARD_TO if compiled is None else compiled.spec.policy.humans.onward_to,
@@ -180,7 +180,7 @@ def _apply_answer(pen: _Pen, claimed: ClaimedRun, review: ev.ReviewOpened, mail:
             what = damage or (
                 "it could not be brought to its end" if unfolded.has_started(claimed) else "it never started"
             )
-            # What was decided before stands: it ends sooner, not otherwise.
+            # An earlier decision stands: the run ends sooner, not otherwise.
             state, reaction = (begun.state, begun.reaction) if begun is not None else (state, _REACTION[answer.kind])
             mark = _ended_blindly(pen, claimed, review, state, reaction, f"{reason} ({what})")
         else:
@@ -189,7 +189,7 @@ def _apply_answer(pen: _Pen, claimed: ClaimedRun, review: ev.ReviewOpened, mail:
             pen.write(ending)
             mark, wake_at = RunMark(state=state_before_quarantine(True, ending)), pen.now
     if mail.format and mark.ended_at is None:
-        wake_at = pen.now  # For whoever reads it.
+        wake_at = pen.now  # For readers of the row.
     return pen.batch(mark, consumed, wake_at, mail.format if mark.ended_at is None else 0)
 
 

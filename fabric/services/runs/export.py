@@ -54,7 +54,7 @@ def run_export_zip(*, actor: Actor, run_id: str, signer: Signer, checkpoints: Pa
     """Return a run's bundle as one ZIP file in a folder of the run's name, open at its beginning. Closing it deletes
     it. Raises as ``run_export``.
     """
-    packed = SpooledTemporaryFile(max_size=ZIP_IN_MEMORY)  # noqa: SIM115 - whoever is given it closes it.
+    packed = SpooledTemporaryFile(max_size=ZIP_IN_MEMORY)  # noqa: SIM115 - the caller closes it.
     with TemporaryDirectory(prefix="fabric-export-") as folder:
         to = run_export(actor=actor, run_id=run_id, to=Path(folder) / "run", signer=signer, checkpoints=checkpoints)
         with ZipFile(packed, "w", ZIP_DEFLATED) as archive:

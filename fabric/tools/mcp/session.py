@@ -218,7 +218,7 @@ class McpSession:
             self._changed = True  # Notices since then are lost.
             await asyncio.sleep(LISTEN_AGAIN_S)
 
-    # -- on the loop, by whoever calls --
+    # -- on the loop, by the caller --
 
     async def _list(self, client: Client) -> None:
         self._changed = False

@@ -133,7 +133,7 @@ def drills_abort(rows: QuerySet[Drill], *, by: str, why: str) -> int:
     return left.update(status=Status.ABORTED, ended_at=database_us(), stopped_by=by, why=why)
 
 
-# -- what whoever conducts has to know and to say ----------------------------------------------------------------------
+# -- what the conductor knows and reports ------------------------------------------------------------------------------
 
 
 def drills_wait(mode: str = VIRTUAL) -> bool:

@@ -102,7 +102,7 @@ def _rows(actor: Actor) -> QuerySet[StoredScenario]:
     rows = StoredScenario.objects.filter(workspace_id=actor.workspace_id)
     if not actor.narrow and actor.may(Right.CONTENTS):
         return rows
-    # What was captured holds the request and the documents of its run: it is there for who may read that.
+    # A captured scenario has the request and the documents of its run: only their readers may see it.
     readable = Run.objects.filter(match_visible(actor, Run), read_by(actor, Run)).values("id")
     return rows.filter(Q(captured_from="") | Q(captured_from__in=readable))
 

@@ -108,7 +108,7 @@ def _works(step: Any) -> bool:
 def _whose(seen: WatchedRun, run: Run, step: Any) -> str:
     """Return the author of a step's work: its brief's worker, the aggregator, or the finalizer."""
     topology = seen.compiled.spec.topology
-    if step.turn is not None and step.turn.choices:  # Who decides a debate promises no data.
+    if step.turn is not None and step.turn.choices:  # An agent that decides a debate promises no data.
         return ""
     if _works(step):
         return str(run.stages[Stage.FAN_OUT].agents[step.branch] if step.turn is None else step.turn.agent)

@@ -25,7 +25,9 @@ class DebateTopology(TopologySpec):
     that won the vote.
     """
 
-    kind: Literal["debate"] = "debate"
+    kind: Literal["debate"] = Field(
+        default="debate", description="Kind of the topology: sides propose in rounds, and a judge or a vote decides."
+    )
     rounds: Annotated[int, Field(ge=1, le=10)] = declare_limit(
         2,
         "Rounds",

@@ -25,7 +25,7 @@ class HandoffTopology(TopologySpec):
     ``limits.hops`` bounds how often. Without an aggregator the answer is that of the last peer.
     """
 
-    kind: Literal["handoff"] = "handoff"
+    kind: Literal["handoff"] = Field(default="handoff", description="Kind of the topology: peers pass the request on.")
     first: Name | None = Field(
         default=None, description="The worker that gets the request first. None: the first of the list."
     )

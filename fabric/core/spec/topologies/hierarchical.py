@@ -40,7 +40,9 @@ class HierarchicalTopology(PlannedTopology):
     (docs/specification/topologies.md).
     """
 
-    kind: Literal["hierarchical"] = "hierarchical"
+    kind: Literal["hierarchical"] = Field(
+        default="hierarchical", description="Kind of the topology: workers of a supervisor may lead teams."
+    )
     teams: Annotated[dict[Name, Team], Field(min_length=1, max_length=64)] = Field(
         description="Teams by the worker that leads them; the worker is of the fabric or of another team."
     )

@@ -34,7 +34,9 @@ class SopTopology(TopologySpec):
     Without an aggregator the last one is the answer.
     """
 
-    kind: Literal["sop"] = "sop"
+    kind: Literal["sop"] = Field(
+        default="sop", description="Kind of the topology: agents do the items of a procedure in order."
+    )
     procedure: Annotated[tuple[Duty, ...], Field(min_length=1, max_length=100)] = Field(
         description="The items in their order."
     )

@@ -205,7 +205,7 @@ def list_settings(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
     if row.group == "deadlines":
         standard: Mapping[str, Any] = DEADLINES[run.tier].model_dump()
     else:
-        # What has no default is required: its own value stands, and is the fabric's.
+        # A field without a default is required: its own value stands, and is the fabric's.
         standard = {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
     made = [
         Setting(

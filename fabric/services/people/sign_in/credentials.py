@@ -151,7 +151,7 @@ def _send(wanted: str, link: Callable[[str], str]) -> None:
         user = _whose(wanted)
         if user is not None and mails():
             _mail(user, link(_make_link_token(user)))
-    except Exception as error:  # noqa: BLE001 - nobody waits for it, so it can only be told here.
+    except Exception as error:  # noqa: BLE001 - no caller waits for it, so only the log can report it.
         log.warning("a link for another password was not mailed: %s", type(error).__name__)
     finally:
         close_old_connections()
