@@ -40,7 +40,7 @@ class UsualRatesPinned:
 
 @value(kw_only=True)
 class PolicyTakenUp:
-    """The run takes over a version of the workspace's policy, at its start or at a later claim."""
+    """The run takes over a version of the workspace's policy, at its start or at a claim that finds another."""
 
     number: int
     run_usd_micros: int | None = None
