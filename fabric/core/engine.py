@@ -56,7 +56,7 @@ class Decision:
 
 
 MOVES = (OwnerChanged, TimeReached)
-"""Inputs that may move a run without a fact of their own: a run that never moved, a retry that is due."""
+"""Inputs that may move a run without a fact of their own. The run never moved, or a retry is due."""
 
 
 def decide(run: Run, given: Input, ctx: Context) -> Decision | Need:

@@ -179,7 +179,7 @@ class UndecidedInputs:
 
 
 LATE_US = 1_000_000
-"""Most delay of a timer without a look at the inbox: a process that stood still longer may have missed an answer."""
+"""Most delay of a timer without a look at the inbox. A process that stood still longer may have missed an answer."""
 
 
 def next_wake(run: Run, answers: frozenset[str], announced: int | None, policy: FlowPolicy) -> int | None:

@@ -16,7 +16,7 @@ from fabric.worker.process.clock import SYSTEM_CLOCK, Elapsed, MeasuredClock, el
 
 log = logging.getLogger(__name__)
 MARGIN = 0.1
-"""Share at the end of a lease that is not used: clocks run at different speeds, and a request takes time to leave."""
+"""Share at the end of a lease that is not used. Clocks run at different speeds, and a request takes time to leave."""
 
 
 class Lease:

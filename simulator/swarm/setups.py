@@ -58,7 +58,7 @@ class WorldNames:
     """Names of a world's runs. No draw and no decision depends on them."""
 
     salt: str = ""
-    """Makes the ids unique, so that runs of several worlds of one seed can be kept; empty for the seed's ids."""
+    """Makes the ids unique, so that runs of several worlds of one seed can be kept. Empty for the seed's ids."""
     workspace_id: str = "workspace"
     """Workspace of its runs."""
 

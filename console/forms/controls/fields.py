@@ -114,13 +114,14 @@ class EditField:
     was: JSON = MISSING
     """The value that the form began with."""
     strict: bool = False
-    """True where a text that does not fit is refused; else it is kept, and the check of the whole says what
+    """True where a text that does not fit is refused. Else it is kept, and the check of the whole says what
     is wrong.
     """
     unread: str | None = None
     """The text that was refused; None: none was."""
     inside: bool = False
-    """True for a part of a default that only makes sense as a whole: a rung of a cell that the draft leaves as it is.
+    """True for a part of a default that only makes sense as a whole, such as a rung of a cell that the draft leaves
+    as it is.
     """
     spared: bool = False
     """True for a part of a group that may be left out, and is."""

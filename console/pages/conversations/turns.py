@@ -169,7 +169,7 @@ class Turns:
     earlier: int
     """Turns that the picture leaves out."""
     closed: str = ""
-    """Reason why the conversation ended after the last turn; empty while it goes on, or where no agent chooses a
+    """Reason why the conversation ended after the last turn. Empty while it goes on, or where no agent chooses a
     speaker.
     """
     closed_seq: int = 0

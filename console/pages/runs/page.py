@@ -176,7 +176,7 @@ ALWAYS_SHOWN = frozenset(
         "loop_detector.identical_threshold",
     }
 )
-"""Margins that the header has however far they are, as it has a shared breaker that counted something; the nearest
+"""Margins that the header has however far they are, as it has a shared breaker that counted something. The nearest
 others fill it up, and what has a tone is never left out.
 """
 

@@ -189,7 +189,7 @@ FILE_S = 30.0
 REQUEST_S = 50.0
 """Seconds that all files of one request may take: a proxy in front waits 60."""
 AT_ONCE = 2
-"""Largest number of children of one process; a file waits for a free one as long as its own reading may take."""
+"""Largest number of children of one process. A file waits for a free one as long as its own reading may take."""
 ZIP = b"PK\x03\x04"
 COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 HEAD_BYTES = 1_024

@@ -105,7 +105,7 @@ class Act(StrEnum):
     """A person opened a circuit breaker; it stays open until a person resets it."""
     BREAKER_RESET = "breaker_reset"
     BREAKER_MOVED = "breaker_moved"
-    """A call of a run, or a decision of one, moved a circuit breaker; the line names the run and the counts."""
+    """A call of a run, or a decision of one, moved a circuit breaker. The line names the run and the counts."""
     MEMORY_WRITTEN = "memory_written"
     """A person wrote into a fabric's memory."""
     MEMORY_DELETED = "memory_deleted"
@@ -114,7 +114,7 @@ class Act(StrEnum):
     MEMORY_PRUNED = "memory_pruned"
     """Entries of a memory that are no longer needed, their values erased before, were removed from its ledger."""
     SECRETS_SEALED_ANEW = "secrets_sealed_anew"
-    """Stored secrets were encrypted again under the first key of the key ring; the line has its id, and their
+    """Stored secrets were encrypted again under the first key of the key ring. The line has its id, and their
     number.
     """
     BACKUP_TAKEN = "backup_taken"

@@ -128,8 +128,8 @@ class BreakerRefusal:
     changed_at: int
     asked_at: int
     until: int = 0
-    """Instant at which to try again: after the cooldown or, while it is half open, after the first permit expires;
-    never before the endpoint's Retry-After.
+    """Instant at which to try again: after the cooldown or, while it is half open, after the first permit expires. It
+    is never before the endpoint's Retry-After.
     """
 
 

@@ -106,7 +106,7 @@ def _too_large(work: Work, agents: list[str], whole: int) -> tuple[str, int, int
 
 
 TEAM_AT_WORK = 2
-"""Least number of agents at work at once for a team with a planner; otherwise it could hand out only one brief."""
+"""Least number of agents at work at once for a team with a planner. Otherwise it could hand out only one brief."""
 
 
 def teams_without_room(work: Work, agents: list[str]) -> list[str]:

@@ -188,7 +188,7 @@ class ModelReplied:
     model: str = ""
     sanitized: bool = False
     own: JSON = None
-    """Parts of the answer that only its provider understands, such as reasoning; they go back to the model that gave
+    """Parts of the answer that only its provider understands, such as reasoning. They go back to the model that gave
     them. None: there are none.
     """
     parts: TokenParts = NO_PARTS
@@ -250,8 +250,8 @@ class CallFailed:
     trip: Trip | None = None
     """The mechanism that did not let it be sent."""
     breaker_wait_s: float | None = None
-    """Seconds for which its open circuit breaker stays open, unless a person acts sooner; the call was refused, or
-    was a failed probe.
+    """Seconds for which its open circuit breaker stays open, unless a person acts sooner. The call was refused, or was
+    a failed probe.
     """
     shut: tuple[str, ...] = ()
     """Possible fallbacks whose call an open circuit breaker would have refused when this came back."""

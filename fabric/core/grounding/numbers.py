@@ -70,7 +70,7 @@ CONSTANTS = frozenset(Decimal(n) for n in (0, 1, 2, 3, 4, 7, 10, 12, 24, 30, 52,
 """Numbers that a calculation may use without a source: counts of months and days, the hundred of a percentage."""
 
 _OPERAND = r"(?>[(]{0,5} ?[-−]?[$€£]? ?(?<!\d)\d[\d.,]{0,40}(?: ?%)?(?: ?[)]){0,5})"
-"""Atomic, like the whole chain: a blank may belong to either side, and trying both for each of 20 operands is 3^20
+"""Atomic, like the whole chain. A blank may belong to either side, and trying both for each of 20 operands is 3^20
 attempts.
 """
 _FORMULA = re.compile(

@@ -137,7 +137,7 @@ NOT_RUN_AGAIN: Mapping[Cause, str] = {
 }
 """Causes that a retry of the whole would repeat, since its parts were retried already; each with its sentence."""
 RETRIED_ONCE: Mapping[Cause, str] = {Cause.MALFORMED_ANSWER: "the answer was unusable, and a retry was used already"}
-"""Causes that seldom go away by themselves: a web page in the place of an answer mostly means a wrong address."""
+"""Causes that seldom go away by themselves. A web page in the place of an answer mostly means a wrong address."""
 CHILD_CHANGED_WORLD: Mapping[Reaction, str] = {
     Reaction.RETRY: "its child run changed the world, so it is not retried automatically",
     Reaction.RETRY_NODE: "its child run changed the world, so it is not retried automatically",

@@ -358,7 +358,7 @@ def _scopes(config: Config, state: State, proposal: Proposal) -> Iterator[tuple[
 
 CALL = "call"
 SCOPES_KEPT = 1_024
-"""Pairs of a stage and an agent whose scopes are cached; every call of a run is judged by the same few."""
+"""Pairs of a stage and an agent whose scopes are cached. Every call of a run is judged by the same few."""
 
 
 @lru_cache(maxsize=SCOPES_KEPT)

@@ -44,7 +44,7 @@ NEEDS: Mapping[Scope, tuple[Right, ...]] = {
     Scope.OPERATE: (Right.OPERATE,),
     Scope.MANAGE: (Right.MEMBERS, Right.KEYS, Right.POLICY, Right.AUDIT),
 }
-"""Rights of which a scope needs at least one; none: every member looks, and answers their own reviews (a program the
+"""Rights of which a scope needs at least one. None: every member looks, and answers their own reviews (a program the
 named ones). Total by test.
 """
 

@@ -28,7 +28,7 @@ FABRO_STEERING = (
 """S1's steering message, word for word."""
 STILL_FAILS = "This call was not executed: everything failed of late. Use what you have, or say what is missing."
 ANSWER_CHARS_MIN = 40
-"""Fewest characters of an answer that counts; shorter ones ("ok", "approve", nothing) repeat naturally.
+"""Fewest characters of an answer that counts. Shorter ones ("ok", "approve", nothing) repeat naturally.
 docs/specification/protections.md has this limit for briefs too.
 """
 SAID_SIMILARITY = 0.7

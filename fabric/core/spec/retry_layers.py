@@ -50,7 +50,7 @@ class LayerRung(Rung):
 
 
 CALL_LEVEL = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL})
-"""Rungs of a cell that are a call's (docs/specification/topologies.md): its retries and fallbacks are the layers' to
+"""Rungs of a cell that are a call's (docs/specification/topologies.md). Its retries and fallbacks are the layers' to
 say, its wait stands between the two.
 """
 
@@ -145,7 +145,7 @@ def ladders(table: Table, spec: FabricTree | None = None) -> Ladders:
 ROUTED_ON = "rules of the graph"
 LED_BACK = "retry targets of the graph"
 _BEFORE_EDGES = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.INJECT})
-"""Rungs that are still about a call, or said to the agent at work: a turn has not failed before them."""
+"""Rungs that are still about a call, or said to the agent at work. A turn has not failed before them."""
 
 
 def own_cells(spec: FabricTree) -> Layered:

@@ -30,7 +30,7 @@ REQUIRED: Mapping[Stage, tuple[Stage, ...]] = {
     Stage.VALIDATE: (Stage.FAN_IN,),
     Stage.FINALIZE: (Stage.FAN_OUT, Stage.VALIDATE),
 }
-"""Stages whose output each stage needs, its input last: the fan-in names its parts by the plan, and an outcome lists
+"""Stages whose output each stage needs, its input last. The fan-in names its parts by the plan, and an outcome lists
 the missing ones.
 """
 

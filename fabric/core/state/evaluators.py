@@ -81,8 +81,8 @@ class Ruling:
 
 Rules = Callable[[PolicyRequest], Ruling]
 Fits = Callable[[JSON], list[str]]
-"""Takes the object with the field ``data`` and returns its problems, a sentence each with its path; empty if it
-fits.
+"""Takes the object with the field ``data`` and returns its problems, a sentence each with its path. Empty if
+it fits.
 """
 When = Callable[[str, Mapping[str, JSON]], tuple[bool, str]]
 """Takes a condition that a model wrote and the values it may name; returns its truth, or the reason why it cannot be

@@ -203,8 +203,8 @@ class Talk:
     context_ref: str = ""
     """Reference of the context variables; "": they are still the initial ones."""
     written: tuple[tuple[str, int], ...] = ()
-    """Changes of them from outside during the turn in flight: the reference of each, and the number of the turn's
-    own before it.
+    """Changes of them from outside during the turn in flight. Each has its reference, and the number of the turn's own
+    before it.
     """
     opened_at: int = 0
     turn_at: int = 0

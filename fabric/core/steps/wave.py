@@ -30,7 +30,7 @@ from fabric.core.values.taxonomy import Cause, Trip
 
 NAME = "agent_loop"
 FREE = frozenset({Cause.TURN_LIMIT, Cause.DEPENDENCY_FAILED})
-"""Why a call is refused that costs the step no correction: it is no slip of the agent's, or one that was paid for."""
+"""Why a call is refused that costs the step no correction. It is no slip of the agent's, or one that was paid for."""
 
 
 def run(work: Work, step: Step) -> Failure | None:

@@ -141,7 +141,7 @@ def _build_asks(work: Work, event: Event) -> Asks:
 # -- walking ---------------------------------------------------------------------------------------------------------
 
 DECISIONS_MAX = 500
-"""Every rung but the last is bounded, so a walk ends; this is so that a fault of ours does too."""
+"""Every rung but the last is bounded, so a walk ends. This is so that a fault of ours does too."""
 ORDER = tuple(Stage)
 BEGAN_US = 1_767_225_600_000_000
 """Assumed start of the run; no result depends on it."""

@@ -109,7 +109,7 @@ class Target:
 
     channel: Channel
     address: str
-    """A mailbox, or a URL, which may hold a secret: it is in no table, on no page and in no log."""
+    """A mailbox, or a URL, which may hold a secret. It is in no table, on no page and in no log."""
     workspace_id: str = ""
     """Workspace whose runs it hears about; "": all."""
     wants: frozenset[str] = frozenset(EVENTS)

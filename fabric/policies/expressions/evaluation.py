@@ -35,7 +35,7 @@ class Evaluated:
 
     holds: bool = False
     failed: str = ""
-    """Reason why it is neither true nor false: the library's words, or a sentence about ``it``; empty: it is one of
+    """Reason why it is neither true nor false: the library's words, or a sentence about ``it``. Empty: it is one of
     them.
     """
     error: str = ""

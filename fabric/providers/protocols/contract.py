@@ -133,7 +133,7 @@ class Protocol(ABC):
     """Usual form of the URL, for one without an endpoint; begins with "; "."""
     headers: ClassVar[Mapping[str, str]] = {}
     schema_with_tools: ClassVar[bool] = False
-    """An answer may be constrained to a schema although tools are offered; the option of that name sets it for one
+    """An answer may be constrained to a schema although tools are offered. The option of that name sets it for one
     model.
     """
     done_line: ClassVar[bool] = False

@@ -201,7 +201,7 @@ GAVE_UP = frozenset({408, 460, 499, 504, 524})
 _any_refusal = frozenset(range(400, 500))
 _W = re.IGNORECASE
 TOO_LARGE = re.compile(r"\b(request too large|reduce (your message size|the length|the number of tokens))\b", _W)
-"""Groq's and OpenAI's words for one request above the limit of a minute, with the code of a rate limit: it never
+"""Groq's and OpenAI's words for one request above the limit of a minute, with the code of a rate limit. It never
 passes.
 """
 PATTERNS: tuple[tuple[frozenset[int], re.Pattern[str], Cause], ...] = (

@@ -23,8 +23,8 @@ class AfterWrite(StrEnum):
     GO_ON = "go on"
     """Step the driver with the commit."""
     RELEASE = "release"
-    """Drop the state in memory, and release the row at once: the run is sound, but the basis of its decisions is
-    gone.
+    """Drop the state in memory, and release the row at once. The run is sound, but the basis of its decisions
+    is gone.
     """
     COOL_DOWN = "cool down"
     """Drop the state in memory, and own the row for ``hold_s`` more, so that no worker claims the run in a hot loop."""

@@ -13,8 +13,8 @@ from fabric.runtime.ports.spending import Entries, Reservation, Settlement
 
 WINDOW_US = 300 * US
 LEAVES_US = 3_600 * US + WINDOW_US
-"""A window leaves the hour when its last instant is an hour old: no hour, wherever it begins, sees more than the
-cap.
+"""A window leaves the hour when its last instant is an hour old. No hour, wherever it begins, sees more than
+the cap.
 """
 SHARE = 20
 """A grant is at most the 20th part of what is left."""

@@ -28,7 +28,7 @@ from fabric.selectors.runs.lookup import Waiting
 Basis = Literal["oracle", "gates", "mixed"]
 """Judge of success: the oracle, or the gates of a revision without one; mixed where only some revisions have one."""
 FELL_BACK = Q(reason=str(Reaction.SAFE_FALLBACK)) | Q(reason__startswith=STATIC_ANSWER)
-"""Condition on runs completed with the fabric's static answer: no gate has passed an agent's answer, so it is no
+"""Condition on runs completed with the fabric's static answer. No gate has passed an agent's answer, so it is no
 success.
 """
 DAYS = 7

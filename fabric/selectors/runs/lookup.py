@@ -341,7 +341,7 @@ def _view(actor: Actor, row: dict[str, Any], documents: tuple[str, ...] = ()) ->
 
 
 PAUSE, RESUME = "pause:", "resume:"
-"""Input ids of pauses and resumptions, each with its number in the run's life: two that come at once are one."""
+"""Input ids of pauses and resumptions, each with its number in the run's life. Two that come at once are one."""
 
 
 def count_holds(actor: Actor, run_id: str) -> tuple[int, int]:

@@ -60,8 +60,8 @@ class PriceTold:
     """None: unpriced, which is not 0: its calls are refused."""
     source: Literal["fabric", "list", "none"]
     as_of: int | None
-    """Day on which it was written into the fabric, or the newest on which the list was verified; microseconds since
-    the epoch.
+    """Day on which it was written into the fabric, or the newest on which the list was verified. Microseconds since the
+    epoch.
     """
     old: bool
     """True if that is more than ``OLD_DAYS`` ago."""

@@ -43,8 +43,8 @@ GOOGLE = "accounts.google.com"
 """Issuer at which anyone in the world can have an account."""
 
 _asking = [threading.Lock() for _ in range(32)]
-"""Locks so that only one thread of this process asks the provider about a person: a refresh token may be good for
-one use.
+"""Locks so that only one thread of this process asks the provider about a person. A refresh token may be good for one
+use.
 """
 
 

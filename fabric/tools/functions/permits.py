@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OPEN_END = "..."
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM")
-"""Variables that every command and every function gets: a program needs them to find its files, and none is a
+"""Variables that every command and every function gets. A program needs them to find its files, and none is a
 secret.
 """
 

@@ -39,8 +39,8 @@ ROUND_TRIP_S = 1.0
 JUMP_S = 1.0
 """Seconds by which two clocks may differ between two readings."""
 UNSTEADY_S = 10.0
-"""Seconds after a jump in which leases are not judged: as long as a lease, so that every live worker has renewed its
-own.
+"""Seconds after a jump in which leases are not judged. They are as long as a lease, so that every live worker has
+renewed its own.
 """
 FRESH_S = 30.0
 """Seconds for which a process without a heartbeat uses one reading."""

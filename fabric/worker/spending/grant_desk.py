@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0
 """Seconds between two looks for grants that others want back, while any is granted."""
 REAP_S = 10.0
-"""Seconds between two looks of a process for grants of dead ones; one that is about to refuse looks at once."""
+"""Seconds between two looks of a process for grants of dead ones. One that is about to refuse looks at once."""
 PATIENCE_S = 3.0
-"""Seconds of waiting for others to return idle grants: they look every second, and a grant is idle after one unused
+"""Seconds of waiting for others to return idle grants. They look every second, and a grant is idle after one unused
 second.
 """
 TRY_S = 0.25

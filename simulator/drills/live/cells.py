@@ -53,8 +53,8 @@ LOOK_S = 0.1
 PRIORITY = "low"
 """Priority of its runs: real runs come first."""
 SETTLED_S = 1.5
-"""Seconds until every worker knows that a breaker was closed: a process's view of shared rows is at most a second
-old.
+"""Seconds until every worker knows that a breaker was closed. A process's view of shared rows is at most a
+second old.
 """
 LOOKS_UP = frozenset({FailureType.TOOL_LOOP, FailureType.NO_PROGRESS})
 """Failures that call a tool which finds nothing."""
@@ -96,7 +96,7 @@ class LiveDrill:
     """Begin, on the monotonic clock, seconds."""
     work: Work = field(default_factory=Work)
     abort: Callable[[int, float], str] = lambda cost, seconds: ""
-    """Returns why the disturbed run is to be stopped at a cost (micro-dollars) and age (seconds); empty if it may go
+    """Returns why the disturbed run is to be stopped at a cost (micro-dollars) and age (seconds). Empty if it may go
     on.
     """
     runs: dict[str, str] = field(default_factory=dict)

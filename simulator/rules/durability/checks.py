@@ -47,7 +47,9 @@ from simulator.stores.memory import journal as memory_store
 CADENCES = (Cadence(), Cadence(on_release=1, while_owned=9), Cadence(on_release=5, while_owned=40))
 """Intervals of a seed's snapshots: the product's, or short ones, so that short runs have snapshots too."""
 NOTICE_US = 6 * US
-"""Longest time for which an answer may be unknown to its run's owner: a sweep, and an absence of the store."""
+"""Longest time for which an answer may be unknown to its run's owner. It covers a sweep, and an absence of
+the store.
+"""
 
 
 def cadence(seed: int) -> Cadence:

@@ -101,7 +101,7 @@ class Circumstances:
     in_doubt: Reaction = Reaction.ABORT
     """Direct reaction to a failure that reached the limit, in this tier."""
     blocked: bool = False
-    """True if a restart edge leads on from it, which it does not cross: this is a direct reaction as well."""
+    """True if a restart edge leads on from it, which it does not cross. This is a direct reaction as well."""
     person: Person = "reject"
     rounds: int = 2
     """Number of reviews about one failure before the run is aborted."""

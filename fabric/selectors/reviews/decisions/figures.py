@@ -185,8 +185,8 @@ ENOUGH = 20
 NEAREST = "0"
 """Band of scores up to 0.1 below tau: they would pass if tau were that much lower."""
 MOSTLY, RARELY = 0.9, 0.5
-"""Shares of results that people approved unchanged: from the first on most reviews were needless; under the second
-most were right.
+"""Shares of results that people approved unchanged. From the first on most reviews were needless; under the second most
+were right.
 """
 
 

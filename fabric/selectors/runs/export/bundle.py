@@ -40,7 +40,7 @@ from fabric.selectors.runs.lookup import RunView, run_get
 DECISIONS = tuple(fact.kind for fact in get_args(Fact) if fact.kind.startswith(bundle_verify.DECISION))
 """Kinds of events that stand in ``decisions.ndjson`` too."""
 MOVED_LATER_US = 600 * 1_000_000
-"""So much later than its end a call of a run may still move a breaker, at most; clocks of workers lie apart."""
+"""So much later than its end a call of a run may still move a breaker, at most. Clocks of workers lie apart."""
 _RUN = (
     *("id", "workspace_id", "trace_id", "seed", "tier", "title", "state", "created_at", "created_by", "ended_at"),
     *("last_seq", "head_hash", "revision_id", "fabric__name", "revision__number", "revision__digest"),
@@ -206,7 +206,7 @@ FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any], bool], dict[str, JSON
 
 LIMIT_MAX = 1_000
 CONTENT_BYTES_MAX = 4_000_000
-"""A page of events ends once their contents are this large, so that it can be held in memory; the first event is always
+"""A page of events ends once their contents are this large, so that it can be held in memory. The first event is always
 in it.
 """
 CHUNK = 100

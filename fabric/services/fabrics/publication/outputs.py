@@ -21,7 +21,7 @@ ANSWERS = {
     "plan_critic": "judges plans, and its answer is a verdict",
     "handover": "may plan where the run is handed over, and for whom it takes over it answers by their schema",
 }
-"""Answer of an agent in each role without data, in words; an agent that judges for the gates answers with a verdict."""
+"""Answer of an agent in each role without data, in words. An agent that judges for the gates answers with a verdict."""
 
 
 def typed_outputs(spec: FabricSpec, where: InstallationFacts) -> Iterator[FabricProblem]:

@@ -131,8 +131,8 @@ def _now() -> int:
 
 
 UNKNOWN = "unknown"
-"""Subject of a failed sign-in under an unknown name: it may be a password typed into the wrong field, so only its
-hash is stored.
+"""Subject of a failed sign-in under an unknown name. It may be a password typed into the wrong field, so only its hash
+is stored.
 """
 How = Literal["password", "link", "too_often", "second_factor", "passkey", "oidc"]
 
