@@ -146,7 +146,7 @@ def set_my_mail(request: HttpRequest, body: MailIn) -> MailOut:
 
 def _mail(request: HttpRequest) -> MailOut:
     seen = find_mail(find_actor(request))
-    assert seen is not None  # Who is no member is not let in.
+    assert seen is not None  # Only members are let in.
     return MailOut(email=seen.email, wants=[one.value for one in seen.wants])
 
 

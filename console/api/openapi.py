@@ -1,6 +1,6 @@
 """Completes the framework's schema of the API with callers' rights, every error, and examples.
 
-Descriptions of the statuses of each operation, and of each group of operations, for the API's schema.
+The statuses of each operation, and each group of operations, get their descriptions here.
 """
 
 from __future__ import annotations

@@ -275,4 +275,4 @@ AREAS: Mapping[str, Area] = {
         policy=False,
     ),
 }
-"""Drawing of each kind. Total over ``spec_topologies.BY_KIND``, by test."""
+"""Drawing of each kind. Total over ``kinds.BY_KIND``, by test."""

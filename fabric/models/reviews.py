@@ -1,6 +1,6 @@
-"""Reviews: a projection of the review events, written in one batch with them.
+"""Stores reviews: a projection of the review events, written in one batch with them.
 
-Assignments of reviews, and the people who look at them: leases that lapse. Nothing here decides anything; the
+Assignments of reviews, and the people who look at them, are leases that lapse. Nothing here decides anything; the
 journal does.
 """
 
@@ -18,7 +18,7 @@ from fabric.models.workspaces.workspace import Workspace
 OPEN = Q(decided_at__isnull=True)
 DECIDED = Q(decided_at__isnull=False)
 FOLLOW_UP = "follow_up"
-"""Kind that parks nothing: it is closed at its creation, so that it never counts as open (``FollowUpClosure`` has its
+"""Kind that parks nothing. It is closed at its creation, so that it never counts as open (``FollowUpClosure`` has its
 handling).
 """
 _LETS_NOTHING_PASS = Q(by_system=True) | Q(verb__in=("", "reject", "decline", "withdrawn"))
@@ -121,8 +121,8 @@ class ReviewAssignment(models.Model):
     holder = models.TextField(blank=True, default="")
     """Present holder; empty: it was released."""
     lease = models.PositiveIntegerField(default=0)
-    """Number that grows with each change of holder: a heartbeat and a release name it, so that those of an older
-    lease change nothing.
+    """Number that grows with each change of holder. A heartbeat and a release name it, so that those of an older lease
+    change nothing.
     """
     claimed_at = models.BigIntegerField()
     lease_until = models.BigIntegerField()

@@ -1,6 +1,6 @@
-"""Operations on single reviews, and on past decisions.
+"""Operations on single reviews, and on past decisions: a page at a time, or as a file.
 
-Operations on past decisions: a page at a time, or as a file, with authors and durations.
+Past decisions come with authors and durations.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The checks of an installation: their table, their findings, and each check.
+"""Checks an installation: the table of the checks, their findings, and each check.
 
-Checks of this machine and of the settings, without any contact.
-Checks of the services besides the database: broker, channel layer and, on request, model providers.
-Checks of the database's contents: workers, waiting work, neglected work. Each is one cheap read.
-Findings of the checks.
+1. This machine and the settings are checked without any contact.
+2. The services besides the database are the broker, the channel layer and, on request, model providers.
+3. The database's contents are workers, waiting work and neglected work. Each is one cheap read.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ CAME_BY: Mapping[str, str] = {
     "token": "by a token",
     "cli": "at the command line",
     "system": "by itself",
-    "nobody": "not signed in",
+    "unknown": "not signed in",
     "": "not noted",
 }
 """Words for each way in which an actor signed in."""

@@ -1,7 +1,7 @@
 """Shows fabrics: their list, one in its parts, its revisions and YAML, and the mechanisms that protect it.
 
-Lists the mechanisms by failure class (MAST), with what each stops and its defaults.
-Lists published and drafted fabrics, with their activity and drill results.
+The list has published and drafted fabrics, with their activity and drill results. Mechanisms are listed by failure
+class (MAST), each with the failures that it stops and its defaults.
 """
 
 from __future__ import annotations

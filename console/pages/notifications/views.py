@@ -45,7 +45,7 @@ MAILS: Mapping[NotificationKind, str] = {
     NotificationKind.CHANGE: "changes that wait for approval",
     NotificationKind.CHANGED: "when my change was decided",
 }
-"""Notifications that a member may receive by mail, in words; total over ``MEMBERS_TOLD``."""
+"""Notifications that a member may receive by mail, in words; total over ``MEMBER_KINDS``."""
 
 
 @dataclass(frozen=True, slots=True)

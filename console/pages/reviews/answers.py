@@ -1,6 +1,6 @@
 """Answers a review: records, withdraws or releases the answer, and previews an edit.
 
-Closes a follow-up on its page: with a note, or with a run that goes on from an event of the follow-up's run.
+A follow-up is closed on its page: with a note, or with a run that goes on from an event of the follow-up's run.
 """
 
 from __future__ import annotations
@@ -184,7 +184,9 @@ def _second_thought(request: HttpRequest, review_id: str, service: Callable[...,
 def _answer_done(
     request: HttpRequest, actor: Actor, item: ReviewView, said: str, *, again: bool = False, decided: bool = False
 ) -> HttpResponse:
-    """Return the updated page after an act: on the review's page that page or the next review, else the card or run."""
+    """Return the updated page after an act. The review's page shows itself or the next review, other places the card or
+    run.
+    """
     if request.POST.get("page") == PAGE:
         # The page itself says that an answer was withdrawn.
         return onward(request, actor, item, "" if said == TAKEN_BACK else said, decided=decided)

@@ -1,6 +1,6 @@
 """Claims reviews, releases them and hands them on; records that a page is open.
 
-The parameters of the review queue, and their words.
+The parameters of the review queue, and their words, are here too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The start page: pick a fabric, say what is wanted, attach files, start.
+"""Shows the start page: a person picks a fabric, writes the request, attaches files, and starts a run.
 
-Describe a fabric for the start form: its tiers with their deadlines, and the ceilings of a run.
+A fabric is described by its tiers with their deadlines, and the ceilings of a run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from fabric.services.runs.start import run_start
 def start(request: HttpRequest) -> HttpResponse:
     """Show the form. A POST starts the run, or shows the typed values with the mistakes beside them."""
     actor = find_actor(request.user)
-    # What runs without a model comes first: it is where a newcomer begins.
+    # A fabric that runs without a model comes first: a newcomer begins there.
     fabrics = sorted(fabrics_list(actor), key=needs_model)
     if request.method != "POST":
         return _page(request, _build_form(request, actor, fabrics))

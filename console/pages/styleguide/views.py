@@ -1,6 +1,6 @@
 """Shows every component in every state, with the pages' own templates and tags.
 
-Provides the data of the style guide's components: invented, but of the real types, so that it follows changes.
+The data is invented, but of the real types, so that it follows changes.
 """
 
 from __future__ import annotations

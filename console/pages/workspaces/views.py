@@ -1,6 +1,6 @@
 """Shows the workspace's policy: its rules for every fabric, its author, and the spending of capped keys.
 
-Converts the form of a workspace's policy to the JSON that the service reads, and back.
+The form becomes the JSON that the service reads, and back.
 """
 
 from __future__ import annotations

@@ -102,7 +102,9 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[LimitInFo
 
 
 def _shorten_limit(limit: LimitInForce) -> LimitInForce:
-    """Return caps of agents and stages in a few words each, and detectors by their names; any other limit as it is."""
+    """Return caps of agents and stages in a few words each, and detectors by their names. Any other limit stays as it
+    is.
+    """
     if limit.path == "loop_detector.detectors":
         return replace(limit, value=tuple(sort_detectors(limit.value)), default=tuple(sort_detectors(limit.default)))
     if limit.path not in ("budget.agents", "budget.stages"):

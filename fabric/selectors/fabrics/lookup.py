@@ -1,7 +1,6 @@
-"""Fabrics and their published revisions.
+"""Reads fabrics and their published revisions, and the usual spending of their runs.
 
-The published revisions of a fabric.
-Reads the usual spending of a fabric's runs in their busiest minute, as its workers learned it.
+The spending is that of the busiest minute, as the fabric's workers learned it.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def fabric_get(actor: Actor, name: str) -> FabricView:
 
 @lru_cache(maxsize=256)
 def revision_spec(revision_id: str) -> FabricSpec:
-    """Return the spec of a revision by row id, for the engine; the caller has checked the right to see the run. A
+    """Return the spec of a revision by row id, for the engine. The caller has checked the right to see the run. A
     revision never changes.
     """
     stored = Revision.objects.filter(id=revision_id).values_list("spec", flat=True).first()
@@ -152,7 +151,7 @@ def is_scripted(revision_id: str) -> bool:
 
 
 def _stored_spec(revision_id: str) -> dict[str, Any]:
-    """Return a spec as it was stored: a count must not fail over one that a later version would no longer accept."""
+    """Return a spec as it was stored. A count must not fail over a spec that a later version would no longer accept."""
     stored = Revision.objects.filter(id=revision_id).values_list("spec", flat=True).first()
     found: dict[str, Any] = json.loads(stored) if stored else {}
     return found

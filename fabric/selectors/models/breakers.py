@@ -61,7 +61,7 @@ class SignalCount:
 
     @property
     def share(self) -> int:
-        """Return the whole percent of the way to its threshold, 100 at most; of a rate with too few calls, of those
+        """Return the whole percent of the way to its threshold, 100 at most. A rate with too few calls counts the
         calls.
         """
         one = self.signal
@@ -320,7 +320,7 @@ def _counts(keys: Iterable[Key], rows: Mapping[Key, Guard], now: int) -> Mapping
 
 
 def counted_now(ring: int, generation: int, slot_at: int, *, current: int, now: int) -> bool:
-    """Return True if a row of counts still counts: of the ``current`` generation or beyond it, and of the last
+    """Return True if a row of counts still counts. It is of the ``current`` generation or beyond it, and of the last
     minute where windowed.
     """
     return (ring == UNTIL_RING or generation == current) and (ring < 0 or counts_still(slot_at, now))

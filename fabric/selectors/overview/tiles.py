@@ -26,7 +26,7 @@ DAY = 24 * HOUR
 COUNTED = 1_000
 """Largest count; beyond it, only that there are more."""
 NEWEST_RUNS = 10_000
-"""Number of newest runs among which ended ones are looked for: only the list of runs by age is indexed for them."""
+"""Number of newest runs among which ended ones are looked for. Only the list of runs by age is indexed for them."""
 
 
 def newest(actor: Actor) -> tuple[QuerySet[Run], bool]:
@@ -161,8 +161,8 @@ class FabricSpend:
 
     @property
     def share(self) -> int:
-        """Return the whole percent of its ceiling that the nearest run has spent; 100 where a run without a budget
-        spent any.
+        """Return the whole percent of its ceiling that the nearest run has spent. 100: a run without a budget spent
+        any.
         """
         if not self.cap_usd_micros:
             return 100 if self.dearest_usd_micros else 0
@@ -234,8 +234,8 @@ def _together(one: FabricSpend, other: FabricSpend) -> FabricSpend:
 
 WORKERS_SHOWN = 50
 STILL_LISTED = Q(retired_at__isnull=True) | Q(retired_at__gt=F("lease_until"))
-"""Condition on listed workers: a stopping worker ends its own lease; others retire a missing one, after its lease
-had lapsed.
+"""Condition on listed workers: a stopping worker ends its own lease. Others retire a missing one, after its lease had
+lapsed.
 """
 
 

@@ -64,7 +64,7 @@ _COLUMNS = ("holder", "lease", "claimed_at", "lease_until", "assigned_by", "take
 
 
 def map_assignments(actor: Actor, review_ids: Collection[str]) -> Mapping[str, AssignmentView]:
-    """Return the assignments of these reviews, live, lapsed and released, by review id; a review that was never
+    """Return the assignments of these reviews by review id: live, lapsed and released. A review that was never
     assigned is left out.
     """
     if not review_ids:

@@ -1,7 +1,4 @@
-"""The review queue, by tabs: waiting reviews, due first, and decided ones, the newest first.
-
-Closed follow-ups.
-"""
+"""Reads the review queue by tabs: waiting reviews, due first; decided ones and closed follow-ups, the newest first."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 2. The row is named by the review and by the number of answers that were settled before (taken by the run, or taken
    back).
 3. Until the run takes it, its author may take it back, or let it count at once; the inbox decides who was first.
-Gives one answer to several similar reviews: each is bound to its own content and has its own result.
-Exports decisions with their authors: members their own, and readers of the audit stream all of them.
+4. One answer to several similar reviews is bound to the content of each, and has a result for each.
+5. Decisions are exported with their authors: members their own, and readers of the audit stream all of them.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def decide_review(
 def _try(
     store: JournalStore, nudge: Nudge, actor: Actor, given: DecisionMade, undo_s: float, assignment_lease: int
 ) -> DecisionTaken | None:
-    """Send an answer to the review as it is now; None: another answer came first and nothing has read it yet."""
+    """Send an answer to the review as it is now. None: another answer came first, and no worker has read it yet."""
     # Counted before the review is read: an answer that the run takes in between is met at the insert, not passed
     # over.
     number = answers_settled(actor, given.review_id)
@@ -195,7 +195,7 @@ def _wants_second(item: ReviewView, mine: DecisionMade) -> bool:
 
 
 def _was_counted(item: ReviewView, mine: DecisionMade) -> bool:
-    """Return True if the run took this very answer and left the review open: the first of two approvals, or a
+    """Return True if the run took this very answer and left the review open. It was the first of two approvals, or a
     proposal.
     """
     if mine.actor not in item.agreed and mine.actor not in (item.proposed_by, item.given.get("edited_by")):
@@ -344,8 +344,8 @@ def decide_reviews(
     message: str = "",
     undo: bool = False,
 ) -> list[BulkResult]:
-    """Give one answer to each of at most 50 reviews of one fabric, kind and stage, in their order; never in
-    high-stakes, never an edit.
+    """Give one answer to each of at most 50 reviews of one fabric, kind and stage, in their order. High-stakes reviews
+    and edits are refused.
 
     ``undo``: True lets each be taken back for as long as its tier allows. Raises Refused where nothing was done:
     forbidden, invalid, not_found.

@@ -1,6 +1,6 @@
 """Shows the queue beside a review, earliest due time first, with the previous and the next review.
 
-Words and tones for the urgency of a review, and its group in a list.
+The urgency of a review has a word and a tone, and chooses its group in a list.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Inspect one event: its content, views of its kind, its fields, and a note on its kind.
+"""Shows one event: its content, views of its kind, its fields, and a note on its kind.
 
-What needs the run as it was then (a prompt, the money left, the call that an answer belongs to) comes from a fold up to
-the event, made once and only when a section asks for it.
-Shows what a call sent: the prompt message by message, the tools that were offered, or the arguments.
+A section that needs the earlier state of the run (a prompt, the money left, the call that an answer belongs to) gets it
+from a fold up to the event, made once and on request. A call shows the prompt message by message, the tools that were
+offered, or the arguments.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Rules that every fabric must pass before it can be published (docs/specification/publication.md): a table, each
-naming its field.
+"""Lists the rules that every fabric must pass before its publication, each with its field
+(docs/specification/publication.md).
 
-Deadlines, hop, recursion and retry limits, the gates and the loop detectors have defaults that are always in force.
-So these rules require what no default can give: money, prices, people. And they require what an author could switch
-off by a number.
-Publication rules of the workspace's policy, each with the people who may change it.
+Deadlines, hop, recursion and retry limits, the gates and the loop detectors have defaults that are always in force. So
+these rules require what no default can give: money, prices, people. And they require what an author could switch off by
+a number. Rules of the workspace's policy name the people who may change it.
 """
 
 from __future__ import annotations

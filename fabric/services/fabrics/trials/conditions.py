@@ -1,6 +1,6 @@
-"""Trials of conditions and of judges: invariants, the oracle's checks, findings and scores.
+"""Tries conditions and judges: invariants, the oracle's checks, findings and scores.
 
-Trials of judges: their findings, and scores against tau. No model is called; the sample is its possible answer.
+A judge's findings, and its score against tau, come from the sample, which is its possible answer. No model is called.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_a_missing_scope_and_a_token_that_is_none_are_recorded(owner):
     for _ in range(2):
         assert stranger.get("/api/v1/runs").status_code == 401
     ((line, told),) = lines("caller_refused")
-    assert (line.actor, line.subject, told["origin"]["by"]) == ("nobody", "api-runs", "nobody")
+    assert (line.actor, line.subject, told["origin"]["by"]) == ("unknown", "api-runs", "unknown")
     assert "secret-of-somebody" not in str(told)
 
 
@@ -118,7 +118,7 @@ def test_sign_ins_that_fail_are_counted_by_name_and_address_and_hold_no_password
     for name in ("owner", "owner", "hunter2-typed-as-name"):
         Client(HTTP_HOST="127.0.0.1").post("/login", {"name": name, "password": "sesame-sesame"})
     first, second = lines("sign_in_failed")
-    assert (first[0].actor, first[0].subject, second[0].subject) == ("nobody", "owner", "unknown")
+    assert (first[0].actor, first[0].subject, second[0].subject) == ("unknown", "owner", "unknown")
     assert first[0].address == "127.0.0.1"
     assert first[1]["how"] == "password"
     assert "sesame" not in str((first[1], second[1]))

@@ -1,7 +1,6 @@
-"""Publication rules for the people and agents who judge: reviewers and judges.
+"""Publication rules for the people and agents who judge: reviewers and judges (docs/specification/stages.md).
 
-Publication rules for judges: no author judges their own work, and an oracle calls nothing that changes the world
-(docs/specification/stages.md).
+No author judges their own work, and an oracle calls nothing that changes the world.
 """
 
 from __future__ import annotations
