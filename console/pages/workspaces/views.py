@@ -34,7 +34,7 @@ from fabric.services.workspaces.policies import policy_set
 WAIVERS = (
     ("author", "the fabric's author, with a reason"),
     ("four_eyes", "fabrics that have four eyes in all their tiers"),
-    ("nobody", "nobody"),
+    ("nobody", "no one"),
 )
 SAYS = {rule.field: rule.says for rule in RULES}
 

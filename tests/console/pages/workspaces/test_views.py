@@ -39,7 +39,7 @@ def test_an_owner_sets_it_and_sees_it_as_it_was_set(browser, actor):
     assert browser.post(PAGE, GIVEN).status_code == 302
     assert stands(actor) == READ
     page = browser.get(PAGE).content.decode()
-    assert "Version 1 of the policy holds" in page
+    assert "Version 1 of the policy is in force" in page
     for text in (
         "http:pay.example.com/*\ncallable:refund",
         "https://api.openai.com:443 20.00/day 300.50/month",
