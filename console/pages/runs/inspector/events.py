@@ -115,7 +115,7 @@ def _messages(asked: ModelRequest) -> Section:
         shown.append(
             Shown(message.role, body, len(message.text) - len(body), message.tool, _calls(message), n in (last, 1))
         )
-    note = f"{len(shown)} messages, rendered again from their references"
+    note = f"{len(shown)} message{'s' if len(shown) != 1 else ''}, rendered again from their references"
     return Section("prompt", "Prompt", note, {"messages": shown})
 
 
