@@ -91,7 +91,7 @@ def worker_stopped(camera: Camera) -> Iterator[str]:
             page.get_by_role("button", name="Start the run").click()
             page.wait_for_url("**/runs/*")
             run_id = re.split(r"[/?]", page.url)[-1]
-            page.locator("#nobody-works .banner").wait_for(timeout=1_000 * LEASE_S)
+            page.locator("#no-worker .banner").wait_for(timeout=1_000 * LEASE_S)
         yield run_id
     finally:
         os.kill(worker, signal.SIGCONT)

@@ -143,7 +143,7 @@ def test_the_list_works_without_script(visit, first):
     assert page.locator(f"#run-{first}").count() == 1
     page.locator("#add-filter summary").click()
     page.get_by_label("Value").fill("failed")
-    page.get_by_label("How").select_option("not")
+    page.get_by_label("Comparison").select_option("not")
     page.get_by_role("button", name="Add the filter").click()
     page.wait_for_url("**/runs?q=state%3Awaiting+-state%3Afailed")
     with page.expect_navigation():

@@ -125,7 +125,7 @@ def look_at_workers() -> Iterator[Finding]:
     if not alive:
         waiting = Run.objects.filter(incarnation__isnull=True, wake_at__lte=now).count()
         yield wrong(
-            f"No worker is alive; {waiting:,} runs are due.",
+            f"No worker is alive; {waiting:,} {'run is' if waiting == 1 else 'runs are'} due.",
             "Start one: `celery -A console worker --pool threads --concurrency 4`, or `manage.py up`.",
         )
 
@@ -175,7 +175,10 @@ def look_at_notifications() -> Iterator[Finding]:
 def look_at_quarantine() -> Iterator[Finding]:
     """Check for quarantined runs, which wait for a person."""
     if held := Run.objects.filter(state=RunState.QUARANTINED.value).count():
-        yield wrong(f"{held:,} runs are quarantined.", "Answer their reviews under Reviews, or `manage.py review`.")
+        yield wrong(
+            f"{held:,} {'run is' if held == 1 else 'runs are'} quarantined.",
+            "Answer their reviews under Reviews, or `manage.py review`.",
+        )
 
 
 def look_at_backups() -> Iterator[Finding]:

@@ -70,7 +70,7 @@ class MessageLine:
     @property
     def who(self) -> str:
         """Return the sender's name."""
-        return self.sent.actor or "somebody"
+        return self.sent.actor or "a person"
 
 
 @dataclass(frozen=True, slots=True)

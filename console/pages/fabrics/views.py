@@ -121,7 +121,7 @@ def _stages(actor: Actor, page: RevisionPage) -> dict[str, Any]:
 def _limits(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     groups = list_limits(page.spec)
     shown = [(group, words.limit_lines(group)) for group in groups]
-    counts = {"count": sum(len(rows) for _, rows in shown), "own": sum(group.own for group in groups)}
+    counts = {"count": sum(len(rows) for _, rows in shown), "set_here": sum(group.own for group in groups)}
     return {"groups": shown, **counts, "usual": usual_rates(actor, page.fabric.name, page.spec)}
 
 

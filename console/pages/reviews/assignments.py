@@ -159,7 +159,7 @@ TABS: Mapping[Tab, str] = {
     Tab.UNCLAIMED: "Unclaimed",
     Tab.OPEN: "Open",
     Tab.SECOND: "Waiting for a second person",
-    Tab.FOLLOW_UPS: "Follow_ups",
+    Tab.FOLLOW_UPS: "Follow-ups",
     Tab.DECIDED: "Decided",
 }
 """Words of the tabs, in their order; total by test."""

@@ -31,7 +31,7 @@ from fabric.models import Inbox
 from fabric.runtime.ports.journal import Document
 from fabric.selectors.contents import UNREAD
 from fabric.selectors.errors import Refused
-from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, revision_spec
+from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, pick_first, revision_spec
 from fabric.selectors.runs.lookup import run_events, run_get
 from fabric.selectors.workspaces.policies import spec_under, standing_policy
 from fabric.services.runs.start import run_start
@@ -110,7 +110,7 @@ def _build_form(request: HttpRequest, actor: Actor, fabrics: list[FabricView]) -
     like = request.GET.get("from", "")
     if like:
         return StartForm(fabrics, initial={**_copy_request(actor, like), "start_key": new_start_key()})
-    picked = named.get(request.GET.get("fabric", ""), fabrics[0] if fabrics else None)
+    picked = named.get(request.GET.get("fabric", "")) or pick_first(fabrics)
     initial = {"fabric": picked.name if picked else "", "start_key": new_start_key(), "tier": ""}
     if picked and request.GET.get("example"):
         initial["text"] = picked.example

@@ -6,6 +6,7 @@ The spending is that of the busiest minute, as the fabric's workers learned it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -23,6 +24,9 @@ from fabric.models import Fabric, Guard, Revision
 from fabric.runtime.spending.usual_rates import KIND, RUNS_NEEDED, learned_runs, list_rates
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
+
+FIRST_FABRIC = "research-desk"
+"""Sample with which a newcomer starts: README.md and the first steps name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,11 @@ class FabricView:
 def fabrics_list(actor: Actor) -> list[FabricView]:
     """Return the workspace's published fabrics by name."""
     return [_view(fabric) for fabric in _query_published(actor).order_by("name")]
+
+
+def pick_first(fabrics: Sequence[FabricView]) -> FabricView | None:
+    """Return the fabric with which a newcomer starts: the sample, else the first by name."""
+    return next((one for one in fabrics if one.name == FIRST_FABRIC), fabrics[0] if fabrics else None)
 
 
 def fabric_get(actor: Actor, name: str) -> FabricView:

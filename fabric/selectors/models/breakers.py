@@ -55,7 +55,7 @@ class SignalCount:
         """Return the threshold at which it opens, in words."""
         one = self.signal
         if one.mode == "rate":
-            return f"opens above {one.threshold:.0%} of at least {one.min_calls} calls in {one.window_s:g} s"
+            return f"opens above {one.threshold:.0%} of at least {one.min_calls} call{'s' if one.min_calls != 1 else ''} in {one.window_s:g} s"
         how = {"consecutive": "in a row", "window": f"in {one.window_s:g} s", "cumulative": "since it closed last"}
         return f"opens at {one.threshold:g} {how[one.mode]}{', within one step' if one.per_step else ''}"
 

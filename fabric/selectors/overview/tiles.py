@@ -17,7 +17,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.flow import TERMINAL, RunState
 from fabric.models import Fabric, Incarnation, Run
 from fabric.models.runs.run import ASKED_FOR, LIVE
-from fabric.selectors.fabrics.lookup import is_scripted, run_cap
+from fabric.selectors.fabrics.lookup import FIRST_FABRIC, is_scripted, run_cap
 from fabric.selectors.reach import match_visible
 
 SECOND = 1_000_000
@@ -323,7 +323,8 @@ def first_steps(actor: Actor) -> FirstSteps | None:
     if len(runs) > 1:
         return None
     published = Fabric.objects.filter(match_visible(actor, Fabric), published__isnull=False).order_by("name")
-    sample = next((fabric for fabric in published if is_scripted(str(fabric.published_id))), None)
+    first = sorted(published, key=lambda fabric: fabric.name != FIRST_FABRIC)
+    sample = next((fabric for fabric in first if is_scripted(str(fabric.published_id))), None)
     return FirstSteps(
         sample=sample.name if sample else "",
         sample_title=sample.title if sample else "",

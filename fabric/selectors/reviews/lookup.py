@@ -150,7 +150,7 @@ def edit_problem(actor: Actor, item: ReviewView) -> str:
         return ""
     whom = ", ".join(list_reviewers(build_review_rules(item)))
     *others, last = (verb for verb in item.verbs if verb != "edit")
-    return f"an edit needs a second person's approval here, and only {actor.name} may give it: {', '.join(others)} or {last}, or make another member who is or has one of: {whom}"
+    return f"an edit needs a second person's approval here, and only {actor.name} may give it: {', '.join(others)} or {last}, or add a second reviewer ({whom})"
 
 
 def _people(actor: Actor) -> QuerySet[Member]:

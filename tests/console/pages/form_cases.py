@@ -305,7 +305,7 @@ FORMS = {
         ),
         {"expect": "0", "hosts": "crm.example.com", "waivers": "nobody", "run_usd": "12.50"},
         409,
-        "of the policy stands, and another was expected",
+        "of the policy is in force, and another was expected",
         (302, 409, 413, 422),
     ),
     "model-key": FormCase(

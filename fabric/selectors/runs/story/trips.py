@@ -165,7 +165,11 @@ def _came_back(record: TripRecord) -> str:
 
 def _no_progress(record: TripRecord) -> str:
     seen = record.evidence
-    return f"{seen.observed} turns came to the same" if seen.observed else "nothing changed"
+    return (
+        f"{seen.observed} turn{'s' if seen.observed != 1 else ''} came to the same"
+        if seen.observed
+        else "nothing changed"
+    )
 
 
 def _deadlock(record: TripRecord) -> str:

@@ -203,8 +203,9 @@ def _lax(failure: FailureType, tier: Tier, ladder: Ladder) -> Iterator[str]:
             yield f"it uses {rung.reaction}, which is not allowed in high-stakes"
     if replans(ladder) > replans(required):
         yield "it replans without a review, which is not allowed in high-stakes"
-    if _times(ladder, Reaction.RETRY) > (most := _times(required, Reaction.RETRY)):
-        yield f"it retries {_times(ladder, Reaction.RETRY)} times in high-stakes, where at most {most} are allowed"
+    if (retries := _times(ladder, Reaction.RETRY)) > (most := _times(required, Reaction.RETRY)):
+        times = f"{retries} times" if retries > 1 else "once"
+        yield f"it retries {times} in high-stakes, where at most {most} are allowed"
     if last.reaction not in (Reaction.ESCALATE, Reaction.ABORT, Reaction.HALT):
         yield f"it ends with {last.reaction}, where high-stakes ends with escalate, abort or halt"
     elif failure is FailureType.DEADLOCK and last.reaction is not Reaction.ESCALATE:

@@ -137,7 +137,7 @@ def _oracle_fields(draft: Draft, path: str) -> tuple[SampleField, ...]:
     ]
     if way:
         hint = "It is not asked here: write what it might say. A drill asks it."
-        label = "What the tool answers" if way == "tool" else "What the address answers"
+        label = "Answer of the tool" if way == "tool" else "Answer of the address"
         found.append(SampleField("answer", "json", label, samples.box_text(_ANSWERS[way]), hint=hint))
     return tuple(found)
 

@@ -151,7 +151,7 @@ BROKEN = {
     "workers": (no_worker, "No worker is alive"),
     "scheduler": (unsealed, "1 audit lines have waited"),
     "notifications": (undelivered, "1 notifications could not be delivered"),
-    "quarantine": (put_away, "1 runs are quarantined"),
+    "quarantine": (put_away, "1 run is quarantined"),
     "backups": (never_backed_up, "No backup was ever taken"),
     "broker": (broker_away, "The broker does not answer"),
     "channels": (channels_away, "The channel layer does not answer"),

@@ -216,7 +216,7 @@ def test_an_edit_in_high_stakes_wants_somebody_else(decide, store, nudge, actor)
     written = {"edited": {"text": "b"}, "message": "Better so."}
     dead_end = refused(decide, item, "edit", **written)
     assert (dead_end.code, dead_end.field) == ("invalid", "verb")
-    assert "only owner may give it: approve, respond, decline or reject, or make" in dead_end.message
+    assert "only owner may give it: approve, respond, decline or reject, or add a second reviewer" in dead_end.message
     member("ben", "owner")
     taken = decide(item, "edit", **written)
     assert (taken.created, taken.second_wanted) == (True, True)

@@ -44,7 +44,7 @@ def test_two_who_set_it_at_once_are_one_after_the_other(actor):
     policy_set(actor=actor, policy=HOSTS, expect=0)
     found = refused(policy_set, actor=actor, policy={}, expect=0)
     assert (found.code, found.field) == ("conflict", "expect")
-    assert "version 1 of the policy stands" in found.message
+    assert "version 1 of the policy is in force" in found.message
 
 
 @pytest.mark.parametrize("role", sorted(set(Role) - {Role.OWNER}))
